@@ -1,0 +1,320 @@
+"""Neuro-Divergent trains neural networks that forecast time series.
+
+    import neuro_divergent as nd
+
+    data = nd.TimeSeriesDataFrame.from_csv("sales.csv", freq="1d")
+    fitted = nd.NHITS(h=28, input_size=112).fit(data)
+    forecast = fitted.predict()
+
+Everything public is a name of this module. Each is imported when it is first used, so that importing the package
+costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent._version import __version__
+
+if TYPE_CHECKING:
+    from neuro_divergent import metrics as metrics
+    from neuro_divergent.data import samples as samples
+    from neuro_divergent.core.batch import Batch as Batch
+    from neuro_divergent.core.batch import InputSpec as InputSpec
+    from neuro_divergent.core.config import Description as Description
+    from neuro_divergent.core.errors import CallbackError as CallbackError
+    from neuro_divergent.core.errors import ConfigError as ConfigError
+    from neuro_divergent.core.errors import CorruptFileError as CorruptFileError
+    from neuro_divergent.core.errors import DataError as DataError
+    from neuro_divergent.core.errors import DataFileError as DataFileError
+    from neuro_divergent.core.errors import DeviceError as DeviceError
+    from neuro_divergent.core.errors import MissingExtraError as MissingExtraError
+    from neuro_divergent.core.errors import NeuroDivergentError as NeuroDivergentError
+    from neuro_divergent.core.errors import NoCheckpointError as NoCheckpointError
+    from neuro_divergent.core.errors import NonFiniteError as NonFiniteError
+    from neuro_divergent.core.errors import NotFittedError as NotFittedError
+    from neuro_divergent.core.errors import RegistryError as RegistryError
+    from neuro_divergent.core.errors import StorageError as StorageError
+    from neuro_divergent.core.errors import TrainingError as TrainingError
+    from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
+    from neuro_divergent.data.augmentation import Augmentation as Augmentation
+    from neuro_divergent.data.augmentation import Compose as Compose
+    from neuro_divergent.data.augmentation import Jitter as Jitter
+    from neuro_divergent.data.augmentation import MagnitudeWarp as MagnitudeWarp
+    from neuro_divergent.data.augmentation import Masking as Masking
+    from neuro_divergent.data.augmentation import Mixup as Mixup
+    from neuro_divergent.data.augmentation import Scaling as Scaling
+    from neuro_divergent.data.augmentation import WindowSlice as WindowSlice
+    from neuro_divergent.data.augmentation import WindowWarp as WindowWarp
+    from neuro_divergent.data.frame import TimeSeriesDataFrame as TimeSeriesDataFrame
+    from neuro_divergent.data.report import DataReport as DataReport
+    from neuro_divergent.data.schema import DataSchema as DataSchema
+    from neuro_divergent.data.store import SeriesStore as SeriesStore
+    from neuro_divergent.data.windows import Windows as Windows
+    from neuro_divergent.forecasting.backtest import Backtest as Backtest
+    from neuro_divergent.forecasting.backtest import backtest as backtest
+    from neuro_divergent.forecasting.forecaster import Forecaster as Forecaster
+    from neuro_divergent.forecasting.model import Capabilities as Capabilities
+    from neuro_divergent.forecasting.model import Model as Model
+    from neuro_divergent.forecasting.storage import load as load
+    from neuro_divergent.losses import BinaryCrossEntropy as BinaryCrossEntropy
+    from neuro_divergent.losses import CRPS as CRPS
+    from neuro_divergent.losses import CrossEntropy as CrossEntropy
+    from neuro_divergent.losses import CustomLoss as CustomLoss
+    from neuro_divergent.losses import DistributionLoss as DistributionLoss
+    from neuro_divergent.losses import FreDF as FreDF
+    from neuro_divergent.losses import GMM as GMM
+    from neuro_divergent.losses import Huber as Huber
+    from neuro_divergent.losses import HuberImplicitQuantile as HuberImplicitQuantile
+    from neuro_divergent.losses import HuberMQLoss as HuberMQLoss
+    from neuro_divergent.losses import HuberQuantile as HuberQuantile
+    from neuro_divergent.losses import ImplicitQuantile as ImplicitQuantile
+    from neuro_divergent.losses import LogCosh as LogCosh
+    from neuro_divergent.losses import Loss as Loss
+    from neuro_divergent.losses import MAE as MAE
+    from neuro_divergent.losses import MAPE as MAPE
+    from neuro_divergent.losses import MASE as MASE
+    from neuro_divergent.losses import MQLoss as MQLoss
+    from neuro_divergent.losses import MSE as MSE
+    from neuro_divergent.losses import NBMM as NBMM
+    from neuro_divergent.losses import NegativeBinomialMixture as NegativeBinomialMixture
+    from neuro_divergent.losses import NormalMixture as NormalMixture
+    from neuro_divergent.losses import PMM as PMM
+    from neuro_divergent.losses import PoissonMixture as PoissonMixture
+    from neuro_divergent.losses import Quantile as Quantile
+    from neuro_divergent.losses import RMSE as RMSE
+    from neuro_divergent.losses import RelativeMSE as RelativeMSE
+    from neuro_divergent.losses import SMAPE as SMAPE
+    from neuro_divergent.losses import Tukey as Tukey
+    from neuro_divergent.losses import Weighted as Weighted
+    from neuro_divergent.models import DLinear as DLinear
+    from neuro_divergent.models import LSTM as LSTM
+    from neuro_divergent.models import MLP as MLP
+    from neuro_divergent.models import NHITS as NHITS
+    from neuro_divergent.optim import AdaBound as AdaBound
+    from neuro_divergent.optim import Adafactor as Adafactor
+    from neuro_divergent.optim import Adagrad as Adagrad
+    from neuro_divergent.optim import Adam as Adam
+    from neuro_divergent.optim import AdamW as AdamW
+    from neuro_divergent.optim import AdaptiveClip as AdaptiveClip
+    from neuro_divergent.optim import Averaging as Averaging
+    from neuro_divergent.optim import ClipBoth as ClipBoth
+    from neuro_divergent.optim import ClipByNorm as ClipByNorm
+    from neuro_divergent.optim import ClipByValue as ClipByValue
+    from neuro_divergent.optim import Clipping as Clipping
+    from neuro_divergent.optim import Constant as Constant
+    from neuro_divergent.optim import CosineAnnealing as CosineAnnealing
+    from neuro_divergent.optim import CosineWarmRestarts as CosineWarmRestarts
+    from neuro_divergent.optim import CustomSchedule as CustomSchedule
+    from neuro_divergent.optim import EMA as EMA
+    from neuro_divergent.optim import ExponentialDecay as ExponentialDecay
+    from neuro_divergent.optim import GradientNoise as GradientNoise
+    from neuro_divergent.optim import Joined as Joined
+    from neuro_divergent.optim import LAMB as LAMB
+    from neuro_divergent.optim import LinearDecay as LinearDecay
+    from neuro_divergent.optim import Lion as Lion
+    from neuro_divergent.optim import Lookahead as Lookahead
+    from neuro_divergent.optim import MultiStepDecay as MultiStepDecay
+    from neuro_divergent.optim import Muon as Muon
+    from neuro_divergent.optim import NAdam as NAdam
+    from neuro_divergent.optim import OneCycle as OneCycle
+    from neuro_divergent.optim import Optimizer as Optimizer
+    from neuro_divergent.optim import ParameterGroup as ParameterGroup
+    from neuro_divergent.optim import PolynomialDecay as PolynomialDecay
+    from neuro_divergent.optim import RAdam as RAdam
+    from neuro_divergent.optim import RMSprop as RMSprop
+    from neuro_divergent.optim import ReduceOnPlateau as ReduceOnPlateau
+    from neuro_divergent.optim import SGD as SGD
+    from neuro_divergent.optim import SWA as SWA
+    from neuro_divergent.optim import Schedule as Schedule
+    from neuro_divergent.optim import ScheduleFreeAdamW as ScheduleFreeAdamW
+    from neuro_divergent.optim import StepDecay as StepDecay
+    from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
+    from neuro_divergent.optim import WarmupCosine as WarmupCosine
+    from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.training import ActivationCheckpointing as ActivationCheckpointing
+    from neuro_divergent.training import Callback as Callback
+    from neuro_divergent.training import CallbackSettings as CallbackSettings
+    from neuro_divergent.training import Checkpoints as Checkpoints
+    from neuro_divergent.training import CsvLog as CsvLog
+    from neuro_divergent.training import EarlyStopping as EarlyStopping
+    from neuro_divergent.training import EasySeriesFirst as EasySeriesFirst
+    from neuro_divergent.training import GradientNormMonitor as GradientNormMonitor
+    from neuro_divergent.training import GradientTape as GradientTape
+    from neuro_divergent.training import GrowingHorizon as GrowingHorizon
+    from neuro_divergent.training import History as History
+    from neuro_divergent.training import JsonLines as JsonLines
+    from neuro_divergent.training import LearningRateMonitor as LearningRateMonitor
+    from neuro_divergent.training import LossPlot as LossPlot
+    from neuro_divergent.training import Regularization as Regularization
+    from neuro_divergent.training import TeacherForcing as TeacherForcing
+    from neuro_divergent.training import TensorBoard as TensorBoard
+    from neuro_divergent.training import Timer as Timer
+    from neuro_divergent.training import Trainer as Trainer
+    from neuro_divergent.training import TrainingConfig as TrainingConfig
+    from neuro_divergent.training import check_gradients as check_gradients
+
+_HOMES = {
+    "ActivationCheckpointing": "training",
+    "AdaBound": "optim",
+    "Adafactor": "optim",
+    "Adagrad": "optim",
+    "Adam": "optim",
+    "AdamW": "optim",
+    "AdaptiveClip": "optim",
+    "Augmentation": "data.augmentation",
+    "Averaging": "optim",
+    "Backtest": "forecasting.backtest",
+    "Batch": "core.batch",
+    "BinaryCrossEntropy": "losses",
+    "CRPS": "losses",
+    "Callback": "training",
+    "CallbackError": "core.errors",
+    "CallbackSettings": "training",
+    "Capabilities": "forecasting.model",
+    "Checkpoints": "training",
+    "ClipBoth": "optim",
+    "ClipByNorm": "optim",
+    "ClipByValue": "optim",
+    "Clipping": "optim",
+    "Compose": "data.augmentation",
+    "ConfigError": "core.errors",
+    "Constant": "optim",
+    "CorruptFileError": "core.errors",
+    "CosineAnnealing": "optim",
+    "CosineWarmRestarts": "optim",
+    "CrossEntropy": "losses",
+    "CsvLog": "training",
+    "CustomLoss": "losses",
+    "CustomSchedule": "optim",
+    "DLinear": "models",
+    "DataError": "core.errors",
+    "DataFileError": "core.errors",
+    "DataReport": "data.report",
+    "DataSchema": "data.schema",
+    "Description": "core.config",
+    "DeviceError": "core.errors",
+    "DistributionLoss": "losses",
+    "EMA": "optim",
+    "EarlyStopping": "training",
+    "EasySeriesFirst": "training",
+    "ExponentialDecay": "optim",
+    "Forecaster": "forecasting.forecaster",
+    "FreDF": "losses",
+    "GMM": "losses",
+    "GradientNoise": "optim",
+    "GradientNormMonitor": "training",
+    "GradientTape": "training",
+    "GrowingHorizon": "training",
+    "History": "training",
+    "Huber": "losses",
+    "HuberImplicitQuantile": "losses",
+    "HuberMQLoss": "losses",
+    "HuberQuantile": "losses",
+    "ImplicitQuantile": "losses",
+    "InputSpec": "core.batch",
+    "Jitter": "data.augmentation",
+    "Joined": "optim",
+    "JsonLines": "training",
+    "LAMB": "optim",
+    "LSTM": "models",
+    "LearningRateMonitor": "training",
+    "LinearDecay": "optim",
+    "Lion": "optim",
+    "LogCosh": "losses",
+    "Lookahead": "optim",
+    "Loss": "losses",
+    "LossPlot": "training",
+    "MAE": "losses",
+    "MAPE": "losses",
+    "MASE": "losses",
+    "MLP": "models",
+    "MQLoss": "losses",
+    "MSE": "losses",
+    "MagnitudeWarp": "data.augmentation",
+    "Masking": "data.augmentation",
+    "MissingExtraError": "core.errors",
+    "Mixup": "data.augmentation",
+    "Model": "forecasting.model",
+    "MultiStepDecay": "optim",
+    "Muon": "optim",
+    "NAdam": "optim",
+    "NBMM": "losses",
+    "NHITS": "models",
+    "NegativeBinomialMixture": "losses",
+    "NeuroDivergentError": "core.errors",
+    "NoCheckpointError": "core.errors",
+    "NonFiniteError": "core.errors",
+    "NormalMixture": "losses",
+    "NotFittedError": "core.errors",
+    "OneCycle": "optim",
+    "Optimizer": "optim",
+    "PMM": "losses",
+    "ParameterGroup": "optim",
+    "PoissonMixture": "losses",
+    "PolynomialDecay": "optim",
+    "Quantile": "losses",
+    "RAdam": "optim",
+    "RMSE": "losses",
+    "RMSprop": "optim",
+    "ReduceOnPlateau": "optim",
+    "RegistryError": "core.errors",
+    "Regularization": "training",
+    "RelativeMSE": "losses",
+    "SGD": "optim",
+    "SMAPE": "losses",
+    "SWA": "optim",
+    "Scaling": "data.augmentation",
+    "Schedule": "optim",
+    "ScheduleFreeAdamW": "optim",
+    "SeriesStore": "data.store",
+    "StepDecay": "optim",
+    "StorageError": "core.errors",
+    "TeacherForcing": "training",
+    "TensorBoard": "training",
+    "TimeSeriesDataFrame": "data.frame",
+    "Timer": "training",
+    "TorchOptimizer": "optim",
+    "Trainer": "training",
+    "TrainingConfig": "training",
+    "TrainingError": "core.errors",
+    "Tukey": "losses",
+    "UnknownNameError": "core.errors",
+    "WarmupCosine": "optim",
+    "WarmupLinear": "optim",
+    "Weighted": "losses",
+    "WindowSlice": "data.augmentation",
+    "WindowWarp": "data.augmentation",
+    "Windows": "data.windows",
+    "backtest": "forecasting.backtest",
+    "check_gradients": "training",
+    "load": "forecasting.storage",
+}
+"""Where each public name lives; read by `__getattr__` on first use."""
+
+_MODULES = {"metrics": "metrics", "samples": "data.samples"}
+
+__all__ = [  # noqa: PLE0604
+    "__version__",
+    *sorted([*_HOMES, *_MODULES]),
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = importlib.import_module(f"neuro_divergent.{_MODULES[name]}")
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(f"neuro_divergent.{_HOMES[name]}"), name)
+    else:
+        from neuro_divergent.core.registry import closest
+
+        near = closest(name, [*_HOMES, *_MODULES])
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise AttributeError(f"neuro_divergent has no name {name!r}{hint}", name=name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,153 @@
+"""`neuro-divergent demo`: embedded data, four models, one table, pictures and a report in under a minute."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neuro_divergent.cli.output import say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from neuro_divergent.forecasting.backtest import Backtest
+    from neuro_divergent.plotting.forecasts import SeriesPanel
+
+OWN_FILE = '''import neuro_divergent as nd
+data = nd.TimeSeriesDataFrame.from_csv("your.csv", id_col="unique_id", time_col="ds", target_col="y")
+print(nd.NHITS(h=24, input_size=168).fit(data).predict())'''
+
+SHOWN_SERIES = 3
+
+
+def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
+    """Train NHITS, DLinear, MLP and LSTM on embedded data and compare them with a seasonal naive forecast.
+
+    Parameters
+    ----------
+    out
+        Where forecast.csv, forecast.png and report.html go.
+    quick
+        Train for a few steps only, to see that everything works.
+    """
+    from neuro_divergent.core import files
+    from neuro_divergent.data import samples
+    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.backtest import backtest
+    from neuro_divergent.models import LSTM, MLP, NHITS, DLinear
+    from neuro_divergent.training.config import TrainingConfig
+
+    logging.getLogger("neuro_divergent").setLevel(logging.ERROR)
+    config = TrainingConfig(max_steps=20) if quick else TrainingConfig()
+    tables = {
+        "Airline passengers, monthly, 12 ahead": (samples.air_passengers(), 12, 36),
+        "Generated panel of 50 hourly series, 24 ahead": (samples.hourly_panel(), 24, 168),
+    }
+    results: dict[str, Backtest] = {}
+    for title, (frame, h, lookback) in tables.items():
+        data = TimeSeriesDataFrame.from_frame(frame)
+        models = [cls(h=h, input_size=lookback) for cls in (NHITS, DLinear, MLP, LSTM)]
+        results[title] = backtest(models, data, config)
+        say(f"\n{title}: the last {h} steps of each series were hidden and forecast")
+        say(table(HEADER, rows(results[title])))
+    panels = [panel for result in results.values() for panel in pictures(result)]
+    png = _forecast_png(panels)
+    files.write_text(out / "forecast.csv", _forecasts(results).write_csv())
+    files.write_bytes(out / "forecast.png", png)
+    files.write_text(out / "report.html", _report(results, png))
+    say(f"\nWritten: {out / 'forecast.csv'}, {out / 'forecast.png'}, {out / 'report.html'}")
+    say("\nThe same on a file of yours:\n")
+    say(OWN_FILE)
+
+
+HEADER = ("model", "MAE", "sMAPE %", "MASE", "seconds")
+
+
+def rows(result: Backtest) -> list[list[str]]:
+    """The scores as text, in the order of the models."""
+    return [
+        [score.name, f"{score.mae:.3f}", f"{score.smape:.2f}", f"{score.mase:.3f}", f"{score.seconds:.1f}"]
+        for score in result.scores
+    ]
+
+
+def pictures(result: Backtest) -> Sequence[SeriesPanel]:
+    """The first few series with all forecasts of their hidden end."""
+    from neuro_divergent.forecasting.pictures import recent
+    from neuro_divergent.plotting.forecasts import SeriesPanel
+
+    shown, h = result.shown, result.h
+    panels = []
+    for number in range(min(SHOWN_SERIES, shown.n_series)):
+        times, values = recent(shown, number, 4 * h)
+        panels.append(
+            SeriesPanel(
+                title=str(shown.ids[number]),
+                times=times,
+                values=values,
+                forecast_times=shown.times(number, int(shown.store.lengths[number]), h).to_list(),
+                forecasts={name: values[number] for name, values in result.forecasts.items()},
+                actual=result.actual[number],
+            )
+        )
+    return panels
+
+
+def _forecast_png(panels: Sequence[SeriesPanel]) -> bytes:
+    from neuro_divergent.plotting import close, render
+    from neuro_divergent.plotting.forecasts import forecast_figure
+
+    figure = forecast_figure(panels)
+    png = render(figure)
+    close(figure)
+    return png
+
+
+def _forecasts(results: dict[str, Backtest]) -> pl.DataFrame:
+    """Every forecast of every model in one long table."""
+    import polars as pl
+
+    parts = []
+    for result in results.values():
+        columns = {name: values.reshape(-1) for name, values in result.forecasts.items()}
+        naive = columns.pop(result.naive_name)
+        parts.append(
+            pl.DataFrame(
+                [
+                    result.shown.id_column(result.h).alias("unique_id"),
+                    result.shown.future_times(result.h).alias("ds"),
+                    pl.Series("y", result.actual.reshape(-1), nan_to_null=True),
+                    *(pl.Series(name, values).round(4) for name, values in columns.items()),
+                    pl.Series("seasonal_naive", naive).round(4),
+                ]
+            )
+        )
+    return pl.concat(parts)
+
+
+def _report(results: dict[str, Backtest], png: bytes) -> str:
+    from neuro_divergent._version import __version__
+    from neuro_divergent.plotting import close, render
+    from neuro_divergent.plotting.curves import losses_figure
+    from neuro_divergent.report.page import Page
+
+    page = Page("Neuro-Divergent demo", "Four models, two data sets, one hidden horizon each.")
+    page.heading("Forecasts of the hidden horizon")
+    page.picture(png, "Series with the forecasts of all models beside what happened")
+    for title, result in results.items():
+        page.heading(title)
+        best = min(range(len(result.scores)), key=lambda number: result.scores[number].mase)
+        page.table(HEADER, rows(result), best)
+        figure = losses_figure({name: fitted.history.epochs for name, fitted in result.fitted.items()})
+        page.picture(render(figure), f"Loss curves: {title}")
+        close(figure)
+        page.folded("What the data report says", str(result.data.report()))
+        for name, fitted in result.fitted.items():
+            page.folded(f"Configuration of {name}", f"{fitted.model.to_json()}\n\n{fitted.config.to_json()}")
+    page.heading("The same on a file of yours")
+    page.code(OWN_FILE)
+    page.footer = f"neuro-divergent {__version__}. MASE below 1 is better than the naive forecast was on the history."
+    return page.render()

@@ -1,0 +1,268 @@
+"""The base of every description: a frozen pydantic model that is one JSON object away from a file.
+
+A model, an optimizer, a schedule, a loss, a callback's settings: each is a `Description`. Its JSON carries a `kind`
+that the registry resolves, and every default written out, so that a file means the same after the defaults change.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import math
+import textwrap
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_serializer, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ValidationInfo
+
+from neuro_divergent.core import registry
+from neuro_divergent.core.errors import ConfigError
+
+SCHEMA_VERSION = 1
+"""Version of the JSON form. A reader refuses what is newer than itself."""
+
+
+class Description(BaseModel):
+    """Frozen, keyword-only, equal when its fields are equal; unknown fields are refused with the closest name."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=(), validate_default=False
+    )
+
+    family: ClassVar[str] = ""
+    """The registry's family, such as "model" or "loss"; descriptions without one are not registered."""
+
+    kind: ClassVar[str] = ""
+    """The name in files; the class name unless a class sets it."""
+
+    positional: ClassVar[tuple[str, ...]] = ()
+    """Fields that may also be given by position, such as ClipByNorm(1.0); all others are keyword-only."""
+
+    def __init__(self, /, *values: Any, **fields: Any) -> None:
+        if len(values) > len(self.positional):
+            given = ", ".join(repr(value) for value in values[len(self.positional) :])
+            raise ConfigError(f"{type(self).__name__} takes its fields by name, such as field=..., but got {given}")
+        try:
+            super().__init__(**dict(zip(self.positional, values, strict=False)) | fields)
+        except ValidationError as error:
+            raise ConfigError(explain(error, type(self))) from None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if "kind" not in cls.__dict__:
+            cls.kind = cls.__name__
+        abstract = inspect.isabstract(cls) or cls.__name__.startswith("_") or "family" in cls.__dict__
+        if cls.family and not abstract:
+            registry.register(cls)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _resolve_kind(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
+        """Accept a family member by name ("mse") or as its JSON object ({"kind": "mse", ...})."""
+        if isinstance(value, str) and cls.family:
+            value = {"kind": value}
+        if not (isinstance(value, Mapping) and "kind" in value):
+            return handler(value)
+        rest = {key: item for key, item in value.items() if key != "kind"}
+        kind = value["kind"]
+        if not isinstance(kind, str):
+            raise ConfigError(f"kind must be a name, but got kind={kind!r}")
+        target = registry.resolve(cls.family, kind) if cls.family else cls
+        if not cls.family and registry.normalise(kind) != registry.normalise(cls.kind):
+            raise ConfigError(f"expected a {cls.kind}, but got kind={kind!r}")
+        if not issubclass(target, cls):
+            raise ConfigError(f"expected a {cls.kind}, but {kind!r} is a {target.__bases__[0].__name__}")
+        return handler(rest) if target is cls else target(**rest)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in type(self).model_fields:
+            raise ConfigError(f"a {self.kind} is not changed in place; make a new one: .replace({name}={value!r})")
+        super().__setattr__(name, value)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    @model_serializer(mode="plain")
+    def to_dict(self) -> dict[str, Any]:
+        """The plain-data form: kind first, then every field with its value."""
+        return {"kind": self.kind} | {name: encode(getattr(self, name)) for name in type(self).model_fields}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The description as a JSON document with its schema version."""
+        return json.dumps({"schema": SCHEMA_VERSION} | self.to_dict(), indent=indent, allow_nan=False)
+
+    def to_yaml(self) -> str:
+        """The description as a YAML document with its schema version."""
+        return yaml.safe_dump({"schema": SCHEMA_VERSION} | self.to_dict(), sort_keys=False)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
+        """Read the plain-data form. `using` gives back the callables that the file knows only by reference."""
+        fields = dict(data)
+        version = fields.pop("schema", SCHEMA_VERSION)
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise ConfigError(
+                f"this version reads schema {SCHEMA_VERSION} and older, but got schema={version!r}. "
+                "Update neuro-divergent to read the file."
+            )
+        try:
+            return cls.model_validate(_give_back(fields, using or {}))
+        except ValidationError as error:
+            raise ConfigError(explain(error, cls)) from None
+
+    @classmethod
+    def from_json(cls, text: str, *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
+        """Read what `to_json` wrote."""
+        return cls.from_dict(_mapping(json.loads, text, "JSON"), using=using)
+
+    @classmethod
+    def from_yaml(cls, text: str, *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
+        """Read what `to_yaml` wrote."""
+        return cls.from_dict(_mapping(yaml.safe_load, text, "YAML"), using=using)
+
+    def replace(self, **fields: Any) -> Self:
+        """A copy with some fields changed, validated like a new one."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | fields)
+
+
+def _mapping(parse: Callable[[str], Any], text: str, language: str) -> dict[str, Any]:
+    try:
+        data = parse(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"the text must be valid {language}, but got: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"the {language} document must be one object with named fields, but got {type(data).__name__}")
+    return data
+
+
+def encode(value: Any) -> Any:
+    """Plain data for any value that a description may hold."""
+    if isinstance(value, Description):
+        return value.to_dict()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [encode(item) for item in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if callable(value):
+        return {"reference": reference(value)}
+    if hasattr(value, "item"):  # a numpy or torch scalar
+        return encode(value.item())
+    raise ConfigError(f"a description holds plain data, descriptions or callables, but got {type(value).__name__}")
+
+
+def reference(function: Any) -> str:
+    """How a callable of the user's is named in a file: never imported, only given back by `using`."""
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    return f"{owner.__module__}:{owner.__qualname__}"
+
+
+def _give_back(value: Any, using: Mapping[str, Callable[..., Any]]) -> Any:
+    if isinstance(value, Mapping):
+        if set(value) == {"reference"}:
+            name = value["reference"]
+            short = str(name).split(":")[-1]
+            if name not in using and short not in using:
+                raise ConfigError(
+                    f"the file refers to your own callable {name!r}, which is never imported from a file. "
+                    f"Hand it over: using={{{short!r}: ...}}"
+                )
+            return using.get(name, using.get(short))
+        return {key: _give_back(item, using) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_give_back(item, using) for item in value]
+    return value
+
+
+def _check_callable(value: Any, info: ValidationInfo) -> Any:
+    if not callable(value) or isinstance(value, Mapping):
+        raise ConfigError(f"{info.field_name} must be a callable, but got {value!r}")
+    return value
+
+
+Function = Annotated[Any, BeforeValidator(_check_callable)]
+"""A field that holds a callable of the user's."""
+
+
+def field_docs(cls: type[Description]) -> dict[str, str]:
+    """The sentence under each field, read from the source when somebody asks (help texts, docs)."""
+    docs: dict[str, str] = {}
+    for owner in reversed(cls.__mro__):
+        if not issubclass(owner, Description):
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+        except (OSError, TypeError, SyntaxError):  # defined where there is no source, such as a frozen program
+            continue
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for field, text in zip(body, body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
+                    docs[field.target.id] = inspect.cleandoc(text.value.value)
+    return {name: docs[name] for name in cls.model_fields if name in docs}
+
+
+def explain(error: ValidationError, cls: type[Description]) -> str:
+    """One sentence for each thing that pydantic found, in the order of the fields."""
+    sentences = dict.fromkeys(_sentence(detail, cls) for detail in error.errors(include_url=False))
+    return "; ".join(_without_union_noise(list(sentences)))
+
+
+def _without_union_noise(sentences: list[str]) -> list[str]:
+    """A value that fits no member of a union is reported once per member: the literal alternatives are noise."""
+    real = [sentence for sentence in sentences if "must be 'auto'" not in sentence]
+    return real or sentences
+
+
+def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
+    kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
+    # Inside a union pydantic adds the member it tried ("int", "Loss", "literal['auto']"): only field names are ours.
+    path = [str(part) for part in detail["loc"]]
+    names = [part for part in path if part.isidentifier() and part[0].islower() or part.isdigit()]
+    types = {"int", "float", "str", "bool", "list", "tuple", "dict", "none"}
+    field = ".".join(name for position, name in enumerate(names) if position == 0 or name not in types)
+    got = f"but got {field}={given!r}"
+    if kind == "extra_forbidden":
+        near = registry.closest(field, list(cls.model_fields))
+        hint = f"did you mean {' or '.join(near)}?" if near else f"its fields are: {', '.join(cls.model_fields)}."
+        return f"{cls.kind} has no field {field!r}; {hint}"
+    if kind == "missing":
+        return f"{cls.kind} needs the field {field!r}, but it was not given"
+    if kind == "value_error":
+        return str(context.get("error", detail["msg"]))
+    rule = {
+        "greater_than": "must be greater than {gt}",
+        "greater_than_equal": "must be at least {ge}",
+        "less_than": "must be less than {lt}",
+        "less_than_equal": "must be at most {le}",
+        "literal_error": "must be {expected}",
+        "int_type": "must be a whole number",
+        "int_parsing": "must be a whole number",
+        "int_from_float": "must be a whole number",
+        "float_type": "must be a number",
+        "float_parsing": "must be a number",
+        "finite_number": "must be a finite number",
+        "bool_type": "must be true or false",
+        "bool_parsing": "must be true or false",
+        "string_type": "must be text",
+        "too_short": "must have at least {min_length} entries",
+        "too_long": "must have at most {max_length} entries",
+        "tuple_type": "must be a list",
+        "frozen_instance": "cannot be changed: make a new one with .replace(...)",
+    }.get(kind)
+    if rule is not None:
+        return f"{field} {rule.format(**context)}, {got}"
+    return f"{field or cls.kind}: {detail['msg'][0].lower()}{detail['msg'][1:]}, {got}" if field else str(detail["msg"])

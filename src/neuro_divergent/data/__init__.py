@@ -1,0 +1,1 @@
+"""The data path: from anybody's table to batches of windows."""

@@ -1,0 +1,169 @@
+"""One column of anybody's table as a numpy array: numbers, time stamps, categories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.report import DataReport
+
+Where = Callable[[int], str]
+"""From a row of the input to "series 'a', row 17"."""
+
+MISSING_TEXT = ("", "na", "n/a", "nan", "null", "none", "#n/a")
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
+
+
+@dataclass
+class Numbers:
+    """A numeric column: its values (0 where missing) and, if anything is missing, where it is not."""
+
+    values: npt.NDArray[Any]
+    observed: npt.NDArray[np.bool_] | None = None
+    infinite: int = 0
+
+
+@dataclass
+class Stamps:
+    """A time column as whole numbers: days since 1970, microseconds since 1970 (UTC when zoned), or plain integers."""
+
+    ticks: npt.NDArray[Any]
+    unit: str
+    """D, us or i."""
+    label: str
+    """The type in which time stamps are given back."""
+    zone: str | None = None
+
+    def times(self, rows: Any = slice(None)) -> npt.NDArray[Any]:
+        """The stamps as datetime64 or int64."""
+        ticks = self.ticks[rows].astype(np.int64)
+        return np.asarray(ticks if self.unit == "i" else ticks.view(f"datetime64[{self.unit}]"))
+
+
+def first_true(mask: pl.Series | npt.NDArray[np.bool_]) -> int | None:
+    """The first row where the mask holds, None when it never does."""
+    array = mask.to_numpy() if isinstance(mask, pl.Series) else mask
+    row = int(np.argmax(array)) if len(array) else 0
+    return row if len(array) and bool(array[row]) else None
+
+
+def is_text(series: pl.Series) -> bool:
+    """Whether the column holds text, dictionary-encoded or not."""
+    return isinstance(series.dtype, _TEXT)
+
+
+def read_numbers(
+    series: pl.Series, where: Where, report: DataReport, *, dtype: str, infinities: str = "error"
+) -> Numbers:
+    """The column in the asked precision; text that is clean numbers is converted and counted."""
+    name = series.name
+    if is_text(series):
+        series = _numbers_from_text(series, where, report)
+    if series.dtype == pl.Null or (len(series) and series.null_count() == len(series)):
+        return Numbers(np.zeros(len(series), dtype), np.zeros(len(series), dtype=bool))
+    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+        raise DataError(
+            f"column {name!r} must hold numbers, but got {series.dtype}. Convert it, or leave it out of the table."
+        )
+    if series.dtype.is_integer() and series.null_count() == 0 and series.dtype != pl.Int128:
+        return Numbers(series.to_numpy().astype(dtype))
+    if series.dtype not in (pl.Float32, pl.Float64):
+        series = series.cast(pl.Float64)
+    raw = series.fill_null(float("nan")).to_numpy()
+    return _checked(raw, name, where, report, dtype, infinities)
+
+
+def _checked(
+    raw: npt.NDArray[Any], name: str, where: Where, report: DataReport, dtype: str, infinities: str
+) -> Numbers:
+    infinite = np.isinf(raw)
+    count = int(infinite.sum())
+    if count and infinities == "error":
+        row = int(np.argmax(infinite))
+        raise DataError(
+            f"column {name!r} must be finite, but got {raw[row]} at {where(row)}. "
+            'Correct the value, remove the row, or for the target say infinities="mask".'
+        )
+    observed = ~(np.isnan(raw) | infinite) if count else ~np.isnan(raw)
+    with np.errstate(over="ignore", under="ignore"):
+        values = raw.astype(dtype)
+    if raw.dtype.itemsize > values.dtype.itemsize:
+        _check_range(raw, values, observed, name, where, report)
+    if observed.all():
+        return Numbers(values)
+    if np.shares_memory(values, raw):
+        values = values.copy()
+    values[~observed] = 0
+    return Numbers(values, observed, count)
+
+
+def _check_range(
+    raw: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    observed: npt.NDArray[np.bool_],
+    name: str,
+    where: Where,
+    report: DataReport,
+) -> None:
+    too_big = np.isinf(values) & observed
+    row = first_true(too_big)
+    if row is not None:
+        raise DataError(
+            f"column {name!r} must fit float32 (up to 3.4e38), but got {raw[row]} at {where(row)}. "
+            'Say dtype="float64", or divide the column by a constant.'
+        )
+    vanished = int(np.count_nonzero((values == 0) & (raw != 0) & observed))
+    if vanished:
+        report.vanished[name] = report.vanished.get(name, 0) + vanished
+
+
+def _numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> pl.Series:
+    text = series.cast(pl.String).str.strip_chars()
+    numbers = text.cast(pl.Float64, strict=False)
+    empty = text.str.to_lowercase().is_in(list(MISSING_TEXT)).fill_null(True)
+    row = first_true(numbers.is_null() & ~empty)
+    if row is not None:
+        raise DataError(
+            f"column {series.name!r} must hold numbers, but got the text {str(text[row])[:60]!r} at {where(row)}. "
+            "Correct the cell; if the column holds names, say categorical=... instead."
+        )
+    converted = len(numbers) - int((numbers.is_null() | empty).sum())
+    report.text_numbers[series.name] = report.text_numbers.get(series.name, 0) + converted
+    return numbers.set(empty, None)
+
+
+def category_text(series: pl.Series) -> pl.Series:
+    """The values of a categorical column as text; whole numbers that came as decimals lose their point."""
+    if series.dtype in (pl.Float32, pl.Float64):
+        series = series.fill_nan(None)
+        whole = series.drop_nulls()
+        if bool((whole.is_finite() & (whole == whole.floor()) & (whole.abs() < 2**53)).all()):
+            series = series.cast(pl.Int64)
+    if not (series.dtype.is_numeric() or is_text(series) or series.dtype in (pl.Boolean, pl.Date, pl.Null)):
+        raise DataError(f"column {series.name!r} is categorical and must hold text or numbers, but got {series.dtype}.")
+    return series.cast(pl.String)
+
+
+def encode(
+    series: pl.Series, report: DataReport, known: tuple[str, ...] | None = None
+) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+    """Codes (0 = empty or unknown) and the vocabulary, sorted unless it was known before."""
+    text = category_text(series)
+    if known is None:
+        known = tuple(text.drop_nulls().unique().sort().to_list())
+    codes = (
+        text.replace_strict(list(known), list(range(1, len(known) + 1)), default=0, return_dtype=pl.Int32)
+        if (known)
+        else pl.zeros(len(text), pl.Int32, eager=True)
+    )
+    array = codes.fill_null(0).to_numpy().astype(np.int32)
+    unknown = int((array == 0).sum())
+    if unknown:
+        report.unknown_categories[series.name] = report.unknown_categories.get(series.name, 0) + unknown
+    return array, known

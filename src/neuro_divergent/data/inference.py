@@ -1,0 +1,80 @@
+"""Finding the frequency of a table from its time stamps, or saying why there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.data.frequency import (
+    MICROSECONDS,
+    Frequency,
+    Times,
+    is_month_end,
+    to_local,
+    weekday,
+)
+
+DAY = MICROSECONDS["d"]
+
+
+def infer(times: Times, first: npt.NDArray[np.int64], zone: str | None = None) -> Frequency | None:
+    """The step of sorted time stamps without duplicates; None when no two rows belong to one series.
+
+    Args:
+        times: datetime64 (UTC when there is a zone) or whole numbers, series after series.
+        first: the row in which each series starts.
+        zone: the time zone whose wall clock days and longer steps follow.
+    """
+    inner = np.ones(len(times), dtype=bool)
+    inner[first] = False
+    if not inner.any():
+        return None
+    if times.dtype.kind != "M":
+        return Frequency(_common_step(np.diff(times)[inner[1:]]), "i")
+    if zone is None:
+        return _infer_naive(times, inner)
+    on_clock = _infer_naive(to_local(times, zone), inner)
+    return on_clock if on_clock.on_wall_clock else _infer_naive(times, inner)
+
+
+def _infer_naive(times: Times, inner: npt.NDArray[np.bool_]) -> Frequency:
+    unit = MICROSECONDS["d"] if np.datetime_data(times.dtype)[0] == "D" else 1
+    gaps = np.diff(times)[inner[1:]].astype(np.int64)
+    smallest = int(gaps.min()) * unit
+    if smallest >= 28 * DAY:
+        monthly = _infer_months(times, inner)
+        if monthly is not None:
+            return monthly
+    step = _common_step(gaps) * unit
+    if step == DAY and _is_business(times, gaps * unit):
+        return Frequency(1, "bd")
+    return Frequency.of_microseconds(step)
+
+
+def _infer_months(times: Times, inner: npt.NDArray[np.bool_]) -> Frequency | None:
+    """Months when every stamp has the same time of day, and the same day of the month or the month's last."""
+    days = times.astype("datetime64[D]")
+    months = days.astype("datetime64[M]")
+    of_month = (days - months.astype("datetime64[D]")).astype(np.int64)
+    of_day = times - days
+    ends = bool(is_month_end(days).all())
+    if of_day.min() != of_day.max() or not (ends or of_month.min() == of_month.max()):
+        return None
+    gaps = np.diff(months)[inner[1:]].astype(np.int64)
+    return Frequency.of_months(_common_step(gaps), end=ends)
+
+
+def _is_business(times: Times, gaps: npt.NDArray[np.int64]) -> bool:
+    return bool((gaps > DAY).any() and (weekday(times) < 5).all())
+
+
+def _common_step(gaps: npt.NDArray[np.generic]) -> int:
+    """The commonest distance, or the greatest common divisor when that is only a few times smaller."""
+    smallest, largest = int(gaps.min()), int(gaps.max())
+    if smallest == largest:
+        return smallest
+    values, counts = np.unique(gaps, return_counts=True)
+    commonest = int(values[np.argmax(counts)])
+    divisor = int(np.gcd.reduce(values.astype(np.int64)))
+    # A divisor far below every distance seen means irregular stamps, and a grid that would explode.
+    return divisor if divisor * 4 >= min(commonest, smallest) else commonest

@@ -1,0 +1,354 @@
+"""Where each row of a table goes: sorted by series and time, duplicates merged, gaps opened up.
+
+Everything is arithmetic on runs of equal ids. A table that is sorted and regular already, the usual case, is
+recognised by one difference of its time stamps and is not moved at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.columns import Stamps
+from neuro_divergent.data.frequency import MICROSECONDS, Frequency
+from neuro_divergent.data.inference import infer
+from neuro_divergent.data.report import DataReport
+from neuro_divergent.data.schema import DataSchema
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass
+class Runs:
+    """Equal ids that stand together: the id and the length of each run, in the order of the table."""
+
+    ids: pl.Series
+    lengths: Ints
+
+    def __post_init__(self) -> None:
+        self.ends = np.cumsum(self.lengths)
+
+    def where(self, row: int) -> str:
+        """The series and row of an input row, for messages."""
+        return f"series {self.ids[int(np.searchsorted(self.ends, row, side='right'))]!r}, row {row}"
+
+
+@dataclass
+class Layout:
+    """The way of every input row into the store."""
+
+    ids: pl.Series
+    """[S] sorted."""
+    offsets: Ints
+    """[S + 1] in the store."""
+    start: npt.NDArray[Any]
+    freq: Frequency
+    order: Ints | None
+    """[rows] input row of each sorted row; None when the table was sorted."""
+    groups: Ints | None
+    """[kept rows] first sorted row of each group of duplicates; None when there were none."""
+    merge: str
+    """How duplicates are merged."""
+    slot: Ints | None
+    """[kept rows] row of the store; None when there were no gaps."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the store."""
+        return int(self.offsets[-1])
+
+    @property
+    def kept_offsets(self) -> Ints:
+        """[S + 1] of the rows before gaps are opened up."""
+        return self.offsets if self.slot is None else np.searchsorted(self.slot, self.offsets).astype(np.int64)
+
+    def input_row(self, kept: int) -> int:
+        """The input row of a kept one, for messages."""
+        row = kept if self.groups is None else int(self.groups[kept])
+        return row if self.order is None else int(self.order[row])
+
+    def sort(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Input order to sorted order."""
+        return values if self.order is None else np.asarray(values[self.order])
+
+    def merged(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Input order to sorted order with the last of each group of duplicates."""
+        values = self.sort(values)
+        if self.groups is None:
+            return values
+        return np.asarray(values[np.append(self.groups[1:], len(values)) - 1])
+
+    def merged_numbers(
+        self, values: npt.NDArray[Any], observed: npt.NDArray[np.bool_] | None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+        """As `merged`; with merge "mean" the mean of what was observed in each group."""
+        if self.groups is None or self.merge != "mean":
+            return self.merged(values), None if observed is None else self.merged(observed)
+        values = self.sort(values)
+        seen = np.ones(len(values), dtype=bool) if observed is None else self.sort(observed)
+        number = np.cumsum(np.bincount(self.groups, minlength=len(values))[: len(values)]) - 1
+        # Ordered by value, so that the sum does not depend on the order of the rows.
+        by_value = np.lexsort((values, number))
+        exact = np.where(seen, values, 0)[by_value].astype(np.float64)
+        counts = np.add.reduceat(seen[by_value].astype(np.int64), self.groups)
+        means = np.add.reduceat(exact, self.groups) / np.maximum(counts, 1)
+        return means.astype(values.dtype), None if observed is None else counts > 0
+
+    def place(self, values: npt.NDArray[Any], fill: Any = 0) -> npt.NDArray[Any]:
+        """Merged order to the store's rows, `fill` where a gap was opened up."""
+        if self.slot is None:
+            return values
+        out = np.full(self.rows, fill, dtype=values.dtype)
+        out[self.slot] = values
+        return out
+
+
+def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) -> Layout:
+    """Sort, find duplicates, find the frequency, open up gaps; each counted in the report."""
+    ids, lengths, order = _order(runs, stamps, report)
+    if order is not None:
+        stamps = Stamps(stamps.ticks[order], stamps.unit, stamps.label, stamps.zone)
+    finder = _Finder(runs, order, stamps, ids, schema)
+    first = np.concatenate(([0], np.cumsum(lengths)))
+    steps = _inner_steps(stamps.ticks, first)
+    groups = None
+    if steps is not None and int(steps.min()) == 0:
+        groups, lengths = _duplicates(finder, first, schema, report)
+        stamps = Stamps(stamps.ticks[groups], stamps.unit, stamps.label, stamps.zone)
+        finder = _Finder(runs, groups if order is None else order[groups], stamps, ids, schema)
+        first = np.concatenate(([0], np.cumsum(lengths)))
+        steps = _inner_steps(stamps.ticks, first)
+    smallest, largest = (int(steps.min()), int(steps.max())) if steps is not None else (0, 0)
+    del steps
+    freq = _frequency(finder, first, schema, report, smallest, largest)
+    start = stamps.times(first[:-1])
+    _check_phase(finder, freq, first)
+    regular = smallest == largest and _plain(freq, stamps) and _step_in_ticks(freq, stamps) == smallest
+    if regular or smallest == 0:  # 0 when every series has one row
+        offsets, slot = first, None
+    else:
+        offsets, slot = _open_gaps(finder, freq, first, schema, report)
+    if stamps.unit != "i":
+        start = start.astype("datetime64[us]")
+    return Layout(ids, offsets, start, freq, order, groups, schema.duplicates, slot)
+
+
+def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, Ints, Ints | None]:
+    """The sorted ids, rows per series, and the rows in sorted order (None when they are)."""
+    ids = runs.ids.unique().sort()
+    contiguous = len(ids) == len(runs.ids)
+    first = np.concatenate(([0], runs.ends))
+    steps = _inner_steps(stamps.ticks, first)
+    if contiguous and (steps is None or int(steps.min()) >= 0):
+        if runs.ids.is_sorted():
+            return runs.ids, runs.lengths, None
+        by_id = runs.ids.arg_sort().to_numpy().astype(np.int64)
+        lengths = runs.lengths[by_id]
+        shift = np.repeat(first[:-1][by_id] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+        order = np.arange(len(stamps.ticks)) + shift
+        report.unsorted_rows = int((np.diff(order) < 0).sum())
+        return ids, lengths, order
+    codes = series_codes(runs)
+    order = (
+        pl.DataFrame({"code": codes, "time": stamps.ticks})
+        .select(pl.arg_sort_by("code", "time", maintain_order=True))
+        .to_series()
+        .to_numpy()
+        .astype(np.int64)
+    )
+    report.unsorted_rows = int((np.diff(order) < 0).sum())
+    return ids, np.bincount(codes, minlength=len(ids)).astype(np.int64), order
+
+
+def series_codes(runs: Runs) -> npt.NDArray[np.int32]:
+    """[rows] the number of each input row's series among the sorted ids."""
+    ranks = runs.ids.rank("dense").to_numpy().astype(np.int32) - 1
+    return np.repeat(ranks, runs.lengths)
+
+
+def _inner_steps(ticks: npt.NDArray[Any], first: Ints) -> npt.NDArray[Any] | None:
+    """Differences of neighbouring rows, those across two series replaced by one inside a series; None if all are."""
+    borders = first[1:-1] - 1
+    if len(ticks) - 1 - len(borders) <= 0:
+        return None
+    steps = np.diff(ticks)
+    inside = int(np.argmax(np.diff(first) > 1))
+    steps[borders] = steps[first[inside]]
+    return steps
+
+
+@dataclass
+class _Finder:
+    """Names rows of the sorted table in messages."""
+
+    runs: Runs
+    order: Ints | None
+    stamps: Stamps
+    ids: pl.Series
+    schema: DataSchema
+
+    def where(self, row: int) -> str:
+        return self.runs.where(int(row if self.order is None else self.order[row]))
+
+    def time(self, row: int) -> Any:
+        return (
+            np.datetime_as_string(self.stamps.times(row), unit="auto")
+            if self.stamps.unit != "i"
+            else (int(self.stamps.ticks[row]))
+        )
+
+
+def _duplicates(finder: _Finder, first: Ints, schema: DataSchema, report: DataReport) -> tuple[Ints, Ints]:
+    ticks = finder.stamps.ticks
+    fresh = np.ones(len(ticks), dtype=bool)
+    fresh[1:] = ticks[1:] != ticks[:-1]
+    fresh[first[:-1]] = True
+    report.duplicate_rows = int(len(ticks) - fresh.sum())
+    if schema.duplicates == "error":
+        row = int(np.argmax(~fresh))
+        raise DataError(
+            f"each series has one row per time, but got {report.duplicate_rows:,} more: column {schema.time_col!r} has "
+            f"{finder.time(row)} again at {finder.where(row)}. "
+            'Say duplicates="last" or duplicates="mean", or remove them; if they are the hour that a clock change '
+            "repeats, say time_zone=..."
+        )
+    lengths = np.add.reduceat(fresh.astype(np.int64), first[:-1])
+    return np.flatnonzero(fresh), lengths
+
+
+def _frequency(
+    finder: _Finder, first: Ints, schema: DataSchema, report: DataReport, smallest: int, largest: int
+) -> Frequency:
+    stamps = finder.stamps
+    if schema.freq is not None:
+        freq = Frequency.parse(schema.freq)
+        if freq.integer != (stamps.unit == "i"):
+            kind = "whole numbers" if stamps.unit == "i" else "time stamps"
+            raise DataError(
+                f"freq must fit column {schema.time_col!r}, which holds {kind}, but got freq={schema.freq!r}. "
+                'Say freq="1i" for whole numbers and e.g. freq="1d" for time stamps.'
+            )
+        return _month_ends(freq, stamps, first)
+    report.freq_inferred = True
+    if smallest == largest and smallest and _obvious(stamps, smallest):
+        return Frequency(smallest, "i") if stamps.unit == "i" else Frequency.of_microseconds(smallest * _tick(stamps))
+    freq_or_none = infer(stamps.times(), first[:-1], stamps.zone)
+    if freq_or_none is None:
+        raise DataError(
+            f"a frequency is inferred from two rows of a series, but none has two in column {schema.time_col!r}. "
+            'Say it, e.g. freq="1d".'
+        )
+    return freq_or_none
+
+
+def _tick(stamps: Stamps) -> int:
+    return MICROSECONDS["d"] if stamps.unit == "D" else 1
+
+
+def _obvious(stamps: Stamps, step: int) -> bool:
+    """Whether one distance everywhere needs no look at the calendar."""
+    if stamps.unit == "i":
+        return True
+    limit = MICROSECONDS["d"] if stamps.zone else 28 * MICROSECONDS["d"]
+    return step * _tick(stamps) < limit
+
+
+def _month_ends(freq: Frequency, stamps: Stamps, first: Ints) -> Frequency:
+    """Months that do not say where they are stamped mean month ends when every stamp is one."""
+    if not freq.months or freq.end or freq.first_day:
+        return freq
+    ended = Frequency(freq.count, freq.unit, end=True, anchor=freq.anchor)
+    last = first[1:] - 1
+    both = np.concatenate((stamps.times(first[:-1]), stamps.times(last)))
+    return ended if bool(ended.phase_ok(both, stamps.zone).all()) else freq
+
+
+def _step_in_ticks(freq: Frequency, stamps: Stamps) -> int:
+    return freq.count if freq.integer else freq.microseconds // _tick(stamps)
+
+
+def _plain(freq: Frequency, stamps: Stamps) -> bool:
+    """Whether steps are one fixed number of ticks."""
+    return freq.integer or (bool(freq.microseconds) and (stamps.zone is None or not freq.on_wall_clock))
+
+
+def _check_phase(finder: _Finder, freq: Frequency, first: Ints) -> None:
+    good = freq.phase_ok(finder.stamps.times(first[:-1]), finder.stamps.zone)
+    if not good.all():
+        row = int(first[int(np.argmin(good))])
+        raise DataError(_off_grid(finder, freq, row, first))
+
+
+def _off_grid(finder: _Finder, freq: Frequency, row: int, first: Ints) -> str:
+    series = int(np.searchsorted(first, row, side="right")) - 1
+    start = int(first[series])
+    own = infer(finder.stamps.times(slice(start, int(first[series + 1]))), np.array([0]), finder.stamps.zone)
+    if own is not None and own != freq:
+        advice = f'The series on its own looks like freq="{own}": say so if it is true of all of them.'
+    else:
+        advice = "Correct the time stamp, or bring the series to one grid before loading (group_by_dynamic, resample)."
+    say = "" if finder.schema.freq is None else " as given"
+    return (
+        f"time stamps must follow the frequency {freq}{say}, but got {finder.time(row)} at {finder.where(row)} in "
+        f"column {finder.schema.time_col!r} of a series that starts at {finder.time(start)}. {advice}"
+    )
+
+
+def _open_gaps(
+    finder: _Finder, freq: Frequency, first: Ints, schema: DataSchema, report: DataReport
+) -> tuple[Ints, Ints | None]:
+    stamps = finder.stamps
+    lengths = np.diff(first)
+    times = stamps.times()
+    steps, good = freq.positions(np.repeat(times[first[:-1]], lengths), times, stamps.zone)
+    if not good.all():
+        raise DataError(_off_grid(finder, freq, int(np.argmin(good)), first))
+    spans = steps[first[1:] - 1] + 1
+    added = spans - lengths
+    total = int(added.sum())
+    if total == 0:
+        return first, None
+    _check_sparse(finder, freq, first, steps, added, report)
+    report.gap_rows = total
+    names = finder.ids
+    report.gaps_by_series = {names[int(s)]: int(added[s]) for s in np.flatnonzero(added)}
+    if schema.gaps == "error":
+        row = int(np.argmax(np.diff(steps, prepend=0) > 1))
+        raise DataError(
+            f"series must have no gaps, but got {total:,} absent rows: column {schema.time_col!r} jumps to "
+            f'{finder.time(row)} at {finder.where(row)}. Say gaps="mask" (or a fill method), or add the rows.'
+        )
+    offsets = np.concatenate(([0], np.cumsum(spans))).astype(np.int64)
+    return offsets, np.repeat(offsets[:-1], lengths) + steps
+
+
+def _check_sparse(finder: _Finder, freq: Frequency, first: Ints, steps: Ints, added: Ints, report: DataReport) -> None:
+    """A grid far denser than the data is a mistake: an outlying stamp, or series of different frequencies."""
+    rows = len(steps)
+    if int(added.sum()) > 50 * rows + 1_000_000:
+        series = int(np.argmax(added))
+        raise DataError(
+            f"the frequency {freq} would add {int(added.sum()):,} rows to {rows:,}, most of them to series "
+            f"{finder.ids[series]!r} from {finder.time(int(first[series]))} to "
+            f"{finder.time(int(first[series + 1]) - 1)}. "
+            "Correct its time stamps, or say the freq that the rows have."
+        )
+    if not report.freq_inferred:
+        return
+    inner = np.diff(steps)
+    inner[first[1:-1] - 1] = np.iinfo(np.int64).max
+    lengths = np.diff(first)
+    slowest = np.minimum.reduceat(np.append(inner, np.iinfo(np.int64).max), first[:-1])
+    slow = (lengths > 3) & (slowest > 1) & (slowest < np.iinfo(np.int64).max)
+    if slow.any():
+        series = int(np.argmax(slow))
+        raise DataError(
+            f"all series must have one frequency, but series {finder.ids[series]!r} has no two rows closer than "
+            f"{int(slowest[series])} times {freq}, the distance in others (column {finder.schema.time_col!r}). "
+            f'Load them apart, or say freq="{freq}" if the rows between are missing.'
+        )

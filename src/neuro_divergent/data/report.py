@@ -1,0 +1,120 @@
+"""What a table was found to be, and every repair counted."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from typing import Any
+
+SHOWN = 5
+"""How many names a line of the report shows before it says how many more there are."""
+
+
+@dataclass(kw_only=True)
+class DataReport:
+    """Counts of everything that was found and changed; nothing is changed that is not in here."""
+
+    rows_read: int = 0
+    rows_stored: int = 0
+    n_series: int = 0
+    freq: str = ""
+    freq_inferred: bool = False
+    time_zone: str | None = None
+    first_time: Any = None
+    last_time: Any = None
+    unsorted_rows: int = 0
+    """Rows that stood before an earlier row of the sorted table."""
+    duplicate_rows: int = 0
+    """Rows merged into another of the same series and time."""
+    gap_rows: int = 0
+    """Rows added because they were absent between two others."""
+    gaps_by_series: dict[Any, int] = field(default_factory=dict)
+    missing: int = 0
+    """Rows whose target was empty."""
+    missing_by_series: dict[Any, int] = field(default_factory=dict)
+    infinite: int = 0
+    """Infinite targets that were masked."""
+    unavailable: int = 0
+    """Rows that the available_mask column took out."""
+    filled: int = 0
+    """Targets that a fill method made up."""
+    masked: int = 0
+    """Rows whose target is not observed in the end."""
+    exogenous_filled: dict[str, int] = field(default_factory=dict)
+    """For each other column, the cells that a fill method made up (rows added for gaps included)."""
+    text_numbers: dict[str, int] = field(default_factory=dict)
+    """For each column, the numbers that came as text and were converted."""
+    vanished: dict[str, int] = field(default_factory=dict)
+    """For each column, numbers so small that they became 0 in the chosen precision."""
+    constant_series: tuple[Any, ...] = ()
+    all_missing_series: tuple[Any, ...] = ()
+    short_series: tuple[Any, ...] = ()
+    """Series shorter than min_length."""
+    dropped_series: tuple[Any, ...] = ()
+    padded_rows: int = 0
+    """Masked rows added in front of short series."""
+    unknown_categories: dict[str, int] = field(default_factory=dict)
+    """For each categorical column, the cells (empty ones included) that went to the unknown bucket."""
+    ignored_columns: tuple[str, ...] = ()
+    """Columns that no argument gave a role."""
+    notes: list[str] = field(default_factory=list)
+    """Decisions worth a sentence, such as the role that a categorical column was found to have."""
+
+    def lines(self) -> list[str]:
+        """The report as sentences, only those that have something to say."""
+        how = "inferred" if self.freq_inferred else "as given"
+        zone = f", time zone {self.time_zone}" if self.time_zone else ""
+        text = [
+            f"{self.n_series:,} series, {self.rows_stored:,} rows from {self.rows_read:,} read",
+            f"frequency {self.freq} ({how}){zone}, {self.first_time} to {self.last_time}",
+        ]
+        counted = (
+            (self.unsorted_rows, "rows were out of order and were sorted"),
+            (self.duplicate_rows, "duplicate rows were merged"),
+            (self.gap_rows, f"rows were absent and added{_where(self.gaps_by_series)}"),
+            (self.missing, f"targets were missing{_where(self.missing_by_series)}"),
+            (self.infinite, "infinite targets were masked"),
+            (self.unavailable, "targets were taken out by the availability column"),
+            (self.filled, "targets were filled"),
+            (self.masked, "rows are masked in the end"),
+            (self.padded_rows, "masked rows were added in front of short series"),
+        )
+        text += [f"{count:,} {what}" for count, what in counted if count]
+        columns = (
+            (self.text_numbers, "numbers came as text"),
+            (self.exogenous_filled, "cells were filled"),
+            (self.vanished, "numbers were too small for the precision and became 0"),
+            (self.unknown_categories, "values are not known categories"),
+        )
+        text += [f"column {name!r}: {count:,} {what}" for group, what in columns for name, count in group.items()]
+        named = (
+            (self.constant_series, "constant series"),
+            (self.all_missing_series, "series without any target"),
+            (self.short_series, "series too short"),
+            (self.dropped_series, "series dropped"),
+            (self.ignored_columns, "columns without a role, ignored"),
+        )
+        text += [f"{len(names):,} {what}: {listing(names)}" for names, what in named if names]
+        return text + self.notes
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines())
+        return f"<ul>{items}</ul>"
+
+
+def listing(names: Any, shown: int = SHOWN) -> str:
+    """The first few names, and how many more there are."""
+    names = list(names)
+    rest = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(repr(name) for name in names[:shown]) + rest
+
+
+def _where(by_series: dict[Any, int]) -> str:
+    if not by_series:
+        return ""
+    worst = sorted(by_series.items(), key=lambda item: -item[1])[:3]
+    more = f", {len(by_series) - 3:,} more series" if len(by_series) > 3 else ""
+    return f" ({', '.join(f'{name!r}: {count:,}' for name, count in worst)}{more})"

@@ -1,0 +1,275 @@
+"""In which order windows are seen: pure functions of (seed, epoch, step, rank, world).
+
+Nothing is carried along and no permutation is stored: asking for step n of epoch e gives the same numbers in a run
+that was never interrupted, in one that was resumed there, and on every machine of a group.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.seeding import key
+
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+BLOCK = 8192
+"""About how many numbers are computed at once: the cost of a call is spread over many small batches."""
+
+_ROUNDS = 6
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # odd, so that multiplying by it is a bijection of 64-bit numbers
+
+
+def steps_per_epoch(n: int, batch_size: int, drop_last: bool = False) -> int:
+    """How many batches an epoch over n numbers has."""
+    return n // batch_size if drop_last else -(-n // batch_size)
+
+
+def hashed(values: Words, secret: int) -> Words:
+    """64 well-mixed bits for each number under a key."""
+    with np.errstate(over="ignore"):
+        mixed = (values + np.uint64(secret)) * _MULTIPLIER
+        mixed ^= mixed >> _HALF
+        mixed *= _MULTIPLIER
+        mixed ^= mixed >> _HALF
+        mixed *= _MULTIPLIER
+        mixed ^= mixed >> _HALF
+    return mixed
+
+
+def below(words: Words, bound: int) -> Words:
+    """Scale well-mixed words to range(bound), for bounds below 2 ** 32."""
+    words = words >> _HALF
+    words *= np.uint64(bound)
+    words >>= _HALF
+    return words
+
+
+def permuted(positions: Ints, n: int, secret: int) -> Ints:
+    """Where a keyed shuffle of range(n) sends each position, without making the shuffle.
+
+    The positions are written as two digits, (left, right) with left in range(a), right in range(b), a * b >= n, and go
+    through a Feistel network: each round adds a keyed hash of one digit to the other. Each round can be undone, so
+    the whole is a bijection of range(a * b); results outside of range(n) go through it again until they are inside.
+    """
+    if n >= 1 << 62:
+        raise ConfigError(f"at most 2**62 windows can be shuffled, but got n={n}")
+    b = max(1, int(np.ceil(np.sqrt(float(n)))))
+    a = -(-n // b)
+    keys = [key(secret, "round", number) for number in range(_ROUNDS)]
+    result = _feistel(positions.astype(np.uint64), a, b, keys)
+    while (outside := np.flatnonzero(result >= n)).size:
+        result[outside] = _feistel(result[outside], a, b, keys)
+    return result.astype(np.int64)
+
+
+def _feistel(values: Words, a: int, b: int, keys: list[int]) -> Words:
+    left = values // np.uint64(b)
+    right = values - left * np.uint64(b)
+    for number, secret in enumerate(keys):
+        if number % 2:
+            right = _added(right, below(_round(left, secret), b), b)
+        else:
+            left = _added(left, below(_round(right, secret), a), a)
+    left *= np.uint64(b)
+    left += right
+    return left
+
+
+def _round(digit: Words, secret: int) -> Words:
+    mixed = digit + np.uint64(secret)
+    mixed *= _MULTIPLIER
+    mixed ^= mixed >> _HALF
+    mixed *= _MULTIPLIER
+    return mixed
+
+
+def _added(digit: Words, amount: Words, bound: int) -> Words:
+    amount += digit
+    amount -= np.uint64(bound) * (amount >= np.uint64(bound))
+    return amount
+
+
+class Sampler(ABC):
+    """The order of range(n) in batches. A new sampler says which number stands at each position of an epoch.
+
+    Args:
+        n: how many numbers (windows, or rows of an array) there are.
+        batch_size: how many of them a step sees, over all processes.
+        seed: of the run.
+        drop_last: leave out the last batch of an epoch when it is not full.
+    """
+
+    def __init__(self, n: int, batch_size: int, *, seed: int = 0, drop_last: bool = False) -> None:
+        if n < 0 or batch_size < 1:
+            raise ConfigError(f"n must be at least 0 and batch_size at least 1, but got n={n}, batch_size={batch_size}")
+        self.n, self.batch_size, self.seed, self.drop_last = n, batch_size, seed, drop_last
+        self._steps_per_block = max(1, BLOCK // batch_size)
+        self._block: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
+
+    @abstractmethod
+    def at(self, epoch: int, positions: Ints) -> Ints:
+        """The numbers at some positions of an epoch: a pure function of both."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return steps_per_epoch(self.n, self.batch_size, self.drop_last)
+
+    def numbers(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Ints:
+        """The numbers of one step; the slices of all ranks, one after the other, are the batch of a single process."""
+        if not 0 <= step < self.steps_per_epoch:
+            raise ConfigError(f"an epoch has the steps 0 to {self.steps_per_epoch - 1}, but got step={step}")
+        if not 0 <= rank < world:
+            raise ConfigError(f"rank must be from 0 to world - 1, but got rank={rank}, world={world}")
+        index, inside = divmod(step, self._steps_per_block)
+        block = self._computed(epoch, index)
+        batch = block[inside * self.batch_size : (inside + 1) * self.batch_size]
+        return batch if world == 1 else batch[len(batch) * rank // world : len(batch) * (rank + 1) // world]
+
+    def _computed(self, epoch: int, index: int) -> Ints:
+        # One attribute, replaced whole: loader threads that ask for different blocks see either one, never a mixture.
+        known = self._block
+        if known[0] == epoch and known[1] == index:
+            return known[2]
+        size = self._steps_per_block * self.batch_size
+        numbers = self.at(epoch, np.arange(index * size, min((index + 1) * size, self.n)))
+        numbers.flags.writeable = False
+        self._block = (epoch, index, numbers)
+        return numbers
+
+
+class Shuffled(Sampler):
+    """Every number once per epoch, in an order that each epoch draws anew."""
+
+    def at(self, epoch: int, positions: Ints) -> Ints:
+        """The keyed shuffle of the epoch."""
+        return permuted(positions, self.n, key(self.seed, "order", epoch))
+
+
+class Sequential(Sampler):
+    """Every number once per epoch, in order, for series that want it."""
+
+    def at(self, epoch: int, positions: Ints) -> Ints:  # noqa: ARG002
+        """The positions themselves."""
+        return positions
+
+
+class UniformSeries(Sampler):
+    """Every series equally often (or by its weight), whatever its length; n draws with replacement per epoch.
+
+    Args:
+        boundaries: [S + 1] the windows of series s are boundaries[s] : boundaries[s + 1], as `Windows.boundaries`.
+        weights: [S] relative frequency of each series; None for all the same. Series without windows are left out.
+    """
+
+    def __init__(
+        self,
+        boundaries: Ints,
+        batch_size: int,
+        *,
+        weights: npt.ArrayLike | None = None,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(int(boundaries[-1]), batch_size, seed=seed, drop_last=drop_last)
+        counts = np.diff(boundaries)
+        share = np.ones(len(counts)) if weights is None else np.asarray(weights, dtype=np.float64)
+        self._first, self._count = boundaries[:-1], counts
+        self._edges = _edges(np.where(counts > 0, share, 0.0), len(counts))
+
+    def at(self, epoch: int, positions: Ints) -> Ints:
+        """A series by its share, then one of its windows."""
+        series = _drawn(self._edges, positions, key(self.seed, "series", epoch))
+        share = _unit(positions, key(self.seed, "window", epoch))
+        inside = np.minimum((share * self._count[series]).astype(np.int64), self._count[series] - 1)
+        return np.asarray(self._first[series] + inside, dtype=np.int64)
+
+
+class Weighted(Sampler):
+    """Each number as often as its weight says; n draws with replacement per epoch.
+
+    Args:
+        weights: [n] relative frequencies, none of them negative.
+    """
+
+    def __init__(self, weights: npt.ArrayLike, batch_size: int, *, seed: int = 0, drop_last: bool = False) -> None:
+        share = np.asarray(weights, dtype=np.float64)
+        super().__init__(len(share), batch_size, seed=seed, drop_last=drop_last)
+        self._edges = _edges(share, len(share))
+
+    def at(self, epoch: int, positions: Ints) -> Ints:
+        """A number by its share."""
+        return _drawn(self._edges, positions, key(self.seed, "weighted", epoch))
+
+
+class Curriculum(Sampler):
+    """Easy series first: an epoch sees only the windows of the first share of the series, shuffled, as often as fits.
+
+    Args:
+        boundaries: [S + 1] the windows of series s are boundaries[s] : boundaries[s + 1], as `Windows.boundaries`.
+        order: [S] series numbers from easy to hard.
+        share: the share of the series, in (0, 1], that an epoch sees.
+    """
+
+    def __init__(
+        self,
+        boundaries: Ints,
+        batch_size: int,
+        *,
+        order: npt.ArrayLike,
+        share: Callable[[int], float],
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(int(boundaries[-1]), batch_size, seed=seed, drop_last=drop_last)
+        chosen = np.asarray(order, dtype=np.int64)
+        if not np.array_equal(np.sort(chosen), np.arange(len(boundaries) - 1)):
+            raise ConfigError(
+                f"order must name each of the {len(boundaries) - 1} series once, but got {chosen.tolist()}"
+            )
+        chosen = chosen[np.diff(boundaries)[chosen] > 0]
+        self._share = share
+        self._first = boundaries[chosen]
+        self._edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(boundaries)[chosen])])
+
+    def at(self, epoch: int, positions: Ints) -> Ints:
+        """A shuffle of the easy windows, drawn anew whenever it is used up."""
+        share = self._share(epoch)
+        if not 0 < share <= 1:
+            raise ConfigError(f"the share of a curriculum must be in (0, 1], but got {share} for {epoch=}")
+        allowed = int(self._edges[max(1, int(np.ceil(share * len(self._first))))])
+        turn, inside = np.divmod(positions, allowed)
+        place = np.empty_like(positions)
+        for number in np.unique(turn):
+            here = turn == number
+            place[here] = permuted(inside[here], allowed, key(self.seed, "order", epoch, int(number)))
+        series = np.searchsorted(self._edges, place, side="right") - 1
+        return np.asarray(self._first[series] + place - self._edges[series], dtype=np.int64)
+
+
+def _edges(share: npt.NDArray[Any], count: int) -> npt.NDArray[np.float64]:
+    if share.shape != (count,) or not np.isfinite(share).all() or (share < 0).any() or share.sum() <= 0:
+        raise ConfigError(
+            f"weights must be {count} finite numbers, none of them negative and not all of them 0, "
+            f"but got shape {share.shape}, smallest {share.min(initial=np.inf)}, sum {share.sum()}"
+        )
+    return np.asarray(np.cumsum(share) / share.sum(), dtype=np.float64)
+
+
+def _unit(positions: Ints, secret: int) -> npt.NDArray[np.float64]:
+    words = hashed(positions.astype(np.uint64), secret) >> np.uint64(11)
+    return np.asarray(words * 2.0**-53, dtype=np.float64)
+
+
+def _drawn(edges: npt.NDArray[np.float64], positions: Ints, secret: int) -> Ints:
+    found = np.searchsorted(edges, _unit(positions, secret) * edges[-1], side="right")
+    return np.asarray(np.minimum(found, np.searchsorted(edges, edges[-1])), dtype=np.int64)

@@ -1,0 +1,297 @@
+"""Scaling: per window inside the network's module (torch), and per series before the windows are cut (numpy).
+
+A window scaler sees one window and nothing else, so its statistics are of the past by construction. A series scaler
+(series_scaling.py, offered here too) is fitted on the training rows and then frozen. Both use observed values only,
+give back what they were given (`inverse` of `transform`), and stay finite for constant, empty and extreme series.
+
+Letters: B windows, L lookback, T steps, C channels, Q outputs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.series_scaling import (
+    MAD_OF_STANDARD,
+    NOISE_ULPS,
+    SERIES_SCALERS,
+    SeriesScaler,
+    SeriesScalerName,
+    series_scaler,
+    unknown_name,
+)
+
+__all__ = [
+    "SERIES_SCALERS",
+    "WINDOW_SCALERS",
+    "SeriesScaler",
+    "SeriesScalerName",
+    "Statistics",
+    "WindowScaler",
+    "WindowScalerName",
+    "series_scaler",
+    "trailing",
+    "window_scaler",
+]
+
+WindowScalerName = Literal["identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin"]
+WINDOW_SCALERS: tuple[WindowScalerName, ...] = get_args(WindowScalerName)
+"""The names that `window_scaler` knows."""
+
+_SINH_LIMIT = 88.0  # sinh overflows float32 just above
+
+
+class Statistics(NamedTuple):
+    """What a window scaler measured: original = standardised * scale + location."""
+
+    location: Tensor
+    """[B, 1, C]"""
+    scale: Tensor
+    """[B, 1, C], always positive and finite."""
+
+
+def trailing(statistic: Tensor, values: Tensor) -> Tensor:
+    """A statistic [B, 1, C] with as many trailing ones as `values` [B, T, C, ...] has further dimensions."""
+    return statistic.reshape(*statistic.shape, *(1 for _ in range(values.dim() - statistic.dim())))
+
+
+def window_scaler(name: str, channels: int = 1) -> WindowScaler:
+    """The window scaler of that name.
+
+    Args:
+        name: one of `WINDOW_SCALERS`.
+        channels: how many channels have learnable weights of their own (revin only); 1 shares them among all.
+    """
+    if name not in _WINDOW:
+        raise unknown_name("window scaler", name, WINDOW_SCALERS)
+    if channels < 1:
+        raise ConfigError(f"channels must be at least 1, but got channels={channels}")
+    return _WINDOW[name](channels)
+
+
+class WindowScaler(nn.Module):
+    """Scales each window by its own statistics; also the identity, whose location is 0 and scale is 1."""
+
+    affine: ClassVar[bool] = True
+    """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+
+    def __init__(self, channels: int = 1) -> None:
+        super().__init__()
+        self.channels = channels
+
+    def statistics(self, y: Tensor, mask: Tensor | None = None) -> Statistics:
+        """Location and scale of `y` [B, L, C] where `mask` is true (everywhere if None), without gradient."""
+        y = _at_least_float32(y.detach())
+        return self._measure(y, mask)
+
+    def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:
+        """Scaled `values` [B, T, C] (or [B, T, C, Q]); with a mask, unobserved positions become 0."""
+        scaled = (values - trailing(stats.location, values)) / trailing(stats.scale, values)
+        return _settle(self._bend(scaled), values, mask)
+
+    def inverse(self, values: Tensor, stats: Statistics) -> Tensor:
+        """Original units of scaled `values` [B, T, C] (or [B, T, C, Q])."""
+        original = self._unbend(values) * trailing(stats.scale, values) + trailing(stats.location, values)
+        return original.to(values.dtype)
+
+    def affine_map(self, stats: Statistics) -> tuple[Tensor, Tensor]:
+        """(location, scale), each [B, 1, C], with original = scaled * scale + location."""
+        return stats.location, stats.scale
+
+    def forward(self, y: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Statistics]:
+        """The scaled lookback and its statistics."""
+        stats = self.statistics(y, mask)
+        return self.transform(y, stats, mask), stats
+
+    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:  # noqa: ARG002
+        location = y.new_zeros(y.shape[0], 1, y.shape[2])
+        return Statistics(location, torch.ones_like(location))
+
+    def _bend(self, scaled: Tensor) -> Tensor:
+        """What follows the standardisation."""
+        return scaled
+
+    def _unbend(self, scaled: Tensor) -> Tensor:
+        return scaled
+
+
+class _Identity(WindowScaler):
+    """Leaves values as they are: no arithmetic at all."""
+
+    def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        return _settle(values, values, mask)
+
+    def inverse(self, values: Tensor, stats: Statistics) -> Tensor:  # noqa: ARG002
+        return values
+
+
+class _Standard(WindowScaler):
+    """Mean and population standard deviation."""
+
+    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+        mean, deviation, peak = _moments(y, mask)
+        return Statistics(mean, _positive(deviation, peak))
+
+
+class _Robust(WindowScaler):
+    """Median and median absolute deviation; the scaled standard deviation where more than half the values agree."""
+
+    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+        _, deviation, peak = _moments(y, mask)
+        median = _median(y, mask)
+        spread = _median((y - median).abs(), mask)
+        noise = _noise(peak)
+        spread = torch.where(spread > noise, spread, deviation * MAD_OF_STANDARD)
+        return Statistics(median, _positive(spread, peak))
+
+
+class _MinMax(WindowScaler):
+    """The smallest observed value becomes 0, the largest 1."""
+
+    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+        low, high = _extremes(y, mask)
+        return Statistics(low, _positive(high - low, torch.maximum(low.abs(), high.abs())))
+
+
+class _MinMax1(WindowScaler):
+    """The smallest observed value becomes -1, the largest 1."""
+
+    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+        low, high = _extremes(y, mask)
+        # Halving first: the sum of two float32 numbers near the limit is not a float32 number.
+        half = high * 0.5 - low * 0.5
+        return Statistics(low + half, _positive(half, torch.maximum(low.abs(), high.abs())))
+
+
+class _Invariant(_Robust):
+    """The inverse hyperbolic sine of the robustly scaled values: linear near the median, logarithmic far from it."""
+
+    affine: ClassVar[bool] = False
+
+    def affine_map(self, stats: Statistics) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        raise ConfigError(
+            "the invariant scaler bends its values, so it has no location and scale. "
+            "Use inverse(), or choose another scaler"
+        )
+
+    def _bend(self, scaled: Tensor) -> Tensor:
+        return torch.asinh(scaled)
+
+    def _unbend(self, scaled: Tensor) -> Tensor:
+        return torch.sinh(scaled.clamp(-_SINH_LIMIT, _SINH_LIMIT))
+
+
+class _RevIN(_Standard):
+    """Reversible instance normalisation (Kim et al. 2022): standard, then a learnable affine map per channel.
+
+    The weight is stored as its logarithm: it stays positive, so the way back always exists and quantiles keep their
+    order, and weight decay pulls it to 1.
+    """
+
+    def __init__(self, channels: int = 1) -> None:
+        super().__init__(channels)
+        self.log_weight = nn.Parameter(torch.zeros(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:
+        scaled = (values - trailing(stats.location, values)) / trailing(stats.scale, values)
+        weight, bias = self._weights(values)
+        return _settle(scaled * weight + bias, values, mask)
+
+    def inverse(self, values: Tensor, stats: Statistics) -> Tensor:
+        weight, bias = self._weights(values)
+        scaled = (values - bias) / weight
+        return (scaled * trailing(stats.scale, values) + trailing(stats.location, values)).to(values.dtype)
+
+    def affine_map(self, stats: Statistics) -> tuple[Tensor, Tensor]:
+        scale = stats.scale / self.log_weight.exp()
+        return stats.location - self.bias * scale, scale
+
+    def _weights(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        shape = (1, 1, self.channels)
+        weight, bias = self.log_weight.exp().reshape(shape), self.bias.reshape(shape)
+        return trailing(weight, values), trailing(bias, values)
+
+
+_WINDOW: dict[str, type[WindowScaler]] = {
+    "identity": _Identity,
+    "standard": _Standard,
+    "robust": _Robust,
+    "minmax": _MinMax,
+    "minmax1": _MinMax1,
+    "invariant": _Invariant,
+    "revin": _RevIN,
+}
+
+
+def _at_least_float32(y: Tensor) -> Tensor:
+    return y.to(torch.promote_types(y.dtype, torch.float32))
+
+
+def _settle(scaled: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    scaled = scaled.to(values.dtype)
+    return scaled if mask is None else torch.where(mask, scaled, 0.0)
+
+
+def _noise(peak: Tensor) -> Tensor:
+    return peak * (NOISE_ULPS * torch.finfo(peak.dtype).eps)
+
+
+def _positive(scale: Tensor, peak: Tensor) -> Tensor:
+    """The scale, or 1 where it is only rounding noise (more than 1 where rounding alone exceeds that)."""
+    noise = _noise(peak)
+    return torch.where(scale > noise, scale, noise.clamp(min=1.0))
+
+
+def _moments(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, population standard deviation and largest magnitude over the observed steps, each [B, 1, C]."""
+    if mask is None:
+        mean = y.mean(1, keepdim=True)
+        centred = y - mean
+        reach = centred.abs().amax(1, keepdim=True)
+        share = (centred / _divisor(reach)).square_().mean(1, keepdim=True)
+    else:
+        count = mask.sum(1, keepdim=True).clamp(min=1)
+        mean = torch.where(mask, y, 0.0).sum(1, keepdim=True) / count
+        centred = torch.where(mask, y - mean, 0.0)
+        reach = centred.abs().amax(1, keepdim=True)
+        share = (centred / _divisor(reach)).square_().sum(1, keepdim=True) / count
+    # Dividing by the largest deviation before squaring keeps 1e30 and 1e-30 inside float32.
+    return mean, share.sqrt() * reach, mean.abs() + reach
+
+
+def _divisor(reach: Tensor) -> Tensor:
+    return torch.where(reach > 0, reach, 1.0)
+
+
+def _median(y: Tensor, mask: Tensor | None) -> Tensor:
+    """The lower median over the observed steps, [B, 1, C]; 0 where nothing was observed."""
+    if torch.compiler.is_exporting():
+        return _median_by_sorting(y, mask)
+    if mask is None:
+        return y.median(1, keepdim=True).values
+    return torch.where(mask, y, torch.nan).nanmedian(1, keepdim=True).values.nan_to_num(0.0)
+
+
+def _median_by_sorting(y: Tensor, mask: Tensor | None) -> Tensor:
+    """The same element in operations that exporters know."""
+    if mask is None:
+        return y.sort(1).values[:, (y.shape[1] - 1) // 2].unsqueeze(1)
+    count = mask.sum(1, keepdim=True)
+    ordered = torch.where(mask, y, torch.inf).sort(1).values
+    middle = ordered.gather(1, ((count - 1) // 2).clamp(min=0))
+    return torch.where(count > 0, middle, 0.0)
+
+
+def _extremes(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Smallest and largest observed value, each [B, 1, C]; 0 where nothing was observed."""
+    if mask is None:
+        return y.amin(1, keepdim=True), y.amax(1, keepdim=True)
+    low = torch.where(mask, y, torch.inf).amin(1, keepdim=True)
+    high = torch.where(mask, y, -torch.inf).amax(1, keepdim=True)
+    observed = mask.any(1, keepdim=True)
+    return torch.where(observed, low, 0.0), torch.where(observed, high, 0.0)

@@ -1,0 +1,155 @@
+"""What the columns of a table mean and how it is to be repaired: the part of the data that a saved model keeps."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from pydantic import field_validator, model_validator
+
+from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.frequency import Frequency
+
+Fill = Literal["forward", "backward", "linear", "mean", "zero"]
+Keep = Literal["keep", "drop", "error"]
+
+
+class DataSchema(Description):
+    """Names, roles, frequency and policies; after loading also the time type and the known categories."""
+
+    id_col: str = "unique_id"
+    """The column that names the series; a table without it is one series."""
+    time_col: str = "ds"
+    """The column of time stamps: datetimes, dates, text that parses, or whole numbers."""
+    target_col: str = "y"
+    """The column to forecast."""
+    freq: str | None = None
+    """The distance of two rows in pandas or polars spelling; None infers it."""
+    time_zone: str | None = None
+    """The zone of the time stamps; stamps without one are read as its wall clock."""
+    time_format: str | None = None
+    """How text time stamps are written, such as "%d.%m.%Y %H:%M"; None recognises ISO forms."""
+    wide: bool = False
+    """Whether the table has one column per series instead of one row per series and time."""
+    future: tuple[str, ...] = ()
+    """Columns known ahead of time."""
+    historical: tuple[str, ...] = ()
+    """Columns known only up to now."""
+    static: tuple[str, ...] = ()
+    """Columns with one value per series."""
+    categorical: tuple[str, ...] = ()
+    """Columns whose values are names instead of numbers."""
+    weight: str | None = None
+    """The column with the importance of each row."""
+    available_mask: str | None = None
+    """The column that is 0 where the target must not be used."""
+    duplicates: Literal["error", "last", "mean"] = "error"
+    """What to do with several rows of one series and time."""
+    gaps: Literal["mask", "error"] | Fill = "mask"
+    """What to do with rows that are absent between two others; fills other than forward look ahead."""
+    missing: Literal["mask", "error"] | Fill = "mask"
+    """What to do with rows whose target is empty; fills other than forward look ahead."""
+    missing_exogenous: Literal["error"] | Fill = "error"
+    """What to do with empty cells of other columns (rows added for gaps repeat the row before when this is error)."""
+    infinities: Literal["error", "mask"] = "error"
+    """What to do with infinite targets."""
+    constant: Keep = "keep"
+    """What to do with series that never change."""
+    all_missing: Keep = "keep"
+    """What to do with series without a single target."""
+    min_length: int | None = None
+    """How many rows each series must have."""
+    short: Literal["error", "drop", "pad"] = "error"
+    """What to do with series shorter than min_length; padding adds masked rows in front."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """The precision in which numbers are kept."""
+    id_type: Literal["none", "text", "integer"] | None = None
+    """Found when loading: "none" when the table has no id column."""
+    time_type: str | None = None
+    """Found when loading: the type in which time stamps are given back, such as "date" or "datetime[us]"."""
+    future_categorical: tuple[str, ...] = ()
+    """Found when loading: categorical columns known ahead."""
+    historical_categorical: tuple[str, ...] = ()
+    """Found when loading: categorical columns known only up to now; their code is 0 in the horizon."""
+    static_categorical: tuple[str, ...] = ()
+    """Found when loading: categorical columns with one value per series."""
+    static_table: tuple[str, ...] = ()
+    """Found when loading: the static columns that came in a table of their own."""
+    categories: dict[str, tuple[str, ...]] = {}
+    """Found when loading: for each categorical column its known values; the code of values[i] is i + 1."""
+
+    @field_validator("freq", mode="before")
+    @classmethod
+    def _readable(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        Frequency.parse(value)
+        return f"{value}i" if isinstance(value, int) else str(value)
+
+    @field_validator("future", "historical", "static", "categorical", mode="before")
+    @classmethod
+    def _one_name(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("min_length")
+    @classmethod
+    def _positive(cls, value: int | None) -> int | None:
+        if value is not None and value < 1:
+            raise ConfigError(f"min_length must be at least 1, but got min_length={value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_role_each(self) -> DataSchema:
+        single = {"id_col": self.id_col, "time_col": self.time_col, "target_col": self.target_col}
+        single |= {"weight": self.weight, "available_mask": self.available_mask}  # type: ignore[dict-item]
+        seen: dict[str, str] = {}
+        pairs = [(role, name) for role, name in single.items() if name is not None]
+        pairs += [(role, name) for role in ("future", "historical", "static") for name in getattr(self, role)]
+        for role, name in pairs:
+            if name in seen:
+                raise ConfigError(f"a column has one role, but {name!r} is both {seen[name]} and {role}. Name it once.")
+            seen[name] = role
+        for name in self.categorical:
+            if seen.get(name) in single:
+                raise ConfigError(f"{name!r} is the {seen[name]}, so it cannot be categorical as well.")
+        if len(set(self.categorical)) != len(self.categorical):
+            raise ConfigError(f"a column is categorical once, but got categorical={self.categorical!r}")
+        return self
+
+    @property
+    def resolved(self) -> bool:
+        """Whether a table was loaded with it, so that its roles and categories are known."""
+        return self.id_type is not None
+
+    @property
+    def time_varying_categorical(self) -> tuple[str, ...]:
+        """The columns of `store.categorical`, known-ahead ones first."""
+        return self.future_categorical + self.historical_categorical
+
+
+class LoadOptions(TypedDict, total=False):
+    """The keyword arguments that every loader takes; the fields of `DataSchema` describe them."""
+
+    id_col: str
+    time_col: str
+    target_col: str
+    freq: str | int | None
+    time_zone: str | None
+    time_format: str | None
+    wide: bool
+    static: Any
+    future: tuple[str, ...] | list[str] | str
+    historical: tuple[str, ...] | list[str] | str
+    categorical: tuple[str, ...] | list[str] | str
+    weight: str | None
+    available_mask: str | None
+    duplicates: Literal["error", "last", "mean"]
+    gaps: Literal["mask", "error"] | Fill
+    missing: Literal["mask", "error"] | Fill
+    missing_exogenous: Literal["error"] | Fill
+    infinities: Literal["error", "mask"]
+    constant: Keep
+    all_missing: Keep
+    min_length: int | None
+    short: Literal["error", "drop", "pad"]
+    dtype: Literal["float32", "float64"]

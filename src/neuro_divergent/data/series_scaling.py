@@ -1,0 +1,274 @@
+"""Per series scaling in numpy: fitted on the training rows of each series, frozen, invertible.
+
+Letters: B windows, H horizon, Q outputs, S series, N rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, Self, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.core.errors import ConfigError, DataError, NotFittedError, UnknownNameError
+from neuro_divergent.core.registry import closest
+
+SeriesScalerName = Literal["standard", "robust", "robust-iqr", "minmax", "boxcox"]
+SERIES_SCALERS: tuple[SeriesScalerName, ...] = get_args(SeriesScalerName)
+"""The names that `series_scaler` knows."""
+
+MAD_OF_STANDARD = 0.6744897501960817
+"""The median absolute deviation of a normal distribution with standard deviation 1."""
+
+NOISE_ULPS = 8.0
+"""A spread of fewer rounding steps than this is noise of the arithmetic, not of the data."""
+
+Floats = npt.NDArray[np.floating[Any]]
+Doubles = npt.NDArray[np.float64]
+
+
+def series_scaler(name: str) -> SeriesScaler:
+    """The series scaler of that name, not fitted yet; the names are `SERIES_SCALERS`."""
+    if name not in _SERIES:
+        raise unknown_name("series scaler", name, SERIES_SCALERS)
+    return _SERIES[name]()
+
+
+class SeriesScaler(ABC):
+    """Scales each series by statistics of its training rows. All arithmetic is in float64."""
+
+    name: ClassVar[SeriesScalerName]
+    """How the scaler is called in files."""
+    affine: ClassVar[bool] = True
+    """Whether the state is location and scale, with original = scaled * scale + location."""
+    fields: ClassVar[tuple[str, ...]] = ("location", "scale")
+    """The names of the state's arrays, each [S]."""
+
+    def __init__(self) -> None:
+        self._state: dict[str, Doubles] | None = None
+
+    def fit(
+        self,
+        y: Floats,
+        offsets: npt.NDArray[np.int64],
+        mask: npt.NDArray[np.bool_] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
+        ids: Sequence[object] | npt.NDArray[np.generic] | None = None,
+    ) -> Self:
+        """Measure each series and return the scaler itself.
+
+        Args:
+            y: [N] all series end to end.
+            offsets: [S + 1] series s is y[offsets[s] : offsets[s + 1]].
+            mask: [N] true where y was observed; None when everything was.
+            until: [S] how many first rows of each series are training rows; None means all.
+            ids: [S] names for error messages; numbers without them.
+        """
+        number = len(offsets) - 1
+        found = np.zeros((len(self.fields), number))
+        for series in range(number):
+            first, last = int(offsets[series]), int(offsets[series + 1])
+            last = last if until is None else min(last, first + int(until[series]))
+            values = y[first:last].astype(np.float64)
+            if mask is not None:
+                values = values[mask[first:last]]
+            found[:, series] = self._fit_one(values, series if ids is None else ids[series])
+        self._state = dict(zip(self.fields, found, strict=True))
+        return self
+
+    def transform(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
+        """Scaled values; `series` has the numbers of the series for the leading dimensions of `values`."""
+        return self._forward(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
+
+    def inverse(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
+        """Original units; for forecasts [B, H] or [B, H, Q], `series` is [B]."""
+        return self._backward(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
+
+    def transform_flat(
+        self, y: Floats, offsets: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """All series end to end, scaled; 0 stays where nothing was observed. One series at a time in memory."""
+        out = np.zeros_like(y)
+        for series, (first, last) in enumerate(pairwise(offsets.tolist())):
+            rows = slice(first, last)
+            keep = slice(None) if mask is None else mask[rows]
+            out[rows][keep] = self.transform(y[rows][keep], np.asarray(series))
+        return out
+
+    def to_arrays(self) -> dict[str, Doubles]:
+        """The fitted state: one float64 array [S] per field."""
+        return {name: array.copy() for name, array in self._fitted().items()}
+
+    def from_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Take the state that `to_arrays` gave, and return the scaler itself."""
+        if set(arrays) != set(self.fields) or len({np.shape(array) for array in arrays.values()}) != 1:
+            raise ConfigError(
+                f"the {self.name} scaler's state is the arrays {', '.join(self.fields)} of one length, "
+                f"but got { ({name: np.shape(array) for name, array in arrays.items()}) }"
+            )
+        self._state = {name: np.array(arrays[name], dtype=np.float64) for name in self.fields}
+        return self
+
+    def _fitted(self) -> dict[str, Doubles]:
+        if self._state is None:
+            raise NotFittedError(f"the {self.name} scaler has no statistics yet. Call fit first")
+        return self._state
+
+    def _columns(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> list[Doubles]:
+        shape = (*series.shape, *(1 for _ in range(values.ndim - series.ndim)))
+        return [array[series].reshape(shape) for array in self._fitted().values()]
+
+    @abstractmethod
+    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:
+        """The fields of one series from its observed training values."""
+
+    def _forward(self, values: Doubles, *state: Doubles) -> Doubles:
+        location, scale = state
+        return (values - location) / scale
+
+    def _backward(self, values: Doubles, *state: Doubles) -> Doubles:
+        location, scale = state
+        return values * scale + location
+
+
+class _SeriesStandard(SeriesScaler):
+    """Mean and population standard deviation."""
+
+    name = "standard"
+
+    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+        return _spread(values, np.mean, np.std)
+
+
+class _SeriesRobust(SeriesScaler):
+    """Median and median absolute deviation, with the standard deviation where more than half the values agree."""
+
+    name = "robust"
+
+    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+        deviation = lambda x: np.median(np.abs(x - np.median(x)))  # noqa: E731
+        return _spread(values, np.median, deviation, lambda x: MAD_OF_STANDARD * np.std(x))
+
+
+class _SeriesRobustIqr(SeriesScaler):
+    """Median and interquartile range, with the standard deviation where the quartiles agree."""
+
+    name = "robust-iqr"
+
+    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+        return _spread(values, np.median, _interquartile, lambda x: 2 * MAD_OF_STANDARD * np.std(x))
+
+
+class _SeriesMinMax(SeriesScaler):
+    """The smallest training value becomes 0, the largest 1."""
+
+    name = "minmax"
+
+    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+        return _spread(values, np.min, np.ptp)
+
+
+class _SeriesBoxCox(SeriesScaler):
+    """Box and Cox's power transform with the likeliest lambda in [-1, 2] of each series; positive series only.
+
+    Values are divided by the series' geometric mean first. The likeliest lambda does not depend on that, and powers
+    of any magnitude stay finite: z = ((y / g) ** lambda - 1) / lambda, or log(y / g) for lambda 0.
+    """
+
+    name = "boxcox"
+    affine = False
+    fields = ("lmbda", "geometric_mean")
+
+    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:
+        if values.size == 0:
+            return 1.0, 1.0
+        if not values.min() > 0:
+            row = int(np.argmin(values))
+            raise DataError(
+                f"the boxcox scaler needs positive values, but series {series!r} has {float(values[row])} "
+                f"at observed row {row}. Choose another scaler, or add a constant to the column"
+            )
+        logs = np.log(values)
+        return _likeliest_lambda(logs - logs.mean()), float(np.exp(logs.mean()))
+
+    def _forward(self, values: Doubles, *state: Doubles) -> Doubles:
+        lmbda, geometric = state
+        if values.size and not values.min() > 0:
+            raise DataError(
+                f"the boxcox scaler needs positive values, but got {float(values.min())} after the training rows. "
+                "Choose another scaler, or add a constant to the column"
+            )
+        return _boxcox(np.log(values) - np.log(geometric), lmbda)
+
+    def _backward(self, values: Doubles, *state: Doubles) -> Doubles:
+        lmbda, geometric = state
+        # A forecast below the transform's range (lambda > 0) means 0, one above it (lambda < 0) very much.
+        base = np.maximum(lmbda * values, -1 + 1e-12)
+        safe = np.where(lmbda == 0, 1.0, lmbda)
+        logs = np.where(lmbda == 0, values, np.log1p(base) / safe)
+        return cast(Doubles, np.exp(logs) * geometric)
+
+
+_SERIES: dict[SeriesScalerName, type[SeriesScaler]] = {
+    "standard": _SeriesStandard,
+    "robust": _SeriesRobust,
+    "robust-iqr": _SeriesRobustIqr,
+    "minmax": _SeriesMinMax,
+    "boxcox": _SeriesBoxCox,
+}
+
+_Measure = Callable[[Doubles], Any]
+
+
+def _interquartile(values: Doubles) -> float:
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(high - low)
+
+
+def _spread(values: Doubles, location: _Measure, *scales: _Measure) -> tuple[float, float]:
+    """The location and the first scale that is more than rounding noise; 0 and 1 without values."""
+    if values.size == 0:
+        return 0.0, 1.0
+    # The data is float32 somewhere on its way, so that is the noise, although the arithmetic here is finer.
+    noise = float(np.abs(values).max()) * NOISE_ULPS * float(np.finfo(np.float32).eps)
+    found = (float(scale(values)) for scale in scales)
+    return float(location(values)), next((scale for scale in found if scale > noise), max(1.0, noise))
+
+
+def _boxcox(logs: Doubles, lmbda: Doubles | float) -> Doubles:
+    safe = np.where(lmbda == 0, 1.0, lmbda)
+    return cast(Doubles, np.where(lmbda == 0, logs, np.expm1(lmbda * logs) / safe))
+
+
+def _likeliest_lambda(logs: Doubles, low: float = -1.0, high: float = 2.0) -> float:
+    """The lambda that maximises the profile log-likelihood, by golden section; logs have mean 0."""
+    if np.ptp(logs) < NOISE_ULPS * float(np.finfo(np.float32).eps):
+        return 1.0
+    ratio = (5**0.5 - 1) / 2
+    inner, outer = high - ratio * (high - low), low + ratio * (high - low)
+    at_inner, at_outer = _log_variance(logs, inner), _log_variance(logs, outer)
+    while high - low > 1e-7:
+        if at_inner < at_outer:
+            high, outer, at_outer = outer, inner, at_inner
+            inner = high - ratio * (high - low)
+            at_inner = _log_variance(logs, inner)
+        else:
+            low, inner, at_inner = inner, outer, at_outer
+            outer = low + ratio * (high - low)
+            at_outer = _log_variance(logs, outer)
+    return (low + high) / 2
+
+
+def _log_variance(logs: Doubles, lmbda: float) -> float:
+    """Minus the profile log-likelihood per row, halved; the Jacobian's term is 0 because the logs have mean 0."""
+    return float(np.log(_boxcox(logs, lmbda).var()))
+
+
+def unknown_name(what: str, name: str, known: Sequence[str]) -> UnknownNameError:
+    """The error for a scaler that does not exist, with the closest names."""
+    near = closest(name, list(known))
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(known)}."
+    return UnknownNameError(f"there is no {what} named {name!r}; {hint}")

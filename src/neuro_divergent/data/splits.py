@@ -1,0 +1,123 @@
+"""Training and validation as row ranges of each series, for `Windows(target_range=...)`.
+
+A window belongs to the side that holds its whole horizon; its lookback may reach across the cut. Nothing at or after
+the cut is ever in a window of the training side. Series that are too short for both sides stay whole on the training
+side, and are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.seeding import numpy_generator
+from neuro_divergent.data.frequency import Frequency
+from neuro_divergent.data.store import SeriesStore
+
+Ints = npt.NDArray[np.int64]
+RowRange = tuple[Ints, Ints]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Where the horizons of training and of validation windows may lie. It unpacks as (train, validation)."""
+
+    train: RowRange
+    """First [S] and last [S] (excluded) row of the training side."""
+    validation: RowRange
+    """First [S] and last [S] (excluded) row of the validation side; empty for series that train only."""
+    too_short: int = 0
+    """How many series are too short for both sides, and train only."""
+
+    def __iter__(self) -> Any:
+        return iter((self.train, self.validation))
+
+
+def split_by_time(store: SeriesStore, share: float, horizon: int, *, lookback: int = 1) -> Split:
+    """The last share of each series' rows for validation, at least one horizon.
+
+    Args:
+        store: the series.
+        share: of the rows, in (0, 1).
+        horizon: of the windows.
+        lookback: rows that a training window needs before its horizon.
+    """
+    if not 0 < share < 1:
+        raise ConfigError(f"share must be between 0 and 1, but got share={share}")
+    # A share of 0.2 must leave 80 of 100 rows, although 100 * 0.2 is a little more than 20 in floating point.
+    last = np.ceil(store.lengths * share - 1e-9).astype(np.int64)
+    return _cut(store, store.lengths - np.maximum(last, horizon), horizon, lookback)
+
+
+def split_last(store: SeriesStore, steps: int, *, horizon: int = 1, lookback: int = 1) -> Split:
+    """The last `steps` rows of each series for validation."""
+    if steps < horizon:
+        raise ConfigError(f"steps must be at least the horizon, but got {steps=} and {horizon=}")
+    return _cut(store, store.lengths - steps, horizon, lookback)
+
+
+def split_by_date(store: SeriesStore, when: Any, *, horizon: int = 1, lookback: int = 1) -> Split:
+    """Everything from one time on, the same for all series, for validation.
+
+    Args:
+        store: the series.
+        when: the first time of the validation side: a datetime, its text, or a whole number for integer times. It is
+            in UTC when the store has a time zone.
+        horizon: of the windows.
+        lookback: rows that a training window needs before its horizon.
+    """
+    time = _time(store, when)
+    return _cut(store, _rows_before(store, time), horizon, lookback)
+
+
+def split_by_series(store: SeriesStore, share: float, seed: int = 0) -> Split:
+    """A share of the series, drawn by the seed, wholly for validation."""
+    count = len(store.ids)
+    if not 0 < share < 1:
+        raise ConfigError(f"share must be between 0 and 1, but got share={share}")
+    if count < 2:
+        raise DataError(f"a split by series needs at least 2 series, but got {count}. Split by time instead.")
+    chosen = np.zeros(count, dtype=bool)
+    size = min(max(1, round(count * share)), count - 1)
+    chosen[numpy_generator(seed, "split").permutation(count)[:size]] = True
+    zero, lengths = np.zeros(count, np.int64), store.lengths
+    return Split(train=(zero, np.where(chosen, 0, lengths)), validation=(zero, np.where(chosen, lengths, 0)))
+
+
+def _cut(store: SeriesStore, cut: Ints, horizon: int, lookback: int) -> Split:
+    lengths = store.lengths
+    both = (cut >= lookback + horizon) & (lengths - cut >= horizon)
+    # A series that is over before the cut has nothing to validate on, which does not make it short.
+    short = int((~both & (cut < lengths)).sum())
+    cut = np.where(both, cut, lengths)
+    return Split(train=(np.zeros_like(lengths), cut), validation=(cut, lengths), too_short=short)
+
+
+def _time(store: SeriesStore, when: Any) -> Any:
+    integers = store.start.dtype.kind != "M"
+    if integers != (isinstance(when, int | np.integer) and not isinstance(when, bool)):
+        held = "whole numbers" if integers else "time stamps"
+        raise ConfigError(f"the times of this table are {held}, but got when={when!r}")
+    if integers:
+        return int(when)
+    try:
+        offset = when.utcoffset() if getattr(when, "tzinfo", None) is not None else None
+        plain = when if offset is None else (when - offset).replace(tzinfo=None)
+        return np.datetime64(plain, "us")
+    except (ValueError, TypeError):
+        raise ConfigError(f"when must be a time such as '2024-01-31', but got when={when!r}") from None
+
+
+def _rows_before(store: SeriesStore, time: Any) -> Ints:
+    """[S] how many rows of each series are before a time, found by bisection over its steps."""
+    freq, lengths = Frequency.parse(store.freq), store.lengths
+    low, high = np.zeros_like(lengths), lengths.copy()
+    while bool((low < high).any()):
+        middle = (low + high) // 2
+        before = freq.advance(store.start, middle, store.time_zone) < time
+        low, high = np.where(before & (low < high), middle + 1, low), np.where(before, high, np.minimum(high, middle))
+    return low

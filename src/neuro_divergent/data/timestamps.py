@@ -1,0 +1,226 @@
+"""The time column of anybody's table: datetimes, dates, text that parses, whole numbers; zones kept."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.columns import Stamps, Where, first_true, is_text
+
+_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
+_OFFSET = re.compile(r"\d(Z|z|[+-]\d{2}:?\d{2})$")
+_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
+_DATETIMES = tuple(
+    f"{day}{gap}{clock}" for day in _DATES for gap in (" ", "T") for clock in ("%H:%M:%S%.f", "%H:%M:%S", "%H:%M")
+)
+
+
+def read_stamps(series: pl.Series, where: Where, *, zone: str | None = None, form: str | None = None) -> Stamps:
+    """The column as whole numbers with their meaning.
+
+    Stamps that say their zone or offset are in UTC and carry it (`zone`, if given, instead); others carry none.
+    """
+    if is_text(series):
+        series = _from_text(series.cast(pl.String).str.strip_chars(), where, zone=zone, form=form)
+    row = first_true(series.is_null()) if series.null_count() else None
+    if row is not None:
+        raise DataError(
+            f"column {series.name!r} must have a time in every row, but got an empty cell at {where(row)}. "
+            "Fill it in or remove the row."
+        )
+    if series.dtype in (pl.Float32, pl.Float64):
+        series = _whole(series, where)
+    if series.dtype.is_integer():
+        return _integers(series, where, zone)
+    if series.dtype == pl.Date:
+        return _dates(series, where, zone)
+    if isinstance(series.dtype, pl.Datetime):
+        return _datetimes(series, where, zone)
+    raise DataError(
+        f"column {series.name!r} must hold time stamps (datetimes, dates, text, whole numbers), "
+        f"but got {series.dtype}. Name another one with time_col=..."
+    )
+
+
+def _whole(series: pl.Series, where: Where) -> pl.Series:
+    row = first_true(~(series.is_finite() & (series == series.floor()) & (series.abs() < 2**53)))
+    if row is not None:
+        raise DataError(
+            f"column {series.name!r} must hold time stamps or whole numbers, but got {series[row]} at {where(row)}. "
+            "Convert the column to datetimes."
+        )
+    return series.cast(pl.Int64)
+
+
+def _integers(series: pl.Series, where: Where, zone: str | None) -> Stamps:
+    if not len(series):
+        return Stamps(np.zeros(0, dtype=np.int64), "i", "int64")
+    if zone is not None:
+        raise DataError(f"whole numbers have no time zone, but got time_zone={zone!r} for column {series.name!r}.")
+    row = first_true(series.cast(pl.Float64).abs() > 2.0**60)
+    if row is not None:
+        raise DataError(f"column {series.name!r} must stay below 2**60, but got {series[row]} at {where(row)}.")
+    label = str(series.dtype).lower()
+    return Stamps(series.cast(pl.Int64).to_numpy(), "i", label)
+
+
+def _dates(series: pl.Series, where: Where, zone: str | None) -> Stamps:
+    ticks = series.to_physical().to_numpy()
+    if len(ticks):
+        _check_years(series, int(ticks.min()) * 86_400_000_000, int(ticks.max()) * 86_400_000_000, where)
+    if zone is not None:
+        return Stamps(ticks.astype(np.int64) * 86_400_000_000, "us", "datetime[us]")
+    return Stamps(ticks, "D", "date")
+
+
+def _datetimes(series: pl.Series, where: Where, zone: str | None) -> Stamps:
+    unit = series.dtype.time_unit  # type: ignore[attr-defined]
+    own: str | None = series.dtype.time_zone  # type: ignore[attr-defined]
+    ticks = series.to_physical().to_numpy()
+    if unit == "ns":
+        row = first_true(ticks % 1000 != 0)
+        if row is not None:
+            raise DataError(
+                f"column {series.name!r} must be exact to microseconds, but got {ticks[row] % 1000} ns more at "
+                f"{where(row)}. Round the time stamps."
+            )
+        ticks = ticks // 1000
+    elif unit == "ms":
+        if len(ticks) and max(abs(int(ticks.min())), abs(int(ticks.max()))) > _LATEST // 1000:
+            _check_years(series, int(ticks.min()) * 1000, int(ticks.max()) * 1000, where)
+        ticks = ticks * 1000
+    if len(ticks):
+        _check_years(series, int(ticks.min()), int(ticks.max()), where)
+    return Stamps(ticks, "us", f"datetime[{unit}]", (zone or own) if own else None)
+
+
+def _check_years(series: pl.Series, first: int, last: int, where: Where) -> None:
+    if first >= _EARLIEST and last <= _LATEST:
+        return
+    row = series.arg_min() if first < _EARLIEST else series.arg_max()
+    raise DataError(
+        f"column {series.name!r} must lie in the years 1 to 9999, but got another at {where(int(row or 0))}. "
+        "Correct the time stamp."
+    )
+
+
+def _from_text(text: pl.Series, where: Where, *, zone: str | None, form: str | None) -> pl.Series:
+    row = first_true(text.is_null() | (text == ""))
+    if row is not None:
+        raise DataError(
+            f"column {text.name!r} must have a time in every row, but got an empty cell at {where(row)}. "
+            "Fill it in or remove the row."
+        )
+    if not len(text):
+        return text.cast(pl.Int64, strict=False)
+    if form is not None:
+        return _strict(text, _parse(text, form), where, f"written as time_format={form!r}")
+    if _OFFSET.search(text[0]):
+        return _with_offsets(text, where, zone)
+    whole = text.cast(pl.Int64, strict=False)
+    if whole.null_count() == 0:
+        return whole
+    return _recognised(text, where)
+
+
+def _recognised(text: pl.Series, where: Where) -> pl.Series:
+    """Choose the form by the first cell; every other cell must have it too, or be a longer or shorter ISO form."""
+    result: pl.Series | None = None
+    for form in ("%Y-%m", *_DATES, *_DATETIMES):
+        parsed = _parse(text.head(1), form)
+        if parsed.null_count():
+            continue
+        parsed = _parse(text, form)
+        result = parsed if result is None or result.null_count() > parsed.null_count() else result
+        if not parsed.null_count():
+            return parsed
+    if result is None:
+        raise DataError(
+            f"column {text.name!r} must hold time stamps such as 2024-01-31 or 2024-01-31 13:00, "
+            f"but got {text[0][:60]!r} at {where(0)}. "
+            'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...'
+        )
+    return _strict(text, result, where, "written like the first one")
+
+
+def _parse(text: pl.Series, form: str) -> pl.Series:
+    try:
+        if form == "%Y-%m":
+            return (text + "-01").str.to_date("%Y-%m-%d", strict=False)
+        if "%H" in form or "%I" in form or "%s" in form:
+            return text.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
+        return text.str.to_date(form, strict=False)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"time_format must be a known form, but got time_format={form!r}: {error}") from None
+
+
+def _strict(text: pl.Series, parsed: pl.Series, where: Where, rule: str) -> pl.Series:
+    row = first_true(parsed.is_null())
+    if row is not None:
+        raise DataError(
+            f"column {text.name!r} must hold time stamps {rule}, but got {text[row][:60]!r} at {where(row)}. "
+            "Correct the cell or say time_format=..."
+        )
+    return parsed
+
+
+def _with_offsets(text: pl.Series, where: Where, zone: str | None) -> pl.Series:
+    offsets = text.str.extract(r"\d(Z|z|[+-]\d{2}:?\d{2})$", 1)
+    row = first_true(offsets.is_null())
+    if row is not None:
+        raise DataError(
+            f"column {text.name!r} must not mix time zones, but got {text[row][:60]!r} without one at {where(row)}. "
+            "Write every time stamp with its offset, or none."
+        )
+    offsets = offsets.str.replace(":", "").str.replace("(?i)^z$", "+0000").str.replace(r"^-0000$", "+0000")
+    different = offsets.unique(maintain_order=True).to_list()
+    if len(different) > 1 and zone is None:
+        row = first_true(offsets != different[0]) or 0
+        raise DataError(
+            f"column {text.name!r} must not mix time zones, but got offset {different[1]} at {where(row)} after "
+            f'{different[0]}. If they are one zone in summer and winter, name it, e.g. time_zone="Europe/Berlin".'
+        )
+    plain = text.str.replace(r"(Z|z|[+-]\d{2}:?\d{2})$", "").str.strip_chars()
+    local = _recognised(plain, where).cast(pl.Datetime("us"))
+    minutes = (offsets.str.slice(1, 2).cast(pl.Int64) * 60 + offsets.str.slice(3, 2).cast(pl.Int64)) * pl.select(
+        pl.when(offsets.str.starts_with("-")).then(-1).otherwise(1)
+    ).to_series()
+    utc = (local.to_physical() - minutes * 60_000_000).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return utc.dt.convert_time_zone(zone or _fixed_zone(different[0])).alias(text.name)
+
+
+def _fixed_zone(offset: str) -> str:
+    """A name for an offset; those that are no whole hours have none, so their stamps are kept in UTC."""
+    hours, minutes = int(offset[:3]), int(offset[3:])
+    if hours == minutes == 0 or minutes or not -12 <= hours <= 14:
+        return "UTC"
+    return f"Etc/GMT{-hours:+d}"
+
+
+def check_zone(zone: str) -> None:
+    """Refuse a name that is no time zone."""
+    try:
+        pl.Series([0]).cast(pl.Datetime("us")).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+    except (pl.exceptions.PolarsError, ValueError):
+        raise DataError(f'time_zone must be a name such as "Europe/Berlin" or "UTC", but got {zone!r}.') from None
+
+
+def localise(stamps: Stamps, zone: str, series_codes: Any, name: str, where: Where) -> Stamps:
+    """Naive wall-clock stamps to UTC: the second row of an hour that exists twice is the later one."""
+    table = pl.DataFrame({"code": series_codes, "time": stamps.ticks}).with_columns(
+        pl.col("time").cast(pl.Datetime("us"))
+    )
+    nth = pl.int_range(pl.len()).over("code", "time")
+    latest = pl.when(nth > 0).then(pl.lit("latest")).otherwise(pl.lit("earliest"))
+    utc = table.select(pl.col("time").dt.replace_time_zone(zone, ambiguous=latest, non_existent="null")).to_series()
+    row = first_true(utc.is_null())
+    if row is not None:
+        raise DataError(
+            f"column {name!r} must hold times that exist in {zone}, but got {table['time'][row]} at {where(row)}, "
+            "which the change to summer time skips. Correct it, or give the stamps in UTC."
+        )
+    return Stamps(utc.dt.convert_time_zone("UTC").to_physical().to_numpy(), "us", stamps.label, zone)

@@ -1,0 +1,164 @@
+"""From (series, position) to a batch: one strided row selection per block of columns.
+
+Letters: B windows, L lookback, H horizon, T = L + H, S series, W width of a block of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.window_columns import Column, shared_tensor
+from neuro_divergent.data.window_index import Ints
+
+
+class Gather:
+    """Views over the columns of a store, made once; every batch is selected from them.
+
+    Args:
+        store: the series.
+        lookback: rows before the position.
+        horizon: rows from the position on.
+        shifts: [S] where each series starts on the shared grid, for windows that hold all series; None for one series.
+        historical_categorical: categorical columns whose codes are hidden (0) in the horizon.
+    """
+
+    def __init__(
+        self,
+        store: SeriesStore,
+        lookback: int,
+        horizon: int,
+        *,
+        shifts: Ints | None = None,
+        historical_categorical: Sequence[str] = (),
+    ) -> None:
+        self._lookback, self._horizon, self._parts = lookback, horizon, (lookback, horizon)
+        self._channels = None if shifts is None else len(shifts)
+        self._begin, self._end = store.offsets[:-1], store.offsets[1:]
+        self._grid_row = self._begin - lookback - (0 if shifts is None else shifts)
+        span = lookback + horizon
+        self._y = Column(store.y, span)
+        self._mask = None if store.mask is None else Column(store.mask, span)
+        self.future = None if store.future is None else Column(store.future, span)
+        self._historical = None if store.historical is None else Column(store.historical, lookback)
+        self._weight = None if store.weight is None else Column(store.weight, horizon)
+        self.codes = None if store.categorical is None else Column(store.categorical, span)
+        self._static = None if store.static is None else shared_tensor(store.static)
+        fixed = store.static_categorical
+        self._fixed_codes = None if fixed is None else torch.from_numpy(fixed.astype(np.int64))
+        varying = list(store.categories)[: 0 if self.codes is None else self.codes.width]
+        unknown = [name for name in historical_categorical if name not in varying]
+        if unknown:
+            raise ConfigError(f"historical_categorical names time-varying categorical columns, but got {unknown}")
+        self.hidden = [varying.index(name) for name in historical_categorical]
+        self.known_ahead = tuple(name for name in varying if name not in historical_categorical)
+
+    def batch(self, series: Ints, time: Ints, row: Ints, *, clipped: bool, partial_targets: bool) -> Batch:
+        """The windows at the given positions.
+
+        Args:
+            series: [B] whose window it is; not looked at when a window holds all series.
+            time: [B] position of the first step of the horizon.
+            row: [B] that position's row in the store (on the shared grid, when a window holds all series).
+            clipped: whether windows may reach outside of their series, where values are 0 and masked.
+            partial_targets: whether horizons may do so too.
+        """
+        owner, start = self._starts(series, row)
+        first = torch.from_numpy(start)
+        keep = self._inside(owner, start) if clipped else None
+        y, target = self._shaped(self._y, first, keep).split_with_sizes(self._parts, 1)
+        mask, target_mask = self._masks(first, keep, partial_targets)
+        return Batch(
+            y=y,
+            mask=mask,
+            future=None if self.future is None else self._shaped(self.future, first, keep, block=True),
+            historical=self._past(first, keep),
+            static=None if self._static is None else self._static_rows(owner, len(time)),
+            categorical=self._categories(owner, first, keep),
+            target=target,
+            target_mask=target_mask,
+            weight=self._weights(start, keep),
+            series=torch.from_numpy(series) if self._channels is None else torch.arange(self._channels),
+            time=torch.from_numpy(time),
+        )
+
+    def _starts(self, series: Ints, row: Ints) -> tuple[Ints, Ints]:
+        """Whose window each row of a selection is, and its first row in the store."""
+        if self._channels is None:
+            return series, row - self._lookback
+        owner = np.tile(np.arange(self._channels), len(row))
+        return owner, (row[:, None] + self._grid_row).reshape(-1)
+
+    def _inside(self, owner: Ints, start: Ints) -> Tensor:
+        """[B, T] whether each row of each window belongs to the window's own series."""
+        rows = torch.arange(self._lookback + self._horizon)
+        low, high = self._begin.take(owner) - start, self._end.take(owner) - start
+        return (rows >= torch.from_numpy(low)[:, None]) & (rows < torch.from_numpy(high)[:, None])
+
+    def _masks(self, first: Tensor, keep: Tensor | None, partial_targets: bool) -> tuple[Tensor | None, Tensor | None]:
+        if self._mask is not None:  # rows outside of the series come out as 0, which is "not observed"
+            past, ahead = self._shaped(self._mask, first, keep).split_with_sizes(self._parts, 1)
+            return past, ahead
+        if keep is None:
+            return None, None
+        past, ahead = self._layout(keep[:, :, None]).split_with_sizes(self._parts, 1)
+        return past, ahead if partial_targets else None
+
+    def _past(self, first: Tensor, keep: Tensor | None) -> Tensor | None:
+        if self._historical is None:
+            return None
+        return self._shaped(self._historical, first, None if keep is None else keep[:, : self._lookback], block=True)
+
+    def _weights(self, start: Ints, keep: Tensor | None) -> Tensor | None:
+        if self._weight is None:
+            return None
+        first = torch.from_numpy(start + self._lookback)
+        return self._shaped(self._weight, first, None if keep is None else keep[:, self._lookback :])
+
+    def _static_rows(self, owner: Ints, count: int) -> Tensor:
+        assert self._static is not None
+        if self._channels is not None:
+            return self._static.expand(count, *self._static.shape)
+        return self._static.index_select(0, torch.from_numpy(owner))
+
+    def _categories(self, owner: Ints, first: Tensor, keep: Tensor | None) -> Tensor | None:
+        parts: list[Tensor] = []
+        if self.codes is not None:
+            codes = self._shaped(self.codes, first, keep, block=True).to(torch.int64)
+            if self.hidden:
+                codes[:, self._lookback :, ..., self.hidden] = 0
+            parts.append(codes)
+        if self._fixed_codes is not None:
+            fixed = self._fixed_codes.index_select(0, torch.from_numpy(owner))
+            shape = (-1, 1, fixed.shape[1]) if self._channels is None else (-1, 1, self._channels, fixed.shape[1])
+            fixed = fixed.view(shape)
+            parts.append(fixed.expand(-1, self._lookback + self._horizon, *fixed.shape[2:]))
+        if not parts:
+            return None
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def _shaped(self, column: Column, first: Tensor, keep: Tensor | None, *, block: bool = False) -> Tensor:
+        rows = column.select(first) if keep is None else column.select_clipped(first, keep)
+        return rows if self._channels is None else self._layout(rows, block=block)
+
+    def _layout(self, rows: Tensor, *, block: bool = False) -> Tensor:
+        """[B, span, W]; with the series as channels [B, span, S], and for a block of columns [B, span, S, W]."""
+        if self._channels is None:
+            return rows
+        apart = rows.view(-1, self._channels, *rows.shape[1:]).transpose(1, 2)
+        return apart if block else apart.squeeze(3)
+
+
+def write_horizon(block: Tensor, given: npt.NDArray[Any], lookback: int, *, multivariate: bool) -> Tensor:
+    """Put columns [n, H, W] into the horizon of a gathered block, and give back the part that was written."""
+    part = block[:, lookback:, ..., : given.shape[2]]
+    values = torch.tensor(given).to(block.dtype)
+    return part.copy_(values.transpose(0, 1)[None] if multivariate else values)

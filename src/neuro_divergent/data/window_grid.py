@@ -1,0 +1,51 @@
+"""The shared time grid of several series, on which the windows of a multivariate model stand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.frequency import Frequency
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.window_index import Ints
+
+
+def grid_shifts(store: SeriesStore) -> Ints:
+    """[S] the position of each series' first row on the grid that starts with the earliest series."""
+    start = store.start
+    if len(start) == 0 or bool((start == start[0]).all()):
+        return np.zeros(len(start), np.int64)
+    earliest = int(np.argmin(start))
+    origin = np.full(len(start), start[earliest])
+    shifts, on_grid = Frequency.parse(store.freq).positions(origin, start, store.time_zone)
+    if not on_grid.all():
+        odd = int(np.argmin(on_grid))
+        raise DataError(
+            f"the series of a multivariate model share one time grid of steps {store.freq!r}, but series "
+            f"{store.ids[odd]!r} starts at {start[odd]}, between the steps of series {store.ids[earliest]!r}, which "
+            f"starts at {start[earliest]}. Shift its time stamps, or use a univariate model."
+        )
+    return np.asarray(shifts, dtype=np.int64)
+
+
+def grid_range(first: Ints, last: Ints, lengths: Ints, shifts: Ints) -> tuple[Ints, Ints]:
+    """The part of the grid that lies inside the range of every series that has one; the start and the end of a series
+    are no restriction."""
+    used = last > first
+    low, high = used & (first > 0), used & (last < lengths)
+    if not used.all() and not (low.any() or high.any()):
+        raise ConfigError(
+            "a multivariate model sees all series in every window, but the target range leaves "
+            f"{int((~used).sum())} of them out. Split by time or by date instead of by series."
+        )
+    begin = np.max((first + shifts)[low], initial=0)
+    end = np.min((last + shifts)[high], initial=int((lengths + shifts).max(initial=0)))
+    return np.array([begin]), np.array([end])
+
+
+def seen_on_grid(store: SeriesStore, shifts: Ints, length: int) -> Ints:
+    """[length] how many series were observed at each position of the grid."""
+    seen = np.zeros(length, np.int64)
+    for shift, begin, end in zip(shifts, store.offsets, store.offsets[1:], strict=False):
+        seen[shift : shift + end - begin] += 1 if store.mask is None else store.mask[begin:end]
+    return seen

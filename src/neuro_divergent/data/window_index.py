@@ -1,0 +1,158 @@
+"""Which windows there are: run-length intervals of valid starts, and a number's way into them by arithmetic.
+
+A window is named by its series and by the position, within the series, of the first step of its horizon. The valid
+positions of a series are one interval (several where too much is missing), so a table of any length needs one entry
+per interval, and no list of windows is ever made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.core.errors import ConfigError
+
+Ints = npt.NDArray[np.int64]
+
+SPAN = 1 << 22
+"""How many rows of a mask are looked at at once, so that the search for valid windows needs bounded memory."""
+
+_BUCKETS_PER_RUN = 8
+_BUCKETS = 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowIndex:
+    """Runs of valid starts: run r holds the positions first[r] + k * step of one series, for k in range(count[r])."""
+
+    series: Ints
+    """[R] the series of each run, ascending."""
+    first: Ints
+    """[R] the first position of each run."""
+    bounds: Ints
+    """[R + 1] run r holds the numbers bounds[r] : bounds[r + 1]."""
+    step: int
+    origin: Ints
+    """[R] the position that number 0 would have, if the run went back that far."""
+    row: Ints
+    """[R] the first row, in the store, of each run's series."""
+    guide: npt.NDArray[np.int32]
+    """For each bucket of 2 ** shift numbers, the run that holds its first one."""
+    shift: int
+    even: int
+    """How many numbers each run holds, when all hold the same; else 0."""
+    near: bool
+    """Whether no bucket reaches further than into the next run."""
+
+    @classmethod
+    def of(cls, series: Ints, first: Ints, count: Ints, *, step: int, offsets: Ints) -> WindowIndex:
+        """Index the runs that hold at least one position; `offsets` are the first rows of the series in the store."""
+        some = count > 0
+        series, first, count = series[some], first[some], count[some]
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)])
+        total, runs = int(bounds[-1]), len(count)
+        shift = max(0, total.bit_length() - max(_BUCKETS_PER_RUN * runs, _BUCKETS).bit_length())
+        heads = np.arange((total >> shift) + 1, dtype=np.int64) << shift
+        guide = np.minimum(np.searchsorted(bounds, heads, side="right") - 1, max(runs - 1, 0))
+        return cls(
+            series=series,
+            first=first,
+            bounds=bounds,
+            step=step,
+            origin=first - bounds[:-1] * step,
+            row=offsets[series],
+            guide=guide.astype(np.int32),
+            shift=shift,
+            even=int(count[0]) if runs and bool((count == count[0]).all()) else 0,
+            near=bool((np.diff(guide, append=runs - 1) <= 1).all()),
+        )
+
+    def __len__(self) -> int:
+        return int(self.bounds[-1])
+
+    def locate(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
+        """The series of each window number, its position in the series, and its row in the store."""
+        if np.count_nonzero(numbers < 0):
+            raise ConfigError(self._outside(numbers))
+        try:
+            run = self._run(numbers)
+            series = self.series.take(run)
+        except IndexError:
+            raise ConfigError(self._outside(numbers)) from None
+        time = self.origin.take(run) + (numbers if self.step == 1 else numbers * self.step)
+        return series, time, self.row.take(run) + time
+
+    def _run(self, numbers: Ints) -> Ints:
+        """The run of each number; beyond the last one, what is no run, or an IndexError."""
+        if self.even:
+            return numbers // self.even
+        # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run or
+        # right before it, and only what is still too early then is searched.
+        run = self.guide.take(numbers >> self.shift).astype(np.int64)
+        run += self.bounds.take(run + 1) <= numbers
+        if not self.near:
+            early = np.flatnonzero(self.bounds.take(run + 1) <= numbers)
+            if early.size:
+                run[early] = np.searchsorted(self.bounds, numbers[early], side="right") - 1
+        return run
+
+    def _outside(self, numbers: Ints) -> str:
+        return f"window numbers go from 0 to {len(self) - 1}, but got {int(numbers.min())} to {int(numbers.max())}"
+
+    def boundaries(self, series: int) -> Ints:
+        """[series + 1] windows of series s have the numbers boundaries[s] : boundaries[s + 1]."""
+        return self.bounds[np.searchsorted(self.series, np.arange(series + 1))]
+
+    def where(
+        self,
+        observed: npt.NDArray[np.bool_] | Ints,
+        offsets: Ints,
+        *,
+        lookback: int,
+        horizon: int,
+        need: tuple[float, float],
+    ) -> WindowIndex:
+        """Only the windows with at least need[0] observations in the lookback and need[1] in the horizon."""
+        parts: list[tuple[Ints, Ints, Ints]] = []
+        number, total = 0, len(self)
+        while number < total:
+            stop = self._reach(number, offsets)
+            series, time, row = self.locate(np.arange(number, stop))
+            begin = offsets[series]
+            low = max(int(row[0]) - lookback, 0)
+            seen = np.concatenate(
+                [np.zeros(1, np.int64), np.cumsum(observed[low : int(row[-1]) + horizon], dtype=np.int64)]
+            )
+            past = seen[row - low] - seen[np.maximum(row - lookback, begin) - low]
+            ahead = seen[row + horizon - low] - seen[row - low]
+            parts.append(_runs(series, time, (past >= need[0]) & (ahead >= need[1]), self.step))
+            number = stop
+        if not parts:
+            return self
+        series, first, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return WindowIndex.of(series, first, count, step=self.step, offsets=offsets)
+
+    def _reach(self, number: int, offsets: Ints) -> int:
+        """The number after the last window that starts within SPAN rows of the given one."""
+        limit = int(self.locate(np.array([number]))[2][0]) + SPAN
+        run = int(np.searchsorted(offsets[self.series] + self.first, limit)) - 1
+        inside = -(-(limit - int(offsets[self.series[run]] + self.first[run])) // self.step)
+        return min(int(self.bounds[run]) + inside, int(self.bounds[run + 1]))
+
+
+def _runs(series: Ints, time: Ints, valid: npt.NDArray[np.bool_], step: int) -> tuple[Ints, Ints, Ints]:
+    """Consecutive valid positions of one series as (series, first, count)."""
+    series, time = series[valid], time[valid]
+    if not series.size:
+        return series, time, np.zeros(0, np.int64)
+    breaks = (np.diff(series) != 0) | (np.diff(time) != step)
+    heads = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(breaks) + 1])
+    return series[heads], time[heads], np.diff(np.append(heads, series.size))
+
+
+def spread(first: Ints, last: Ints, step: int) -> tuple[Ints, Ints]:
+    """First position and count of every step-th position of [first, last], counted from the end."""
+    room = last - first
+    return first + np.where(room >= 0, room % step, 0), np.where(room >= 0, room // step + 1, 0)

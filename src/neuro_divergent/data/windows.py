@@ -1,0 +1,241 @@
+"""Windows over a store, index first: a number becomes (series, position) by arithmetic, a batch one strided gather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.window_columns import Column
+from neuro_divergent.data.window_gather import Gather, write_horizon
+from neuro_divergent.data.window_grid import grid_range, grid_shifts, seen_on_grid
+from neuro_divergent.data.window_index import Ints, WindowIndex, spread
+
+Range = tuple[npt.ArrayLike, npt.ArrayLike]
+"""For each series, where its horizons may lie: first (included) and last (excluded) row."""
+
+Short = Literal["error", "drop", "pad"]
+
+
+class Windows:
+    """Every valid window of a store, numbered from 0; never materialised, never padded to the longest series.
+
+    A window is valid when its whole horizon lies in `target_range`, its lookback is complete (or padded where that is
+    allowed), and at least one value was observed in its lookback and one in its horizon.
+
+    Args:
+        store: the series, in memory or memory-mapped.
+        lookback: rows that a model sees.
+        horizon: rows that it forecasts.
+        step: distance of two starts, counted from the end, so that the newest window is always in.
+        start_padding: also windows whose lookback starts before the series does, masked there.
+        min_available: the share of observed values that the lookback and the horizon each need; padding is not
+            observed.
+        target_range: rows of each series that horizons may touch, as (first [S], last [S]); the lookback may start
+            before `first`. This is how splits are expressed.
+        multivariate: a window holds all series at one position of their shared time grid.
+        short: what to do with series that are too short for a window: raise an error, leave them out, or pad them
+            (what cannot hold one row and a horizon is left out then, too).
+        historical_categorical: categorical columns that are not known ahead; their codes are 0 in the horizon.
+    """
+
+    def __init__(
+        self,
+        store: SeriesStore,
+        *,
+        lookback: int,
+        horizon: int,
+        step: int = 1,
+        start_padding: bool = False,
+        min_available: float = 0.0,
+        target_range: Range | None = None,
+        multivariate: bool = False,
+        short: Short = "error",
+        historical_categorical: Sequence[str] = (),
+    ) -> None:
+        _check(lookback, horizon, step, min_available, short)
+        self.store, self.lookback, self.horizon, self.step = store, lookback, horizon, step
+        self.multivariate = multivariate
+        self._lengths = store.lengths
+        self._shifts = grid_shifts(store) if multivariate else np.zeros(len(self._lengths), np.int64)
+        self.grid_length = int((self._shifts + self._lengths).max(initial=0))
+        """Rows of the shared time grid (of the longest series, when windows hold one series each)."""
+        self._ragged = multivariate and bool(np.any(self._lengths != self.grid_length))
+        self._index = self._find(self._range(target_range), min_available, start_padding, short)
+        self._padded = self._ragged or bool((self._index.first < lookback).any())
+        shifts = self._shifts if multivariate else None
+        self._rows = Gather(
+            store, lookback, horizon, shifts=shifts, historical_categorical=tuple(historical_categorical)
+        )
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return f"Windows({len(self)} of lookback {self.lookback} and horizon {self.horizon}, step {self.step})"
+
+    @property
+    def boundaries(self) -> Ints:
+        """[S + 1] the windows of series s have the numbers boundaries[s] : boundaries[s + 1]."""
+        if self.multivariate:
+            raise ConfigError("a window of a multivariate model holds all series, so that none belongs to one series")
+        return self._index.boundaries(len(self._lengths))
+
+    def spec(self, outputs: int = 1) -> InputSpec:
+        """The sizes that a network for these windows is built for."""
+        store = self.store
+        return InputSpec(
+            horizon=self.horizon,
+            lookback=self.lookback,
+            series=len(store.ids),
+            future=0 if store.future is None else store.future.shape[1],
+            historical=0 if store.historical is None else store.historical.shape[1],
+            static=0 if store.static is None else store.static.shape[1],
+            categories=tuple(len(values) + 1 for values in store.categories.values()),
+            outputs=outputs,
+        )
+
+    def locate(self, numbers: npt.NDArray[np.int64] | Tensor) -> tuple[Ints, Ints]:
+        """Series and position (within the series) of the first step of the horizon, for each window number.
+
+        When multivariate the position is the one on the shared grid, and the series is 0.
+        """
+        series, time, _ = self._index.locate(_plain(numbers))
+        return series, time
+
+    def gather(self, numbers: npt.NDArray[np.int64] | Tensor) -> Batch:
+        """The batch of the given windows, in their order."""
+        series, time, row = self._index.locate(_plain(numbers))
+        return self._rows.batch(series, time, row, clipped=self._padded, partial_targets=self._ragged)
+
+    def last(self, future: npt.NDArray[Any] | None = None, categorical: npt.NDArray[Any] | None = None) -> Batch:
+        """The window of every series that ends at its last row, to forecast from."""
+        return self.forecast_batch(np.arange(len(self._lengths)), future, categorical)
+
+    def forecast_batch(
+        self,
+        series: npt.NDArray[np.int64] | Tensor | Sequence[int],
+        future: npt.NDArray[Any] | None = None,
+        categorical: npt.NDArray[Any] | None = None,
+    ) -> Batch:
+        """The windows that end at the last rows of the given series: no target, padded where a series is short.
+
+        Args:
+            series: numbers of series in the store; a multivariate batch is one window, and takes all of them.
+            future: [n, H, F] the columns known ahead, for the horizon.
+            categorical: [n, H, K] codes of the time-varying categorical columns, for the horizon.
+        """
+        chosen = np.asarray(series, dtype=np.int64).reshape(-1)
+        self._check_series(chosen)
+        time = np.array([self.grid_length]) if self.multivariate else self._lengths[chosen]
+        row = time if self.multivariate else self.store.offsets[chosen] + time
+        batch = self._rows.batch(chosen, time, row, clipped=True, partial_targets=True)
+        masked = self.store.mask is not None or self._ragged or bool((time < self.lookback).any())
+        batch = batch._replace(mask=batch.mask if masked else None, target=None, target_mask=None, weight=None)
+        self._write(batch.future, future, self._rows.future, "future", self.store.future_names)
+        codes = self._write(batch.categorical, categorical, self._rows.codes, "categorical", self._rows.known_ahead)
+        if codes is not None and self._rows.hidden:
+            codes[..., self._rows.hidden] = 0
+        return batch
+
+    def _find(self, ranges: tuple[Ints, Ints], share: float, start_padding: bool, short: Short) -> WindowIndex:
+        """The runs of valid positions: by arithmetic where all is observed, by counting where something is missing."""
+        lengths = np.array([self.grid_length]) if self.multivariate else self._lengths
+        first, last = grid_range(*ranges, self._lengths, self._shifts) if self.multivariate else ranges
+        complete = self.store.mask is None and not self._ragged
+        needed = max(1, math.ceil(share * self.lookback - 1e-9)) if complete else 1
+        rows = np.full(len(lengths), needed if start_padding else self.lookback)
+        too_short = (lengths < rows + self.horizon) & (last > first)
+        if short == "error" and too_short.any():
+            raise DataError(self._short_message(too_short, int(rows[0])))
+        if short == "pad":
+            rows[too_short] = needed
+        position, count = spread(np.maximum(first, rows), last - self.horizon, self.step)
+        offsets = np.zeros(1, np.int64) if self.multivariate else self.store.offsets
+        index = WindowIndex.of(np.arange(len(lengths)), position, count, step=self.step, offsets=offsets)
+        return index if complete else self._observed_only(index, share)
+
+    def _observed_only(self, index: WindowIndex, share: float) -> WindowIndex:
+        store, each = self.store, len(self._lengths) if self.multivariate else 1
+        need = tuple(max(1.0, share * rows * each - 1e-9) for rows in (self.lookback, self.horizon))
+        if self.multivariate:
+            seen, offsets = seen_on_grid(store, self._shifts, self.grid_length), np.array([0, self.grid_length])
+            return index.where(seen, offsets, lookback=self.lookback, horizon=self.horizon, need=(need[0], need[1]))
+        assert store.mask is not None
+        return index.where(
+            store.mask, store.offsets, lookback=self.lookback, horizon=self.horizon, need=(need[0], need[1])
+        )
+
+    def _range(self, target_range: Range | None) -> tuple[Ints, Ints]:
+        if target_range is None:
+            return np.zeros_like(self._lengths), self._lengths
+        first, last = (np.asarray(side, dtype=np.int64) for side in target_range)
+        if first.shape != self._lengths.shape or last.shape != self._lengths.shape:
+            raise ConfigError(
+                f"target_range must hold one first and one last row for each of the {len(self._lengths)} series, "
+                f"but got the shapes {first.shape} and {last.shape}"
+            )
+        return np.maximum(first, 0), np.minimum(last, self._lengths)
+
+    def _short_message(self, which: npt.NDArray[np.bool_], rows: int) -> str:
+        if self.multivariate:
+            named = f"the shared time grid has {self.grid_length} rows"
+        else:
+            bad = np.flatnonzero(which)
+            some = ", ".join(f"{self.store.ids[i]} ({self._lengths[i]})" for i in bad[:5])
+            named = f"{len(bad)} series are shorter: {some}{', …' if len(bad) > 5 else ''}"
+        return (
+            f"a series needs {rows + self.horizon} rows (lookback {rows} + horizon {self.horizon}), but {named}. "
+            "Shorten the lookback or the horizon, or say short='drop' to leave them out or short='pad' to pad them."
+        )
+
+    def _check_series(self, chosen: Ints) -> None:
+        count = len(self._lengths)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= count):
+            raise ConfigError(f"series numbers go from 0 to {count - 1}, but got {chosen.min()} to {chosen.max()}")
+        if self.multivariate and not np.array_equal(chosen, np.arange(count)):
+            raise ConfigError("a multivariate model forecasts all series together, in order, but got only some of them")
+
+    def _write(
+        self,
+        block: Tensor | None,
+        given: npt.NDArray[Any] | None,
+        column: Column | None,
+        name: str,
+        names: Sequence[str],
+    ) -> Tensor | None:
+        """Put the given columns into the horizon of a gathered block."""
+        if given is None:
+            if names and column is not None:
+                raise DataError(
+                    f"the columns {', '.join(names)} are known ahead, but their values for the {self.horizon} steps "
+                    "after the last row were not given. Hand over a table with the future values."
+                )
+            return None
+        count = len(self._lengths) if block is None or self.multivariate else len(block)
+        shape = (count, self.horizon, 0 if column is None else column.width)
+        if block is None or column is None or np.shape(given) != shape:
+            raise DataError(f"{name} must be [series, horizon, columns] = {shape}, but got {np.shape(given)}")
+        return write_horizon(block, given, self.lookback, multivariate=self.multivariate)
+
+
+def _plain(numbers: npt.NDArray[np.int64] | Tensor) -> Ints:
+    plain = numbers.numpy() if isinstance(numbers, Tensor) else np.asarray(numbers)
+    return plain.astype(np.int64, copy=False)
+
+
+def _check(lookback: int, horizon: int, step: int, min_available: float, short: str) -> None:
+    for name, value in (("lookback", lookback), ("horizon", horizon), ("step", step)):
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, but got {name}={value}")
+    if not 0 <= min_available <= 1:
+        raise ConfigError(f"min_available must be between 0 and 1, but got min_available={min_available}")
+    if short not in ("error", "drop", "pad"):
+        raise ConfigError(f"short must be 'error', 'drop' or 'pad', but got short={short!r}")

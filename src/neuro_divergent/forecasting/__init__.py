@@ -1,0 +1,1 @@
+"""Forecasting: descriptions of models, the module around a network, fitted forecasters."""

@@ -1,0 +1,276 @@
+"""From a description and a table to a fitted forecaster."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_divergent.core.batch import InputSpec
+from neuro_divergent.core.devices import resolve_device
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.seeding import isolated
+from neuro_divergent.data import seasonality, splits
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.sampling import Curriculum as CurriculumSampler
+from neuro_divergent.data.sampling import Sampler, Sequential
+from neuro_divergent.data.scaling import window_scaler
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.windows import Range, Short, Windows
+from neuro_divergent.forecasting.anchor import Anchor
+from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.task import ForecastTask, WindowSource
+from neuro_divergent.losses import Loss
+from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
+from neuro_divergent.training.precision import Precision
+from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.trainer import effective_batch, prepare, train, training_sampler
+
+log = logging.getLogger(__name__)
+
+MAX_VALIDATION_WINDOWS = 8192
+"""A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learned: a model, the columns it can take, and how windows are cut from them."""
+
+    model: Model
+    store: SeriesStore
+    anchor: tuple[int, ...]
+    historical_categorical: tuple[str, ...]
+    short: Short
+
+    def windows(self, target_range: Range, step: int = 1) -> Windows:
+        """The windows whose horizon lies in a range."""
+        return Windows(
+            self.store,
+            lookback=self.model.input_size,
+            horizon=self.model.h,
+            step=step,
+            target_range=target_range,
+            multivariate=self.model.capabilities.multivariate,
+            short=self.short,
+            historical_categorical=self.historical_categorical,
+        )
+
+
+def fit(
+    model: Model,
+    data: Any,
+    config: TrainingConfig,
+    *,
+    validation: Any = None,
+    short: Short = "error",
+    **columns: Any,
+) -> Forecaster:
+    """Train a model on a table; see `Model.fit`."""
+    table = TimeSeriesDataFrame.from_frame(data, **columns)
+    held: Range | None = None
+    if validation is not None:
+        table, training_rows = _joined(table, validation)
+        trained: Range = (np.zeros_like(training_rows), training_rows)
+        held = (training_rows, table.store.lengths)
+    else:
+        trained = (np.zeros(table.n_series, dtype=np.int64), table.store.lengths)
+    store = usable_columns(model, table.store)
+    hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
+    problem = Problem(model, store, anchor_lengths(model, store), hidden, short)
+    resolved = config.resolved(model.recipe(len(problem.windows(trained))))
+    share = resolved.validation_split
+    if held is None and isinstance(share, float):
+        trained, held = splits.split_by_time(store, share, model.h, lookback=model.input_size)
+    state = _train(problem, resolved, trained, held)
+    if resolved.refit_on_all:
+        state = _refit(problem, resolved, state)
+    module = state.module
+    assert isinstance(module, ForecastModule)
+    return Forecaster(
+        model=model, config=state.config, module=module, data=table, history=state.history, anchor=problem.anchor
+    )
+
+
+def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, ...], seed: int) -> ForecastModule:
+    """The module of a description, its weights drawn under the seed."""
+    with isolated(seed, "weights"):
+        spec = replace(spec, outputs=loss.outputs, anchored=bool(anchor))
+        channels = spec.series if model.capabilities.multivariate else 1
+        return ForecastModule(
+            network=model.build(spec),
+            loss=loss,
+            scaler=window_scaler(model.scaler, channels),
+            spec=spec,
+            anchor=Anchor(anchor, model.h) if anchor else None,
+        )
+
+
+def anchor_lengths(model: Model, store: SeriesStore) -> tuple[int, ...]:
+    """The season lengths that the model's anchor means for this table; () for none, (1,) for the last value."""
+    wanted = model.anchor
+    if wanted is None:
+        return ()
+    if wanted == "last":
+        return (1,)
+    if isinstance(wanted, tuple):
+        too_long = [length for length in wanted if length > model.input_size]
+        if too_long:
+            raise DataError(
+                f"an anchor repeats a season of the window, so it must not be longer than input_size={model.input_size}, "
+                f"but got anchor={list(wanted)}. Raise input_size to {max(wanted)}"
+            )
+        return wanted
+    found = seasonality.detect(store.y, store.offsets, store.mask, store.freq)
+    fitting = tuple(length for length in found if length <= model.input_size)
+    if wanted == "seasonal" and not fitting:
+        raise DataError(
+            f"anchor='seasonal' needs a season that fits into input_size={model.input_size}, but the data shows "
+            f"{list(found) or 'none'}. Raise input_size, give the length (anchor=[24]) or use anchor='last'"
+        )
+    return fitting[:2] if fitting else (1,)
+
+
+def usable_columns(model: Model, store: SeriesStore) -> SeriesStore:
+    """The store without the columns that the model cannot take; each is named in the log."""
+    can, dropped = model.capabilities, {}
+    if store.future is not None and not can.future:
+        dropped |= {"future": store.future_names}
+        store = replace(store, future=None, future_names=())
+    if store.historical is not None and not can.historical:
+        dropped |= {"historical": store.historical_names}
+        store = replace(store, historical=None, historical_names=())
+    if store.static is not None and not can.static:
+        dropped |= {"static": store.static_names}
+        store = replace(store, static=None, static_names=())
+    if store.categories and not can.categorical:
+        dropped |= {"categorical": tuple(store.categories)}
+        store = replace(store, categorical=None, static_categorical=None, categories={})
+    for role, names in dropped.items():
+        log.warning("%s takes no %s columns: %s is left out", model.kind, role, ", ".join(names))
+    return store
+
+
+def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range | None) -> TrainState:
+    model, store = problem.model, problem.store
+    device = resolve_device(config.device)
+    precision = Precision(config.precision, device, config.loss_scale)
+    windows = problem.windows(trained)
+    if len(windows) == 0:
+        raise DataError(
+            f"no series has a window to train on: input_size={model.input_size} and h={model.h} need "
+            f"{model.input_size + model.h} rows before the validation part, but the longest series has "
+            f"{int(store.lengths.max(initial=0))} rows. Shorten input_size or h, or set validation_split=None"
+        )
+    loss = config.loss
+    assert isinstance(loss, Loss)
+    module = build_module(model, windows.spec(), loss, problem.anchor, config.seed)
+    module.adapt_columns(*column_statistics(store, np.asarray(trained[1])))
+    cap = None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)
+    placed = {"device": device, "dtype": precision.dtype}
+    sampler = _sampler(config, windows, store, cap)
+    source = WindowSource(
+        windows, sampler, steps_per_epoch=cap, augmentation=config.augmentation, seed=config.seed, **placed
+    )
+    validation_source = None if held is None else _validation_source(problem, config, held, placed)
+    state = prepare(module, config, source, validation_source, precision)
+    horizon = None
+    if isinstance(config.curriculum, GrowingHorizon):
+        curriculum = config.curriculum
+        horizon = lambda: curriculum.horizon(state.step, state.total_steps, model.h)  # noqa: E731
+    task = ForecastTask(loss, config.validation_loss, config.metrics, horizon, names=store.ids)
+    return train(task, state, title=model.name)
+
+
+def _sampler(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: int | None) -> Sampler:
+    curriculum = config.curriculum
+    if not isinstance(curriculum, EasySeriesFirst):
+        return training_sampler(config, len(windows))
+    size = effective_batch(config)
+    epochs = config.max_epochs if isinstance(config.max_epochs, int) else None
+    if epochs is None:
+        steps = min(-(-len(windows) // size), cap or len(windows))
+        epochs = max(1, -(-int(config.max_steps or 1) // steps))
+    return CurriculumSampler(
+        windows.boundaries,
+        size,
+        order=easy_first(store),
+        share=lambda epoch: curriculum.series_share(epoch, epochs),
+        seed=config.seed,
+        drop_last=config.drop_last,
+    )
+
+
+def easy_first(store: SeriesStore) -> np.ndarray:
+    """Series numbers from smooth to rough: mean absolute step against mean absolute deviation."""
+    roughness = np.empty(len(store.ids))
+    for number, (first, last) in enumerate(zip(store.offsets, store.offsets[1:], strict=False)):
+        y = np.asarray(store.y[first:last], dtype=np.float64)
+        spread = np.abs(y - y.mean()).mean() if len(y) else 0.0
+        roughness[number] = np.abs(np.diff(y)).mean() / spread if spread > 0 and len(y) > 1 else 0.0
+    return np.argsort(roughness, kind="stable")
+
+
+def _validation_source(
+    problem: Problem, config: TrainingConfig, held: Range, placed: dict[str, Any]
+) -> WindowSource | None:
+    windows = problem.windows(held)
+    if len(windows) == 0:
+        log.warning("no series is long enough to hold back a validation part: training without validation")
+        return None
+    step = max(1, -(-len(windows) // MAX_VALIDATION_WINDOWS))
+    if step > 1:
+        windows = problem.windows(held, step)
+    return WindowSource(windows, Sequential(len(windows), max(1024, effective_batch(config))), **placed)
+
+
+def _refit(problem: Problem, config: TrainingConfig, found: TrainState) -> TrainState:
+    """Train afresh on everything for the epochs that validation found best."""
+    epochs = found.history.best_epoch or len(found.history)
+    lengths = problem.store.lengths
+    again = config.replace(
+        max_epochs=epochs, max_steps=None, validation_split=None, early_stopping=None, refit_on_all=False
+    )
+    state = _train(problem, again, (np.zeros_like(lengths), lengths), None)
+    state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
+    state.config = config
+    return state
+
+
+def column_statistics(store: SeriesStore, rows: np.ndarray) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Mean and spread of each numeric column over the training rows (the first `rows` of each series)."""
+    means: dict[str, Tensor] = {}
+    scales: dict[str, Tensor] = {}
+    for name in ("future", "historical", "static"):
+        block = getattr(store, name)
+        if block is None:
+            continue
+        if name != "static":
+            block = np.concatenate(
+                [block[first : first + count] for first, count in zip(store.offsets[:-1], rows, strict=True)]
+            )
+        mean, deviation = block.mean(axis=0, dtype=np.float64), block.std(axis=0, dtype=np.float64)
+        means[name] = torch.from_numpy(mean.astype(np.float32))
+        scales[name] = torch.from_numpy(np.where(deviation > 1e-12, deviation, 1.0).astype(np.float32))
+    return means, scales
+
+
+def _joined(table: TimeSeriesDataFrame, validation: Any) -> tuple[TimeSeriesDataFrame, np.ndarray]:
+    """Training and validation rows as one table, and how many rows of each series are training rows."""
+    import polars as pl
+
+    if not isinstance(validation, TimeSeriesDataFrame):
+        validation = TimeSeriesDataFrame.from_frame(validation, schema=table.schema)
+    unknown = sorted(set(validation.ids.tolist()) - set(table.ids.tolist()))
+    if unknown:
+        raise DataError(f"validation must hold later rows of the training series, but has new ones: {unknown[:5]}")
+    both = pl.concat([table.to_polars(), validation.to_polars()], how="vertical_relaxed")
+    joined = TimeSeriesDataFrame.from_frame(both, schema=table.schema)
+    joined.library = table.library
+    return joined, table.store.lengths

@@ -1,0 +1,64 @@
+"""Which columns a forecast has, and how each is computed from a network's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.losses import Loss
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of a forecast's columns, and the probability level of each (None for the point forecast)."""
+
+    names: tuple[str, ...]
+    levels: tuple[float | None, ...]
+
+    def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
+        """The columns for a batch, [B, H, C, columns], in original units."""
+        asked = [level for level in self.levels if level is not None]
+        levels = torch.tensor(asked, dtype=batch.y.dtype, device=batch.y.device)
+        parts: dict[float | None, Tensor] = {}
+        if None in self.levels:
+            parts[None] = module.loss.point(module(batch))
+        if asked:
+            found = self._quantiles(module, batch, levels)
+            parts |= {level: found[..., position] for position, level in enumerate(asked)}
+        return torch.stack([parts[level] for level in self.levels], dim=-1)
+
+    def _quantiles(self, module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:
+        if module.head is not None:  # an implicit quantile network is asked for the levels themselves
+            return module.original(module.forecast(batch, levels))
+        return module.loss.quantiles(module(batch), levels)
+
+
+def forecast_columns(
+    name: str, loss: Loss, level: Sequence[float] | None, quantiles: Sequence[float] | None
+) -> Columns:
+    """The columns of a forecast: the point (the median of a quantile loss), then intervals, then quantiles."""
+    names: list[str] = [name]
+    levels: list[float | None] = [None]
+    for percent in level or ():
+        if not 0 < percent < 100:
+            raise ConfigError(f"level is in percent, between 0 and 100, but got level={percent!r}")
+        half = (100 - percent) / 200
+        names += [f"{name}-lo-{percent:g}", f"{name}-hi-{percent:g}"]
+        levels += [half, 1 - half]
+    for share in quantiles or ():
+        if not 0 < share < 1:
+            raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
+        names.append(f"{name}_ql{share:g}")
+        levels.append(float(share))
+    if len(levels) > 1 and not loss.probabilistic:
+        raise ConfigError(
+            f"{loss.kind} forecasts a point, so there are no intervals to give. Train with MQLoss(level=[...]) or "
+            "DistributionLoss(...)"
+        )
+    return Columns(tuple(names), tuple(levels))

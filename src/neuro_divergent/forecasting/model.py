@@ -1,0 +1,96 @@
+"""The base of every model's description: what all models share, and what each one declares."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+from torch import nn
+
+from neuro_divergent.core.batch import InputSpec
+from neuro_divergent.core.config import Description
+from neuro_divergent.data.scaling import WindowScalerName
+from neuro_divergent.forecasting.recipes import ModelFamily, recipe_for
+from neuro_divergent.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.forecaster import Forecaster
+
+AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a model can take and give."""
+
+    multivariate: bool = False
+    """One network sees all series at once, instead of one series at a time."""
+    future: bool = False
+    """Takes columns that are known ahead."""
+    historical: bool = False
+    """Takes columns that are known only up to now."""
+    static: bool = False
+    """Takes one value per series."""
+    categorical: bool = False
+    """Takes categorical columns."""
+    recursive: bool = False
+    """Can feed its own forecasts back, one step at a time."""
+
+
+class Model(Description):
+    """An immutable description of a forecaster; `fit` trains it, `build` makes its network."""
+
+    family: ClassVar[str] = "model"
+    group: ClassVar[ModelFamily] = "other"
+    """The family whose training recipe is used."""
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    paper: ClassVar[str] = ""
+    """Where the model was published."""
+
+    h: Annotated[int, Field(ge=1)]
+    """How many steps ahead are forecast."""
+    input_size: Annotated[int, Field(ge=1)]
+    """How many past steps the network sees."""
+    alias: str | None = None
+    """Name of the forecast's column; the model's name unless given."""
+    scaler: WindowScalerName = "standard"
+    """How each window is scaled before the network sees it."""
+    anchor: AnchorField = None
+    """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+
+    @abstractmethod
+    def build(self, spec: InputSpec) -> nn.Module:
+        """The network for these sizes: forward(batch) -> [B, H, C, Q]."""
+
+    @property
+    def name(self) -> str:
+        """Name of the forecast's column."""
+        return self.alias or self.kind
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows."""
+        return recipe_for(self.group, windows)
+
+    def fit(
+        self,
+        data: Any,
+        config: TrainingConfig | None = None,
+        *,
+        validation: Any = None,
+        short: Literal["error", "drop", "pad"] = "error",
+        **columns: Any,
+    ) -> Forecaster:
+        """Train on a table and give the fitted forecaster.
+
+        Args:
+            data: a TimeSeriesDataFrame, or any frame that `TimeSeriesDataFrame.from_frame` takes.
+            config: how to train; None trains with the model's recipe.
+            validation: later rows of the same series to validate on, instead of the last part of `data`.
+            short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
+            columns: arguments of `from_frame` (freq, id_col, ...) when `data` is a plain frame.
+        """
+        from neuro_divergent.forecasting.fit import fit
+
+        return fit(self, data, config or TrainingConfig(), validation=validation, short=short, **columns)

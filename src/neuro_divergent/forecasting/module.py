@@ -1,0 +1,115 @@
+"""Scale → network → anchor → unscale, as one torch module: what forecasting, export and serving use on raw windows.
+
+Letters: B windows, L lookback, H horizon, C channels, Q outputs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.scaling import Statistics, WindowScaler
+from neuro_divergent.forecasting.anchor import Anchor
+from neuro_divergent.losses import Loss
+
+
+class Forecast(NamedTuple):
+    """What a network says about a batch, and what is needed to read it in either units."""
+
+    raw: Tensor
+    """[B, H, C, Q] straight from the network (through the loss's head, if it has one)."""
+    anchor: Tensor | None
+    """[B, H, C] naive forecast in scaled units."""
+    stats: Statistics
+
+
+class ForecastModule(nn.Module):
+    """A network with everything around it that a raw window needs."""
+
+    def __init__(
+        self, network: nn.Module, loss: Loss, scaler: WindowScaler, spec: InputSpec, anchor: Anchor | None = None
+    ) -> None:
+        super().__init__()
+        if not scaler.affine and type(loss).unscale is not Loss.unscale:
+            raise ConfigError(
+                f"{loss.kind} describes a distribution, which the invariant scaler would bend. "
+                "Use scaler='robust' or another loss"
+            )
+        self.network = network
+        self.loss = loss
+        self.scaler = scaler
+        self.anchor = anchor
+        self.spec = spec
+        self.head = loss.head()
+        # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
+        for name, width in (("future", spec.future), ("historical", spec.historical), ("static", spec.static)):
+            self.register_buffer(f"{name}_mean", torch.zeros(width))
+            self.register_buffer(f"{name}_scale", torch.ones(width))
+
+    def adapt_columns(self, means: dict[str, Tensor], scales: dict[str, Tensor]) -> None:
+        """Take the mean and the spread of each numeric column."""
+        for name in means:
+            getattr(self, f"{name}_mean").copy_(means[name])
+            getattr(self, f"{name}_scale").copy_(scales[name])
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Outputs of raw windows in original units, [B, H, C, Q]."""
+        return self.original(self.forecast(batch))
+
+    def forecast(self, batch: Batch, levels: Tensor | None = None) -> Forecast:
+        """Run the network on a batch of raw windows."""
+        y, stats = self.scaler(batch.y, batch.mask)
+        scaled = batch._replace(
+            y=y,
+            future=self._standardised("future", batch.future),
+            historical=self._standardised("historical", batch.historical),
+            static=self._standardised("static", batch.static),
+        )
+        if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
+            target = self.scaler.transform(batch.target, stats, batch.target_mask)
+            raw = self.network.train_forward(scaled._replace(target=target))
+        else:
+            raw = self.network(scaled._replace(target=None, target_mask=None, weight=None))
+        if self.head is not None:
+            raw = self.head(raw, levels)
+        anchor = None if self.anchor is None else self.anchor(y, batch.mask)
+        return Forecast(raw, anchor, stats)
+
+    def original(self, forecast: Forecast) -> Tensor:
+        """The outputs in the data's own units, [B, H, C, Q]."""
+        raw, anchor, stats = forecast
+        if not self.scaler.affine:
+            return self.scaler.inverse(self.scaled(forecast), stats)
+        location, scale = self.scaler.affine_map(stats)
+        if anchor is not None:
+            location = location + anchor * scale
+        location, scale = location.unsqueeze(-1), scale.unsqueeze(-1)
+        return self.loss.unscale(raw, location.to(raw.dtype), scale.to(raw.dtype))
+
+    def scaled(self, forecast: Forecast) -> Tensor:
+        """The outputs in the units of the scaled window, [B, H, C, Q]."""
+        if forecast.anchor is None:
+            return forecast.raw
+        anchor = forecast.anchor.unsqueeze(-1)
+        return self.loss.unscale(forecast.raw, anchor, torch.ones_like(anchor))
+
+    def loss_values(self, batch: Batch, loss: Loss | None = None) -> Tensor:
+        """Unreduced loss [B, H, C] of a batch with targets, in the loss's own units."""
+        loss = loss or self.loss
+        assert batch.target is not None
+        forecast = self.forecast(batch)
+        if loss.units == "original":
+            return loss.values(self.original(forecast), batch.target, batch)
+        target = self.scaler.transform(batch.target, forecast.stats)
+        return loss.values(self.scaled(forecast), target, batch)
+
+    def _standardised(self, name: str, values: Tensor | None) -> Tensor | None:
+        if values is None:
+            return None
+        return (values - getattr(self, f"{name}_mean")) / getattr(self, f"{name}_scale")
+
+

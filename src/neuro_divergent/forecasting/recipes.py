@@ -1,0 +1,61 @@
+"""How each family of models is trained when the user says nothing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from neuro_divergent.losses import MAE
+from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, ReduceOnPlateau, Schedule, StepDecay, WarmupCosine
+from neuro_divergent.training.config import EarlyStopping, TrainingConfig
+
+ModelFamily = Literal["mlp", "recurrent", "convolutional", "transformer", "other"]
+
+
+def batch_size_for(windows: int) -> int:
+    """A power of two, 32 for small data up to 1024 for large: about a hundred steps per epoch.
+
+    >>> batch_size_for(100), batch_size_for(20_000), batch_size_for(10_000_000)
+    (32, 256, 1024)
+    """
+    size = 32
+    while size < 1024 and size * 2 * 64 <= windows:
+        size *= 2
+    return size
+
+
+def schedule_for(family: ModelFamily) -> Schedule:
+    """The family's learning-rate schedule."""
+    if family == "mlp":
+        return CosineAnnealing()
+    if family == "recurrent":
+        return ReduceOnPlateau(patience=5, factor=0.5)
+    if family == "convolutional":
+        return StepDecay(every=30, factor=0.1)
+    return WarmupCosine(warmup=0.1, min_lr=1e-6)
+
+
+def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
+    """The recommended training of a family for this many windows."""
+    batch = batch_size_for(windows)
+    steps = min(STEPS_PER_EPOCH, -(-windows // batch))
+    epochs = max(10, min(MAX_EPOCHS[family], -(-TARGET_STEPS // steps)))
+    return TrainingConfig(
+        max_epochs=epochs,
+        steps_per_epoch=STEPS_PER_EPOCH,
+        batch_size=batch,
+        validation_split=0.2,
+        loss=MAE(),
+        optimizer=AdamW(learning_rate=1e-4 if family == "transformer" else 1e-3, weight_decay=0.01),
+        schedule=schedule_for(family),
+        gradient_clipping=ClipByNorm(max_norm=1.0),
+        early_stopping=EarlyStopping(patience=10),
+    )
+
+
+STEPS_PER_EPOCH = 100
+"""An epoch ends after this many steps on big panels, so that validation and early stopping come often enough."""
+
+TARGET_STEPS = 1500
+"""About how many optimizer steps a recipe takes at most; early stopping usually ends it before."""
+
+MAX_EPOCHS: dict[ModelFamily, int] = {"mlp": 100, "recurrent": 200, "convolutional": 100, "transformer": 100, "other": 100}

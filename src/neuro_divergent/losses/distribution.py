@@ -1,0 +1,200 @@
+"""Losses whose output describes a whole distribution; trained on its likelihood, or on its CRPS where that is said."""
+
+# ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import lru_cache
+from typing import Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses.base import check_shapes
+from neuro_divergent.losses.counts import Bernoulli, NegativeBinomial, Poisson, Tweedie
+from neuro_divergent.losses.families import Family, Invertible, Mixture, Normal, StudentT, Units, scale_of
+from neuro_divergent.losses.levels import Levelled, uncrossed
+from neuro_divergent.losses.spline import SplineQuantile
+
+DistributionName = Literal["Normal", "StudentT", "Poisson", "NegativeBinomial", "Bernoulli", "Tweedie", "ISQF"]
+
+
+class Distributional(Levelled):
+    """Base of losses over a family of distributions; the point forecast is the mean.
+
+    Location-scale families are computed on scaled windows. Counts are computed in original units, where an output of 0
+    means the window's location, so that training starts near the data.
+    """
+
+    family = "loss"  # named again, so that this base is not entered in the registry
+
+    @property
+    @abstractmethod
+    def distribution_family(self) -> Family:
+        """The family behind the raw outputs."""
+
+    @property
+    def units(self) -> Units:  # type: ignore[override]  # a constant of the class elsewhere, of the family here
+        """Scaled, or original for counts."""
+        return self.distribution_family.units
+
+    @property
+    def outputs(self) -> int:
+        """The number of raw parameters."""
+        return self.distribution_family.outputs
+
+    @property
+    def probabilistic(self) -> bool:
+        """A distribution has every quantile."""
+        return True
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced negative log-likelihoods (CRPS for the spline quantile function)."""
+        check_shapes(output, target, self.outputs)
+        return self.distribution_family.values(output, target)
+
+    def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """Raw parameters of the distribution in original units; they mean the same to every method here."""
+        return self.distribution_family.unscale(output, location, scale)
+
+    def point(self, output: Tensor) -> Tensor:
+        """The mean."""
+        return self.distribution_family.mean(output)
+
+    @torch.no_grad()
+    def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
+        """Exact quantiles (from draws for Tweedie), computed in float64."""
+        asked = levels.detach().to("cpu", torch.float64)
+        found = self.distribution_family.quantile(output.detach().to("cpu", torch.float64), asked)
+        return uncrossed(found.to(output.device, output.dtype), levels)
+
+    @torch.no_grad()
+    def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
+        """Independent draws for every element, computed in float64 on the generator's device."""
+        device = torch.device("cpu") if generator is None else generator.device
+        raw = output.detach().to(device, torch.float64)
+        draws = self.distribution_family.draw(raw.expand(number, *raw.shape), generator)
+        return draws.to(output.device, output.dtype)
+
+
+class DistributionLoss(Distributional):
+    """Negative log-likelihood of a distribution, one per target value (for ISQF its CRPS, as in the paper)."""
+
+    distribution: DistributionName = "Normal"
+    """Normal, StudentT (heavy tails), Poisson or NegativeBinomial (counts), Bernoulli (0 or 1), Tweedie (zeros and a
+    positive rest), or ISQF (a free quantile function with exponential tails)."""
+
+    num_samples: int = Field(default=1000, ge=1)
+    """Draws behind quantiles that have no closed form (Tweedie), and behind samples when nobody gives a number."""
+
+    rho: float | None = Field(default=None, gt=1, lt=2)
+    """Tweedie only: the variance is mean^rho; 1.5 when None."""
+
+    num_pieces: int | None = Field(default=None, ge=1)
+    """ISQF only: straight pieces between two of the levels; 5 when None."""
+
+    @model_validator(mode="after")
+    def _fields_of_the_distribution(self) -> Self:
+        if self.rho is not None and self.distribution != "Tweedie":
+            raise ConfigError(f"rho belongs to the Tweedie distribution, but got distribution={self.distribution!r}")
+        if self.num_pieces is not None and self.distribution != "ISQF":
+            raise ConfigError(f"num_pieces belongs to ISQF, but got distribution={self.distribution!r}")
+        if self.distribution == "ISQF" and len(self.levels) < 2:
+            raise ConfigError(f"ISQF needs at least 2 quantiles as its knots, but got {self.levels}")
+        return self
+
+    @property
+    def distribution_family(self) -> Family:
+        """The family behind the raw outputs."""
+        if self.distribution == "ISQF":
+            return _spline(self.levels, self.num_pieces or 5)
+        if self.distribution == "Tweedie":
+            return Tweedie(self.rho or 1.5, self.num_samples)
+        return _INVERTIBLE.get(self.distribution, _BERNOULLI)
+
+
+_BERNOULLI = Bernoulli()
+_INVERTIBLE: dict[str, Invertible] = {
+    "Normal": Normal(),
+    "StudentT": StudentT(),
+    "Poisson": Poisson(),
+    "NegativeBinomial": NegativeBinomial(),
+}
+
+
+@lru_cache(maxsize=64)
+def _spline(knots: tuple[float, ...], pieces: int) -> SplineQuantile:
+    return SplineQuantile(knots, pieces)
+
+
+class _MixtureLoss(Distributional):
+    components: int = Field(default=3, ge=1)
+    """How many components are mixed, at each step on their own."""
+
+    num_samples: int = Field(default=1000, ge=1)
+    """Draws behind samples when nobody gives a number."""
+
+
+class NormalMixture(_MixtureLoss):
+    """Negative log-likelihood of a mixture of normal distributions."""
+
+    @property
+    def distribution_family(self) -> Family:
+        """The mixture behind the raw outputs."""
+        return _mixture("Normal", self.components)
+
+
+class PoissonMixture(_MixtureLoss):
+    """Negative log-likelihood of a mixture of Poisson distributions."""
+
+    @property
+    def distribution_family(self) -> Family:
+        """The mixture behind the raw outputs."""
+        return _mixture("Poisson", self.components)
+
+
+class NegativeBinomialMixture(_MixtureLoss):
+    """Negative log-likelihood of a mixture of negative binomial distributions."""
+
+    @property
+    def distribution_family(self) -> Family:
+        """The mixture behind the raw outputs."""
+        return _mixture("NegativeBinomial", self.components)
+
+
+@lru_cache(maxsize=64)
+def _mixture(name: Literal["Normal", "Poisson", "NegativeBinomial"], components: int) -> Mixture:
+    return Mixture(_INVERTIBLE[name], components)
+
+
+class CRPS(Distributional):
+    """Continuous ranked probability score of a normal forecast: σ·(z·(2Φ(z) - 1) + 2φ(z) - 1/√π), z = (y - μ)/σ.
+
+    In the data's units like MAE, of which it is the probabilistic form, and less moved by outliers than the
+    likelihood. For a score without the normal assumption use DistributionLoss(distribution="ISQF") or MQLoss.
+    """
+
+    @property
+    def distribution_family(self) -> Family:
+        """The normal family."""
+        return _INVERTIBLE["Normal"]
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced scores, closed form (Gneiting & Raftery 2007)."""
+        check_shapes(output, target, self.outputs)
+        scale = torch.exp(scale_of(output[..., 1]))
+        error = target - output[..., 0]
+        z = error / scale
+        density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
+        below: Tensor = torch.special.ndtr(z)
+        return error * (2 * below - 1) + scale * (2 * density - 1 / math.sqrt(math.pi))
+
+
+GMM = NormalMixture
+PMM = PoissonMixture
+NBMM = NegativeBinomialMixture

@@ -1,0 +1,221 @@
+"""Families of distributions over raw network outputs, [..., P] → a distribution per element.
+
+The raw parameters are chosen so that every affine change of units stays inside the family: a positive parameter is
+softplus(raw), and its rescaled version is written back through the inverse of softplus, in logarithms, so that nothing
+underflows. "Unscaled" outputs are therefore ordinary outputs again and mean the same to every method.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from neuro_divergent.losses.numeric import (
+    betainc,
+    gamma_draws,
+    invert_continuous,
+    invert_discrete,
+    normal_draws,
+    uniform_draws,
+)
+from neuro_divergent.losses.safe import log_softplus, rescale_softplus
+
+Units = Literal["scaled", "original"]
+
+
+class Family(ABC):
+    """What a distribution can do, given raw parameters in the last dimension."""
+
+    units: Units = "scaled"
+    outputs: int
+
+    def values(self, raw: Tensor, target: Tensor) -> Tensor:
+        """What is minimised, per element: the negative log-likelihood unless a family says otherwise."""
+        return -self.log_prob(raw, target)
+
+    @abstractmethod
+    def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
+        """Logarithm of the density or probability."""
+
+    @abstractmethod
+    def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """Raw parameters of the same distribution in original units."""
+
+    @abstractmethod
+    def mean(self, raw: Tensor) -> Tensor:
+        """The expected value."""
+
+    @abstractmethod
+    def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
+        """One draw per element."""
+
+    @abstractmethod
+    def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
+        """Values at levels, [..., P] → [..., n]; called with float64 on the CPU, outside any gradient."""
+
+
+class Invertible(Family):
+    """A family with a cdf, whose quantiles are found by inverting it."""
+
+    discrete: bool = False
+
+    @abstractmethod
+    def cdf(self, raw: Tensor, value: Tensor) -> Tensor:
+        """Probability of at most this value."""
+
+    @abstractmethod
+    def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Two values between which most of the probability lies, where the search for a quantile starts."""
+
+    def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
+        """Where the cdf reaches the levels."""
+        rows = raw[..., None, :]
+        low, high = (bound[..., None] for bound in self.bracket(raw))
+        wide = levels.expand(*low.shape[:-1], levels.shape[-1])
+        if self.discrete:
+            return invert_discrete(lambda x: self.cdf(rows, x), wide, high)
+        return invert_continuous(lambda x: self.cdf(rows, x), lambda x: self.log_prob(rows, x).exp(), wide, low, high)
+
+
+class Normal(Invertible):
+    """Raw parameters (mean, spread): standard deviation softplus(spread)."""
+
+    outputs = 2
+
+    def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
+        """The log-density; the spread is held above e⁻³⁰, so that nothing overflows."""
+        mean, log_scale = raw[..., 0], scale_of(raw[..., 1])
+        z = (value - mean) * torch.exp(-log_scale)
+        return -0.5 * z.square() - log_scale - 0.5 * math.log(2 * math.pi)
+
+    def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """Mean and deviation in original units."""
+        return affine(raw, location, scale, mean=0, spread=1)
+
+    def mean(self, raw: Tensor) -> Tensor:
+        """The first parameter."""
+        return raw[..., 0]
+
+    def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Mean plus deviation times a standard normal draw."""
+        return raw[..., 0] + torch.exp(scale_of(raw[..., 1])) * normal_draws(raw[..., 0], generator)
+
+    def cdf(self, raw: Tensor, value: Tensor) -> Tensor:
+        """Φ((value - mean) / deviation)."""
+        reached: Tensor = torch.special.ndtr((value - raw[..., 0]) * torch.exp(-scale_of(raw[..., 1])))
+        return reached
+
+    def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Four deviations to each side."""
+        width = 4 * torch.exp(scale_of(raw[..., 1]))
+        return raw[..., 0] - width, raw[..., 0] + width
+
+    def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
+        """Closed form."""
+        standard: Tensor = torch.special.ndtri(levels)
+        return raw[..., :1] + torch.exp(scale_of(raw[..., 1:2])) * standard
+
+
+class StudentT(Invertible):
+    """Raw parameters (freedom, mean, spread): 2 + softplus(freedom) degrees of freedom, scale softplus(spread)."""
+
+    outputs = 3
+
+    def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
+        """The log-density."""
+        freedom, mean, log_scale = 2 + F.softplus(raw[..., 0]), raw[..., 1], scale_of(raw[..., 2])
+        z = (value - mean) * torch.exp(-log_scale)
+        constant = torch.lgamma((freedom + 1) / 2) - torch.lgamma(freedom / 2) - 0.5 * torch.log(math.pi * freedom)
+        return constant - log_scale - (freedom + 1) / 2 * torch.log1p(z.square() / freedom)
+
+    def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """Mean and scale in original units; the degrees of freedom have none."""
+        return affine(raw, location, scale, mean=1, spread=2)
+
+    def mean(self, raw: Tensor) -> Tensor:
+        """The second parameter."""
+        return raw[..., 1]
+
+    def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
+        """A normal draw over the root of a chi-squared draw."""
+        half = (2 + F.softplus(raw[..., 0])) / 2
+        ratio = torch.sqrt(half / gamma_draws(half, generator).clamp(min=1e-30))
+        return raw[..., 1] + torch.exp(scale_of(raw[..., 2])) * normal_draws(half, generator) * ratio
+
+    def cdf(self, raw: Tensor, value: Tensor) -> Tensor:
+        """Through the incomplete beta function."""
+        freedom = 2 + F.softplus(raw[..., 0])
+        z = (value - raw[..., 1]) * torch.exp(-scale_of(raw[..., 2]))
+        half = torch.full_like(freedom, 0.5)
+        inner = 0.5 * betainc(half, freedom / 2, z.square() / (freedom + z.square()))
+        return 0.5 + torch.sign(z) * inner
+
+    def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Four scales to each side."""
+        width = 4 * torch.exp(scale_of(raw[..., 2]))
+        return raw[..., 1] - width, raw[..., 1] + width
+
+
+def scale_of(spread: Tensor) -> Tensor:
+    """Logarithm of softplus(spread), at least -30."""
+    return log_softplus(spread).clamp(min=-30.0)
+
+
+def affine(raw: Tensor, location: Tensor, scale: Tensor, *, mean: int, spread: int) -> Tensor:
+    """Raw parameters with one of them moved and scaled, one scaled, and the others as they were."""
+    parts = list(torch.split(raw, 1, dim=-1))
+    parts[mean] = parts[mean] * scale + location
+    parts[spread] = rescale_softplus(parts[spread], scale)
+    return torch.cat(parts, dim=-1)
+
+
+class Mixture(Invertible):
+    """Several members of one family with weights: raw parameters are K logits, then each parameter of K components."""
+
+    def __init__(self, component: Invertible, components: int) -> None:
+        self.component, self.components = component, components
+        self.outputs = components * (1 + component.outputs)
+        self.units, self.discrete = component.units, component.discrete
+
+    def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
+        """Logarithm of the weighted sum, by its stable form."""
+        logits, rows = self._parts(raw)
+        return torch.logsumexp(F.log_softmax(logits, dim=-1) + self.component.log_prob(rows, value[..., None]), dim=-1)
+
+    def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """Every component in original units; the weights have none."""
+        logits, rows = self._parts(raw)
+        moved = self.component.unscale(rows, location[..., None], scale[..., None])
+        return torch.cat([logits, moved.transpose(-1, -2).flatten(-2)], dim=-1)
+
+    def mean(self, raw: Tensor) -> Tensor:
+        """Weighted mean of the components' means."""
+        logits, rows = self._parts(raw)
+        return (torch.softmax(logits, dim=-1) * self.component.mean(rows)).sum(dim=-1)
+
+    def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
+        """A draw from a component that is drawn first."""
+        logits, rows = self._parts(raw)
+        edges = torch.softmax(logits, dim=-1).cumsum(dim=-1)
+        chosen = (uniform_draws(edges[..., :1], generator) > edges).sum(dim=-1).clamp(max=self.components - 1)
+        index = chosen[..., None, None].expand(*chosen.shape, 1, self.component.outputs)
+        return self.component.draw(torch.gather(rows, -2, index)[..., 0, :], generator)
+
+    def cdf(self, raw: Tensor, value: Tensor) -> Tensor:
+        """Weighted mean of the components' cdfs."""
+        logits, rows = self._parts(raw)
+        return (torch.softmax(logits, dim=-1) * self.component.cdf(rows, value[..., None])).sum(dim=-1)
+
+    def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """From the lowest component's to the highest one's."""
+        low, high = self.component.bracket(self._parts(raw)[1])
+        return low.amin(dim=-1), high.amax(dim=-1)
+
+    def _parts(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        parts = raw.reshape(*raw.shape[:-1], 1 + self.component.outputs, self.components)
+        return parts[..., 0, :], parts[..., 1:, :].transpose(-1, -2)

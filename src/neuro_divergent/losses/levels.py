@@ -1,0 +1,112 @@
+"""Probability levels: how they are asked for, and values between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Self
+
+import torch
+from pydantic import model_serializer, model_validator
+from torch import Tensor
+
+from neuro_divergent.core.config import encode
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses.base import Loss
+
+_NEAR = 1e-6
+
+
+class Levelled(Loss):
+    """Base of losses that are asked for central intervals, level=[80, 90], or for quantiles=[0.1, 0.5, 0.9]."""
+
+    family = "loss"  # named again, so that this base is not entered in the registry
+
+    level: tuple[float, ...] | None = (80.0, 90.0)
+    """Central intervals in percent; the median is always added."""
+
+    # `quantiles` is what the user and the files call it; on the object that name is the method.
+    probabilities: tuple[float, ...] | None = None
+    """Given as quantiles=[...]: the probabilities themselves, instead of level."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_quantiles(cls, fields: Any) -> Any:
+        if not isinstance(fields, Mapping) or "quantiles" not in fields:
+            return fields
+        given = {name: value for name, value in fields.items() if name != "quantiles"}
+        asked = fields["quantiles"]
+        return given if asked is None else {"level": None} | given | {"probabilities": asked}
+
+    @model_validator(mode="after")
+    def _check_levels(self) -> Self:
+        resolve_levels(self.level, self.probabilities)
+        return self
+
+    @model_serializer(mode="plain")
+    def to_dict(self) -> dict[str, Any]:
+        """The plain-data form, in which the probabilities are called quantiles."""
+        names = {name: "quantiles" if name == "probabilities" else name for name in type(self).model_fields}
+        return {"kind": self.kind} | {shown: encode(getattr(self, name)) for name, shown in names.items()}
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The probabilities, ascending."""
+        return resolve_levels(self.level, self.probabilities)
+
+
+@lru_cache(maxsize=256)
+def resolve_levels(level: tuple[float, ...] | None, quantiles: tuple[float, ...] | None) -> tuple[float, ...]:
+    """Ascending probabilities: the bounds of central intervals with the median, or the quantiles as they were given.
+
+    >>> resolve_levels((80.0, 90.0), None)
+    (0.05, 0.1, 0.5, 0.9, 0.95)
+    """
+    if (level is None) == (quantiles is None):
+        raise ConfigError(f"give level or quantiles, one of the two, but got {level=} and {quantiles=}")
+    if quantiles is not None:
+        return _checked(quantiles)
+    for percent in level or ():
+        if not 0 < percent < 100:
+            raise ConfigError(f"level must be percentages between 0 and 100, both excluded, but got {percent}")
+    bounds = [side for percent in level or () for side in (50 - percent / 2, 50 + percent / 2)]
+    return _checked([round(bound / 100, 12) for bound in {*bounds, 50.0}])
+
+
+def _checked(quantiles: Sequence[float]) -> tuple[float, ...]:
+    if not quantiles:
+        raise ConfigError("quantiles must have at least one entry, but got none")
+    for quantile in quantiles:
+        if not 0 < quantile < 1:
+            raise ConfigError(f"quantiles must lie between 0 and 1, both excluded, but got {quantile}")
+    if len(set(quantiles)) < len(quantiles):
+        raise ConfigError(f"quantiles must differ from each other, but got {list(quantiles)}")
+    return tuple(sorted(quantiles))
+
+
+def interpolate(values: Tensor, known: Sequence[float], levels: Tensor) -> Tensor:
+    """Values at other levels, linear between ascending known ones; [..., len(known)] → [..., len(levels)]."""
+    at = torch.tensor(known, dtype=torch.float64)
+    asked = levels.detach().to("cpu", torch.float64)
+    right = torch.searchsorted(at, asked - _NEAR).clamp(max=len(known) - 1)
+    left = torch.where(at[right] <= asked + _NEAR, right, (right - 1).clamp(min=0))
+    gap = (at[right] - at[left]).clamp(min=_NEAR)
+    share = ((asked - at[left]) / gap).clamp(0, 1).to(values.device, values.dtype)
+    return torch.lerp(values[..., left.to(values.device)], values[..., right.to(values.device)], share)
+
+
+def refuse_outside(kind: str, known: Sequence[float], levels: Tensor) -> None:
+    """A model that learned some quantiles knows nothing beyond the outermost ones."""
+    low, high = float(levels.min()), float(levels.max())
+    if low < known[0] - _NEAR or high > known[-1] + _NEAR:
+        raise ConfigError(
+            f"{kind} was trained on quantiles from {known[0]:g} to {known[-1]:g}, but got the levels "
+            f"{[round(float(level), 6) for level in levels]}. Train with a level that covers them"
+        )
+
+
+def uncrossed(values: Tensor, levels: Tensor) -> Tensor:
+    """Values made non-decreasing in the level, which only ever moves rounding errors when they were right."""
+    order = torch.argsort(levels).to(values.device)
+    rising = torch.cummax(values[..., order], dim=-1).values
+    return rising[..., torch.argsort(order)]

@@ -1,0 +1,195 @@
+"""Losses of a point forecast: one output per target value.
+
+In the formulas y is the target, f the forecast and e = f - y. Every one is elementwise; the mean is taken elsewhere.
+"""
+
+# ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses.base import Loss, check_shapes
+from neuro_divergent.losses.safe import divide, huber, root
+
+
+def errors(output: Tensor, target: Tensor) -> Tensor:
+    """Forecast minus target, after the shapes were checked."""
+    check_shapes(output, target)
+    return output[..., 0] - target
+
+
+class MSE(Loss):
+    """Squared error, e²."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced squared errors."""
+        return errors(output, target).square()
+
+
+class RMSE(MSE):
+    """Root of the mean squared error; the root is taken after the mean, with derivative 0 where the mean is 0."""
+
+    def finish(self, mean: Tensor) -> Tensor:
+        """The root of the mean."""
+        return root(mean)
+
+
+class MAE(Loss):
+    """Absolute error, |e|; the derivative at 0 is 0."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced absolute errors."""
+        return errors(output, target).abs()
+
+
+class Huber(Loss):
+    """½e² where |e| ≤ delta, delta·(|e| - ½delta) beyond: squared near 0, absolute for outliers."""
+
+    delta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Where the loss turns from squared to absolute, in scaled units."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced Huber losses."""
+        return huber(errors(output, target), self.delta)
+
+
+class Tukey(Loss):
+    """Tukey's biweight, c²/6·(1 - (1 - (e/c)²)³) within c and the constant c²/6 beyond: outliers do not pull at all."""
+
+    c: float = Field(default=4.685, gt=0, allow_inf_nan=False)
+    """Errors beyond this, in scaled units, are treated as outliers; 4.685 is 95 % efficient for normal errors."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced biweight losses."""
+        share = (errors(output, target) / self.c).clamp(-1.0, 1.0)
+        return (self.c**2 / 6) * (1 - (1 - share.square()) ** 3)
+
+
+class LogCosh(Loss):
+    """log(cosh(e)): like ½e² near 0 and |e| - log 2 far out, smooth everywhere."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced values, computed as e + softplus(-2e) - log 2, which does not overflow."""
+        error = errors(output, target)
+        return error + F.softplus(-2 * error) - math.log(2)
+
+
+class MAPE(Loss):
+    """Absolute percentage error as a fraction, |e| / |y|; a target of 0 counts as 0, with derivative 0."""
+
+    units: ClassVar[Literal["scaled", "original"]] = "original"
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced errors as fractions of the target."""
+        return divide(errors(output, target).abs(), target.abs())
+
+
+class SMAPE(Loss):
+    """Symmetric percentage error as a fraction, 2|e| / (|y| + |f|), between 0 and 2; 0 where both are 0."""
+
+    units: ClassVar[Literal["scaled", "original"]] = "original"
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced errors as fractions of the mean of target and forecast."""
+        error = errors(output, target).abs()
+        return divide(2 * error, output[..., 0].abs() + target.abs())
+
+
+class MASE(Loss):
+    """Absolute error divided by the mean seasonal naive error of the window's own lookback (Hyndman & Koehler 2006).
+
+    A lookback that repeats its season exactly has naive error 0: it is divided by its mean absolute value instead, and
+    by 1 if that is 0 too.
+    """
+
+    units: ClassVar[Literal["scaled", "original"]] = "original"
+
+    seasonality: int = Field(default=1, ge=1)
+    """Steps of a season: the naive forecast is the value this many steps back."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced scaled errors; `context.y` gives the lookback."""
+        return errors(output, target).abs() / self._naive_error(_window(self, context))
+
+    def _naive_error(self, window: Batch) -> Tensor:
+        y, season = window.y, self.seasonality
+        if y.shape[1] <= season:
+            raise ConfigError(
+                f"MASE needs a lookback longer than its seasonality, but got input_size={y.shape[1]} and "
+                f"{season=}. Use a longer input_size or a shorter seasonality"
+            )
+        seen = torch.ones_like(y, dtype=torch.bool) if window.mask is None else window.mask
+        naive = _mean((y[:, season:] - y[:, :-season]).abs(), seen[:, season:] & seen[:, :-season])
+        level = _mean(y.abs(), seen)
+        return torch.where(naive > 0, naive, torch.where(level > 0, level, 1.0))
+
+
+class RelativeMSE(Loss):
+    """Squared error divided by the mean squared error that repeating the last observed value makes in the same window.
+
+    Where that naive forecast is perfect the divisor is the target's mean square, and 1 if that is 0 too.
+    """
+
+    units: ClassVar[Literal["scaled", "original"]] = "original"
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced relative squared errors; `context` gives the lookback and the target's mask."""
+        window = _window(self, context)
+        counts = torch.ones_like(target, dtype=torch.bool) if window.target_mask is None else window.target_mask
+        naive = _mean((target - _last_observed(window)).square(), counts)
+        level = _mean(target.square(), counts)
+        divisor = torch.where(naive > 0, naive, torch.where(level > 0, level, 1.0))
+        return errors(output, target).square() / divisor
+
+
+class FreDF(Loss):
+    """Frequency-domain loss (Wang et al. 2025): alpha·mean|rfft(e)| + (1 - alpha)·e², the transform along the horizon.
+
+    The first part is one number per window and channel, repeated on each of its steps, so that the mean over all
+    values is the paper's loss. Masked errors enter the transform as 0 when `context` brings the mask.
+    """
+
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """Share of the frequency part; 0 is MSE."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced mixed losses; targets are [B, H, ...]."""
+        error = errors(output, target)
+        if error.ndim < 2:
+            raise ConfigError(f"FreDF transforms along the horizon, but got targets of shape {tuple(target.shape)}")
+        counted = error
+        if context is not None and context.target_mask is not None:
+            counted = torch.where(context.target_mask, error, 0.0)
+        wide = counted if counted.dtype in (torch.float32, torch.float64) else counted.float()
+        frequencies: Tensor = torch.fft.rfft(wide, dim=1).abs().mean(dim=1, keepdim=True)
+        return self.alpha * frequencies.to(error.dtype) + (1 - self.alpha) * error.square()
+
+
+def _window(loss: Loss, context: Batch | None) -> Batch:
+    if context is None:
+        raise ConfigError(f"{loss.kind} compares with the window's past, so it is for forecasting only. Use MAE or MSE")
+    return context
+
+
+def _mean(values: Tensor, counts: Tensor) -> Tensor:
+    """Mean along the steps over what counts, [B, T, C] → [B, 1, C]; 0 where nothing does."""
+    total = torch.where(counts, values, 0.0).sum(dim=1, keepdim=True)
+    return total / counts.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def _last_observed(window: Batch) -> Tensor:
+    """[B, 1, C] the newest observed value of each lookback; 0 where there is none."""
+    if window.mask is None:
+        return window.y[:, -1:]
+    steps = torch.arange(window.y.shape[1], device=window.y.device)[None, :, None]
+    newest = torch.where(window.mask, steps, 0).amax(dim=1, keepdim=True)
+    return torch.gather(window.y, 1, newest)

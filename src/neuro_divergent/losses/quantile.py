@@ -1,0 +1,139 @@
+"""Quantile losses: one quantile or several, with a corner or a rounded one.
+
+With u = y - f, the pinball loss at level q is q·u for u ≥ 0 and (q - 1)·u below; its minimiser is the q-quantile.
+"""
+
+# ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses.base import Loss, check_shapes
+from neuro_divergent.losses.levels import Levelled, interpolate, refuse_outside, uncrossed
+from neuro_divergent.losses.safe import huber
+
+
+def pinball(under: Tensor, level: Tensor | float) -> Tensor:
+    """The pinball loss of u = target - forecast at a level (or one level per element)."""
+    return torch.maximum(level * under, (level - 1) * under)
+
+
+def huber_pinball(under: Tensor, level: Tensor | float, delta: float) -> Tensor:
+    """|q - 1{u < 0}|·huber(u) / delta (Dabney et al. 2018): the pinball loss with its corner rounded within delta."""
+    side = (under.detach() < 0).to(under.dtype)
+    return (level - side).abs() * huber(under, delta) / delta
+
+
+class Quantile(Loss):
+    """Pinball loss of one quantile."""
+
+    q: float = Field(default=0.5, gt=0, lt=1)
+    """The quantile that is forecast."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced pinball losses."""
+        check_shapes(output, target)
+        return self._at(target - output[..., 0], self.q)
+
+    def _at(self, under: Tensor, level: Tensor | float) -> Tensor:
+        return pinball(under, level)
+
+
+class HuberQuantile(Quantile):
+    """Pinball loss of one quantile, squared within delta: smooth where the forecast is nearly right."""
+
+    delta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Half the width of the rounded corner, in scaled units."""
+
+    def _at(self, under: Tensor, level: Tensor | float) -> Tensor:
+        return huber_pinball(under, level, self.delta)
+
+
+class MQLoss(Levelled):
+    """Mean pinball loss of several quantiles; the point forecast is the median.
+
+    Forecast quantiles are sorted, so that they never cross. Between the trained ones they are interpolated; beyond
+    the outermost ones they are refused, because nothing was learned there.
+    """
+
+    weights: tuple[float, ...] | None = None
+    """Importance of each quantile, in ascending order of the quantiles; equal when None."""
+
+    @model_validator(mode="after")
+    def _one_weight_per_quantile(self) -> Self:
+        if self.weights is None:
+            return self
+        if len(self.weights) != self.outputs or min(self.weights) < 0 or sum(self.weights) <= 0:
+            raise ConfigError(
+                f"weights must be one number of at least 0 for each of the {self.outputs} quantiles {self.levels}, "
+                f"not all 0, but got weights={self.weights}"
+            )
+        return self
+
+    @property
+    def outputs(self) -> int:
+        """One output per quantile."""
+        return len(self.levels)
+
+    @property
+    def probabilistic(self) -> bool:
+        """Quantiles are what it learns."""
+        return True
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced pinball losses, averaged over the quantiles."""
+        check_shapes(output, target, self.outputs)
+        losses = self._at(target[..., None] - output, output.new_tensor(self.levels))
+        if self.weights is None:
+            return losses.mean(dim=-1)
+        weights = output.new_tensor(self.weights)
+        return (losses * weights).sum(dim=-1) / weights.sum()
+
+    def _at(self, under: Tensor, level: Tensor) -> Tensor:
+        return pinball(under, level)
+
+    def point(self, output: Tensor) -> Tensor:
+        """The median, or the trained quantile next to it when none lies on the other side."""
+        return interpolate(output.sort(dim=-1).values, self.levels, torch.tensor([0.5]))[..., 0]
+
+    def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
+        """The sorted outputs, interpolated between the trained levels."""
+        refuse_outside(self.kind, self.levels, levels)
+        return uncrossed(interpolate(output.sort(dim=-1).values, self.levels, levels), levels)
+
+    def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draws by inversion; nothing is drawn beyond the outermost trained quantiles."""
+        return draw_between(output.sort(dim=-1).values, self.levels, number, generator)
+
+
+class HuberMQLoss(MQLoss):
+    """Mean pinball loss of several quantiles, squared within delta."""
+
+    delta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Half the width of the rounded corner, in scaled units."""
+
+    def _at(self, under: Tensor, level: Tensor) -> Tensor:
+        return huber_pinball(under, level, self.delta)
+
+
+def draw_between(
+    values: Tensor, known: tuple[float, ...], number: int, generator: torch.Generator | None = None
+) -> Tensor:
+    """Draws from sorted quantiles at known levels, by inversion of uniform draws; [..., n] → [number, ...]."""
+    shape = (number, *values.shape[:-1])
+    device = values.device if generator is None else generator.device
+    uniform = torch.rand(shape, generator=generator, device=device, dtype=values.dtype).to(values.device)
+    at = values.new_tensor(known)
+    right = torch.searchsorted(at, uniform).clamp(1 if len(known) > 1 else 0, len(known) - 1)
+    left = (right - 1).clamp(min=0)
+    share = ((uniform - at[left]) / (at[right] - at[left]).clamp(min=1e-12)).clamp(0, 1)
+    wide = values.expand(number, *values.shape)
+    low, high = (torch.gather(wide, -1, index[..., None])[..., 0] for index in (left, right))
+    return torch.lerp(low, high, share)

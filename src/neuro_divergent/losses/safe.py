@@ -1,0 +1,55 @@
+"""Formulas that stay finite, with finite derivatives, where the textbook form does not."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+# Below this softplus(x) and exp(x) agree to double precision in relative terms, so their logarithms are x.
+_EXPONENTIAL = -37.0
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """The quotient, or 0 with derivative 0 where the denominator is 0 (or so small that the quotient overflows)."""
+    usable = denominator.abs() > math.sqrt(torch.finfo(denominator.dtype).tiny)
+    return torch.where(usable, numerator / torch.where(usable, denominator, 1.0), 0.0)
+
+
+def root(value: Tensor) -> Tensor:
+    """The square root, with derivative 0 at 0 instead of infinity."""
+    positive = value > 0
+    return torch.where(positive, torch.sqrt(value), 0.0)
+
+
+def log_softplus(raw: Tensor) -> Tensor:
+    """log(log(1 + exp(raw))), finite for every finite input."""
+    small = raw < _EXPONENTIAL
+    # log1p(exp(.)) rather than F.softplus, which gives up precision far out on the left.
+    inner = torch.where(small, 0.0, raw)
+    soft = inner.clamp(min=0) + torch.log1p(torch.exp(-inner.abs()))
+    return torch.where(small, raw, torch.log(soft))
+
+
+def inverse_log_softplus(log_value: Tensor) -> Tensor:
+    """The raw number whose softplus has this logarithm; the inverse of `log_softplus`."""
+    small = log_value < _EXPONENTIAL
+    value = torch.exp(torch.where(small, 0.0, log_value))
+    return torch.where(small, log_value, value + torch.log(-torch.expm1(-value)))
+
+
+def rescale_softplus(raw: Tensor, factor: Tensor) -> Tensor:
+    """The raw number whose softplus is `factor` times the softplus of this one."""
+    return inverse_log_softplus(log_softplus(raw) + torch.log(factor))
+
+
+def inverse_softplus(value: Tensor) -> Tensor:
+    """The raw number whose softplus is this positive value."""
+    return inverse_log_softplus(torch.log(value))
+
+
+def huber(error: Tensor, delta: float) -> Tensor:
+    """½e² within delta, delta·(|e| - ½delta) beyond."""
+    return F.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)

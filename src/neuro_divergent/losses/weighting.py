@@ -1,0 +1,156 @@
+"""Unequal importance: any loss, with weights by column, horizon, recency, or a function of the user's."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.config import Function
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses.base import Loss
+
+
+class Weighted(Loss):
+    """Another loss in which some values count more. Weights multiply each other and the table's weight column.
+
+    The engine divides by the sum of the weights, so only their ratios matter.
+
+    - by="column": the weight column of the table, which must be there (any loss uses it when it is).
+    - by="horizon": `weights`, one per step ahead, or `decay`, the factor from one step to the next.
+    - by="recency": a row loses half its weight every `half_life` steps before the newest row of its series.
+    - by=function: function(time, value) gives the weight of each row, from arrays of timestamps and targets.
+    """
+
+    loss: Loss
+    """The loss that is weighted."""
+
+    by: Literal["column", "horizon", "recency"] | Function = "column"
+    """What decides how much a value counts."""
+
+    weights: tuple[float, ...] | None = None
+    """by="horizon": the importance of each step ahead."""
+
+    decay: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """by="horizon": the factor from one step to the next; below 1 the near steps count more."""
+
+    half_life: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """by="recency": steps in which a weight halves."""
+
+    @model_validator(mode="after")
+    def _fields_of_by(self) -> Self:
+        given = [name for name in ("weights", "decay", "half_life") if getattr(self, name) is not None]
+        wanted = {"horizon": ("weights", "decay"), "recency": ("half_life",)}.get(str(self.by), ())
+        if len(given) != bool(wanted) or any(name not in wanted for name in given):
+            rule = f"needs {' or '.join(wanted)}" if wanted else "takes no weights, decay or half_life"
+            shown = repr(self.by) if isinstance(self.by, str) else "a function"
+            raise ConfigError(f"Weighted by {shown} {rule}, but got {', '.join(given) or 'none'}")
+        if self.weights is not None and (min(self.weights, default=-1) < 0 or sum(self.weights) <= 0):
+            raise ConfigError(f"weights must be numbers of at least 0, not all 0, but got weights={self.weights}")
+        return self
+
+    def importance(self, target: Tensor, context: Batch | None = None) -> Tensor | None:
+        """The inner loss's weights, times those of the horizon's steps."""
+        inner = self.loss.importance(target, context)
+        if self.by == "column" and inner is None:
+            raise ConfigError(
+                'Weighted by="column" needs a weight column, but the data has none. Name it when you read the table'
+            )
+        if self.by != "horizon":
+            return inner
+        steps = self._steps(target)
+        return steps if inner is None else inner * steps
+
+    def _steps(self, target: Tensor) -> Tensor:
+        """[1, H, 1, ...] one weight per step."""
+        if target.ndim < 2:
+            raise ConfigError(f'Weighted by="horizon" needs targets [B, H, ...], but got shape {tuple(target.shape)}')
+        horizon = target.shape[1]
+        if self.weights is None:
+            steps = [float(self.decay or 1.0) ** step for step in range(horizon)]
+        elif len(self.weights) != horizon:
+            raise ConfigError(f"weights must be one per step ahead, h={horizon}, but got {len(self.weights)}")
+        else:
+            steps = list(self.weights)
+        dtype = target.dtype if target.is_floating_point() else torch.get_default_dtype()
+        return torch.tensor(steps, dtype=dtype, device=target.device).reshape(1, horizon, *[1] * (target.ndim - 2))
+
+    def row_weights(
+        self, age: npt.NDArray[np.int64], time: npt.NDArray[np.generic], value: npt.NDArray[np.floating]
+    ) -> npt.NDArray[np.float64] | None:
+        """The inner loss's row weights, times those by recency or by the function."""
+        inner = self.loss.row_weights(age, time, value)
+        if self.by == "recency":
+            own = np.exp2(-np.asarray(age, dtype=np.float64) / float(self.half_life or 1.0))
+        elif callable(self.by):
+            own = self._asked(self.by(time, value), len(value))
+        else:
+            return inner
+        return own if inner is None else inner * own
+
+    def _asked(self, answer: Any, rows: int) -> npt.NDArray[np.float64]:
+        weights = np.asarray(answer, dtype=np.float64)
+        if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
+            raise ConfigError(
+                f"the weight function must give one finite number of at least 0 for each of {rows} rows, but got shape "
+                f"{weights.shape}" + ("" if weights.shape != (rows,) else " with negative or non-finite numbers in it")
+            )
+        return weights
+
+    @property
+    def units(self) -> Literal["scaled", "original"]:  # type: ignore[override]  # a constant of other classes
+        """Those of the inner loss."""
+        return self.loss.units
+
+    @property
+    def task(self) -> Literal["regression", "classification"]:  # type: ignore[override]  # a constant of other classes
+        """That of the inner loss."""
+        return self.loss.task
+
+    @property
+    def outputs(self) -> int:
+        """What the inner loss asks of the network."""
+        return self.loss.outputs
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether the inner loss has quantiles."""
+        return self.loss.probabilistic
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Those of the inner loss."""
+        return self.loss.levels
+
+    def head(self) -> nn.Module | None:
+        """That of the inner loss."""
+        return self.loss.head()
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """The inner loss's values; the weights go their own way, so that the mean is a weighted mean."""
+        return self.loss.values(output, target, context)
+
+    def finish(self, mean: Tensor) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.finish(mean)
+
+    def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.unscale(output, location, scale)
+
+    def point(self, output: Tensor) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.point(output)
+
+    def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.quantiles(output, levels)
+
+    def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.sample(output, number, generator)

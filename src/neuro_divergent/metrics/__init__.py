@@ -1,0 +1,73 @@
+"""Evaluation figures: pure functions of numpy arrays, torch tensors or lists, computed in float64."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from neuro_divergent.metrics.point import accuracy, bias, directional_accuracy, mae, mape, mse, r2, rmse, smape
+from neuro_divergent.metrics.probabilistic import coverage, crps_quantiles, interval_score, pinball, scaled_crps
+from neuro_divergent.metrics.scaled import mase, naive_scale, owa, rmsse
+
+METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        function.__name__: function
+        for function in (
+            accuracy,
+            bias,
+            coverage,
+            crps_quantiles,
+            directional_accuracy,
+            interval_score,
+            mae,
+            mape,
+            mase,
+            mse,
+            owa,
+            pinball,
+            r2,
+            rmse,
+            rmsse,
+            scaled_crps,
+            smape,
+        )
+    }
+)
+"""Every figure by name."""
+
+POINT_METRICS: tuple[str, ...] = ("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "directional_accuracy")
+"""The figures that need nothing but the actual values and a point forecast."""
+
+
+def __getattr__(name: str) -> Any:
+    # The training figures need torch, the others do not: a table is evaluated without importing it.
+    if name in ("TrainingMetric", "training_metric"):
+        from neuro_divergent.metrics import training
+
+        return getattr(training, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "METRICS",
+    "POINT_METRICS",
+    "TrainingMetric",
+    "accuracy",
+    "bias",
+    "coverage",
+    "crps_quantiles",
+    "directional_accuracy",
+    "interval_score",
+    "mae",
+    "mape",
+    "mase",
+    "mse",
+    "naive_scale",
+    "owa",
+    "pinball",
+    "r2",
+    "rmse",
+    "rmsse",
+    "scaled_crps",
+    "smape",
+    "training_metric",
+]

@@ -1,0 +1,6 @@
+"""Blocks that several models share."""
+
+from neuro_divergent.nn.inputs import CategoryEmbedding, FlatInputs, StepInputs
+from neuro_divergent.nn.perceptron import ActivationName, activation, perceptron
+
+__all__ = ["ActivationName", "CategoryEmbedding", "FlatInputs", "StepInputs", "activation", "perceptron"]

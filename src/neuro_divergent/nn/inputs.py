@@ -1,0 +1,76 @@
+"""How a window's columns enter a network: flattened for window networks, step by step for sequence networks.
+
+Letters: B windows, L lookback, H horizon, C channels, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+
+
+def embedding_width(categories: int) -> int:
+    """A common rule of thumb: 1.6 · n^0.56, at most 50.
+
+    >>> embedding_width(2), embedding_width(8), embedding_width(10_000)
+    (2, 5, 50)
+    """
+    return min(50, round(1.6 * categories**0.56))
+
+
+class CategoryEmbedding(nn.Module):
+    """Codes [..., K] → [..., D], one table per column; code 0 is the unknown value."""
+
+    def __init__(self, categories: tuple[int, ...]) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(count, embedding_width(count)) for count in categories)
+        self.width = sum(embedding_width(count) for count in categories)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """The embeddings of all columns side by side."""
+        return torch.cat([table(codes[..., column]) for column, table in enumerate(self.tables)], dim=-1)
+
+
+class FlatInputs(nn.Module):
+    """Everything of a univariate window side by side, [B, width]: target, past, known-ahead and static columns."""
+
+    def __init__(self, spec: InputSpec) -> None:
+        super().__init__()
+        self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
+        embedded = 0 if self.embedding is None else self.embedding.width
+        steps = spec.lookback + spec.horizon
+        self.width = spec.lookback * (1 + spec.historical) + steps * (spec.future + embedded) + spec.static
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[B, width]"""
+        parts = [batch.y.flatten(1)]
+        parts += [part.flatten(1) for part in (batch.historical, batch.future, batch.static) if part is not None]
+        if self.embedding is not None and batch.categorical is not None:
+            parts.append(self.embedding(batch.categorical).flatten(1))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+
+class StepInputs(nn.Module):
+    """The columns of each step of a univariate window: past [B, L, past_width], ahead [B, H, ahead_width]."""
+
+    def __init__(self, spec: InputSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
+        embedded = 0 if self.embedding is None else self.embedding.width
+        self.ahead_width = spec.future + embedded + spec.static
+        self.past_width = 1 + spec.historical + self.ahead_width
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """What is known of each past step, and of each step ahead (None when nothing is)."""
+        L, H = self.spec.lookback, self.spec.horizon
+        known: list[Tensor] = [] if batch.future is None else [batch.future]
+        if self.embedding is not None and batch.categorical is not None:
+            known.append(self.embedding(batch.categorical))
+        if batch.static is not None:
+            known.append(batch.static.unsqueeze(1).expand(-1, L + H, -1))
+        past = [batch.y] + ([] if batch.historical is None else [batch.historical]) + [part[:, :L] for part in known]
+        ahead = torch.cat([part[:, L:] for part in known], dim=-1) if known else None
+        return (past[0] if len(past) == 1 else torch.cat(past, dim=-1)), ahead

@@ -1,0 +1,177 @@
+"""Schedules along a cosine, with warm-up or restarts, and the one-cycle policy.
+
+Symbols as in schedules.py; w = steps of warm-up.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import cos, floor, log, pi
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.optim.schedules import (
+    Schedule,
+    ScheduleContext,
+    Unit,
+    _Falling,
+    in_steps,
+    progress,
+    total_steps,
+)
+
+
+def cosine(high: float, low: float, share: float) -> float:
+    """Half a cosine from high (share 0) to low (share 1)."""
+    return low + (high - low) * (1 + cos(pi * share)) / 2
+
+
+class CosineAnnealing(_Falling):
+    """Half a cosine over the run (Loshchilov and Hutter 2017): factor(t) = m + (1 - m)(1 + cos(π t / T)) / 2.
+
+    As torch's CosineAnnealingLR with T_max = T; after T it stays at m.
+
+    >>> CosineAnnealing().factor_at(50, ScheduleContext(total_steps=100))
+    0.5
+    """
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:
+        """m + (1 - m)(1 + cos(π t / T)) / 2."""
+        return cosine(1.0, self.lowest(context), progress(step, 0, total_steps(self, context)))
+
+
+class CosineWarmRestarts(_Falling):
+    """Half a cosine again and again (SGDR, Loshchilov and Hutter 2017), each `growth` times as long as the one before.
+
+    With s the steps since the last restart and p the length of the current period in steps:
+    factor(t) = m + (1 - m)(1 + cos(π s / p)) / 2, as torch's CosineAnnealingWarmRestarts stepped every batch.
+
+    >>> schedule = CosineWarmRestarts(period=4, unit="step")
+    >>> [round(schedule.factor_at(t, ScheduleContext()), 3) for t in range(5)]
+    [1.0, 0.854, 0.5, 0.146, 1.0]
+    """
+
+    period: int = Field(default=10, ge=1)
+    """Length of the first period, in `unit`."""
+    growth: int = Field(default=1, ge=1)
+    """How many times longer each period is than the one before."""
+    unit: Unit = "epoch"
+    """Whether `period` counts epochs or optimizer steps."""
+
+    @property
+    def bounded(self) -> bool:
+        """Restarts go on for as long as the run does."""
+        return False
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:
+        """m + (1 - m)(1 + cos(π s / p)) / 2."""
+        first = int(in_steps(self.period, self.unit, context))
+        since, length = self._position(step, first)
+        return cosine(1.0, self.lowest(context), since / length)
+
+    def _position(self, step: int, first: int) -> tuple[int, int]:
+        if self.growth == 1:
+            return step % first, first
+        finished = floor(log(step / first * (self.growth - 1) + 1, self.growth))
+        # The logarithm may land one off at a restart; whole numbers decide.
+        while first * (self.growth ** (finished + 1) - 1) // (self.growth - 1) <= step:
+            finished += 1
+        while first * (self.growth**finished - 1) // (self.growth - 1) > step:
+            finished -= 1
+        return step - first * (self.growth**finished - 1) // (self.growth - 1), first * self.growth**finished
+
+
+class _Warmed(_Falling):
+    """A linear rise to the full rate, then a fall: during warm-up factor(t) = (t + 1) / (w + 1)."""
+
+    warmup: int | float = 0.1
+    """Warm-up as a share of the run (below 1) or in optimizer steps (a whole number)."""
+
+    @model_validator(mode="after")
+    def _share_or_steps(self) -> _Warmed:
+        if not self.warmup >= 0 or (self.warmup >= 1 and self.warmup != int(self.warmup)):
+            raise ConfigError(
+                f"warmup must be a share of the run in [0, 1) or a whole number of steps, but got warmup={self.warmup}"
+            )
+        return self
+
+    def warmup_steps(self, context: ScheduleContext) -> int:
+        """w: how many steps the rise takes."""
+        if isinstance(self.warmup, int) or self.warmup >= 1:
+            return int(self.warmup)
+        return round(self.warmup * total_steps(self, context))
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:
+        """(t + 1) / (w + 1) while t < w, then the fall with share (t - w) / (T - w)."""
+        warmup = self.warmup_steps(context)
+        if step < warmup:
+            return (step + 1) / (warmup + 1)
+        return self._fall(progress(step, warmup, total_steps(self, context)), self.lowest(context))
+
+    @abstractmethod
+    def _fall(self, share: float, low: float) -> float:
+        """The factor after the warm-up, from 1 at share 0 to low at share 1."""
+
+
+class WarmupLinear(_Warmed):
+    """A linear rise, then a straight line down: factor(t) = m + (1 - m)(1 - (t - w) / (T - w)) after the warm-up.
+
+    >>> schedule = WarmupLinear(warmup=1)
+    >>> [schedule.factor_at(t, ScheduleContext(total_steps=5)) for t in range(5)]
+    [0.5, 1.0, 0.75, 0.5, 0.25]
+    """
+
+    def _fall(self, share: float, low: float) -> float:
+        return low + (1 - low) * (1 - share)
+
+
+class WarmupCosine(_Warmed):
+    """A linear rise, then half a cosine: m + (1 - m)(1 + cos(π (t - w) / (T - w))) / 2 after the warm-up.
+
+    >>> schedule = WarmupCosine(warmup=0.2)
+    >>> [round(schedule.factor_at(t, ScheduleContext(total_steps=5)), 3) for t in range(5)]
+    [0.5, 1.0, 0.854, 0.5, 0.146]
+    """
+
+    def _fall(self, share: float, low: float) -> float:
+        return cosine(1.0, low, share)
+
+
+class OneCycle(Schedule):
+    """The one-cycle policy (Smith and Topin 2018): up to the full rate, then down far below the start.
+
+    The optimizer's rate is the peak. With a = share_rising · T - 1 and b = T - 1:
+    t ≤ a: from 1 / start_divisor to 1;  a < t ≤ b: from 1 to 1 / (start_divisor · end_divisor), along a cosine or a
+    line. As torch's OneCycleLR without its momentum cycle.
+
+    >>> schedule = OneCycle(share_rising=0.5, start_divisor=2.0, end_divisor=5.0, shape="linear")
+    >>> [round(schedule.factor_at(t, ScheduleContext(total_steps=6)), 3) for t in range(6)]
+    [0.5, 0.75, 1.0, 0.7, 0.4, 0.1]
+    """
+
+    share_rising: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Share of the run in which the rate rises."""
+    start_divisor: float = Field(default=25.0, ge=1)
+    """The first rate is the peak divided by this."""
+    end_divisor: float = Field(default=1e4, ge=1)
+    """The last rate is the first divided by this."""
+    shape: Literal["cosine", "linear"] = "cosine"
+    """How the rate moves between the three points."""
+
+    @property
+    def bounded(self) -> bool:
+        """A cycle must know its end."""
+        return True
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:
+        """Up to 1, then down to the end."""
+        total = total_steps(self, context)
+        start, peak = 1 / self.start_divisor, self.share_rising * total - 1
+        if step <= peak:
+            return self._between(start, 1.0, progress(step, 0, peak))
+        return self._between(1.0, start / self.end_divisor, progress(step, peak, total - 1))
+
+    def _between(self, first: float, last: float, share: float) -> float:
+        return cosine(first, last, share) if self.shape == "cosine" else first + (last - first) * share

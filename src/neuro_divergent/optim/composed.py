@@ -1,0 +1,99 @@
+"""Schedules made of others, or of a function of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import isfinite
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from neuro_divergent.core.config import Function
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.optim.plateau import ReduceOnPlateau
+from neuro_divergent.optim.schedules import Schedule, ScheduleContext, total_steps
+
+
+class Custom(Schedule):
+    """A function of the user's: factor(t) = function(t), or function(t, context).
+
+    >>> Custom(function=lambda step: 1 / (1 + step)).factor_at(3, ScheduleContext())
+    0.25
+    """
+
+    function: Function
+    """Takes the step (from 0) and returns the multiplier."""
+    with_context: bool = False
+    """Whether the function also takes the `ScheduleContext`."""
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:
+        """What the function says, if it is a usable number."""
+        factor = float(self.function(step, context) if self.with_context else self.function(step))
+        if not (isfinite(factor) and factor >= 0):
+            raise ConfigError(f"a schedule's function must return a finite number of at least 0, but got {factor=}")
+        return factor
+
+
+def as_schedule(value: Any) -> Any:
+    """Read a bare callable as `Custom`; anything else is left as it is."""
+    return Custom(function=value) if callable(value) and not isinstance(value, Schedule) else value
+
+
+AnySchedule = Annotated[Schedule, BeforeValidator(as_schedule)]
+"""A field that takes a schedule, its name, its JSON object, or a callable of the step."""
+
+
+class Joined(Schedule):
+    """Several schedules one after the other: from at[i - 1] to at[i] the i-th one, which sees only its own stretch.
+
+    For its schedule, a stretch is a run of its own: the step counts from the stretch's start and the total is the
+    stretch's length, as in torch's SequentialLR.
+
+    >>> from neuro_divergent.optim.schedules import Constant, LinearDecay
+    >>> schedule = Joined(schedules=(Constant(), LinearDecay()), at=(0.5,))
+    >>> [schedule.factor_at(t, ScheduleContext(total_steps=8)) for t in range(8)]
+    [1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25]
+    """
+
+    schedules: tuple[AnySchedule, ...] = Field(min_length=1)
+    """The schedules in order."""
+    at: tuple[int | float, ...]
+    """Where each but the first begins: shares of the run (below 1) or optimizer steps (whole numbers), rising."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Joined:
+        if len(self.at) != len(self.schedules) - 1:
+            raise ConfigError(
+                f"at must have one entry less than schedules, but got {len(self.at)} and {len(self.schedules)}"
+            )
+        if any(place <= 0 or (place >= 1 and place != int(place)) for place in self.at):
+            raise ConfigError(f"at holds shares in (0, 1) or whole numbers of steps, but got at={self.at}")
+        if any(isinstance(part, ReduceOnPlateau) for part in self.schedules):
+            raise ConfigError(
+                "ReduceOnPlateau follows a metric and not the step, so it cannot be one of the joined schedules. "
+                "Use it alone."
+            )
+        return self
+
+    @property
+    def bounded(self) -> bool:
+        """Shares need the end, and so does a last part that does."""
+        return self.schedules[-1].bounded or any(self._is_share(place) for place in self.at)
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:
+        """The factor of the schedule whose stretch the step is in."""
+        starts = [0, *(self._step_of(place, context) for place in self.at)]
+        if any(later <= earlier for earlier, later in pairwise(starts)):
+            raise ConfigError(f"at must rise, but got at={self.at}, which begin at steps {starts[1:]}")
+        part = max(number for number, start in enumerate(starts) if start <= step)
+        end = starts[part + 1] if part + 1 < len(starts) else context.total_steps
+        length = None if end is None else end - starts[part]
+        return self.schedules[part].factor_at(step - starts[part], replace(context, total_steps=length))
+
+    def _step_of(self, place: float, context: ScheduleContext) -> int:
+        return round(place * total_steps(self, context)) if self._is_share(place) else int(place)
+
+    @staticmethod
+    def _is_share(place: float) -> bool:
+        return isinstance(place, float) and place < 1

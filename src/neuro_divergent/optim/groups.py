@@ -1,0 +1,133 @@
+"""Parameter groups: which parameters learn at which rate and are decayed by how much."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import Field, model_validator
+from torch import nn
+
+from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.optim.names import matching, patterns_of
+
+_SPARED = (
+    nn.LayerNorm,
+    nn.GroupNorm,
+    nn.RMSNorm,
+    nn.modules.batchnorm._NormBase,
+    nn.Embedding,
+    nn.EmbeddingBag,
+)
+
+
+class ParameterGroup(Description):
+    """Parameters, by name, that have a rate or a decay of their own. The first group that fits a name takes it."""
+
+    kind: ClassVar[str] = "ParameterGroup"
+
+    pattern: str | tuple[str, ...]
+    """Shell-style pattern, or several, of parameter names such as "encoder.*"."""
+    learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Rate of these parameters; None takes the optimizer's."""
+    rate_factor: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """What the optimizer's rate is multiplied by for these parameters; instead of `learning_rate`."""
+    weight_decay: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Decay of these parameters; None takes the optimizer's."""
+    decay_all: bool = False
+    """Whether biases, normalisations and embeddings that the pattern fits are decayed too."""
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> ParameterGroup:
+        if self.learning_rate is not None and self.rate_factor is not None:
+            raise ConfigError(
+                f"a group takes learning_rate or rate_factor, but got learning_rate={self.learning_rate} and "
+                f"rate_factor={self.rate_factor}. Leave one out."
+            )
+        return self
+
+    def rate(self, base: float) -> float:
+        """The rate of these parameters under an optimizer's own."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return base * self.rate_factor if self.rate_factor is not None else base
+
+
+class _Setting(NamedTuple):
+    rate: float
+    decay: float
+
+
+def undecayed_names(module: nn.Module) -> set[str]:
+    """Names of the parameters that are not decayed by default: biases, normalisations, embeddings, 1-D ones.
+
+    >>> sorted(undecayed_names(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))))
+    ['0.bias', '1.bias', '1.weight']
+    """
+    exempt = set()
+    for prefix, owner in module.named_modules(remove_duplicate=False):
+        whole = isinstance(owner, _SPARED) or type(owner).__name__.endswith("Norm")
+        for name, parameter in owner.named_parameters(recurse=False):
+            if whole or parameter.ndim < 2 or name == "bias" or name.startswith("bias_"):
+                exempt.add(f"{prefix}.{name}" if prefix else name)
+    return exempt
+
+
+def parameter_groups(
+    module: nn.Module,
+    learning_rate: float,
+    weight_decay: float,
+    groups: tuple[ParameterGroup, ...] = (),
+    decay_all: bool = False,
+) -> list[dict[str, Any]]:
+    """The trainable parameters as torch's groups, each with "names" beside "params" and its "initial_lr"."""
+    everything = dict(module.named_parameters())
+    trainable = {name: parameter for name, parameter in everything.items() if parameter.requires_grad}
+    if not trainable:
+        raise ConfigError(
+            f"an optimizer needs a trainable parameter, but got {len(everything)} parameters, all frozen or none. "
+            "Unfreeze some, or train a module that has parameters."
+        )
+    exempt = undecayed_names(module)
+    settings = {
+        name: _Setting(learning_rate, weight_decay if decay_all or name not in exempt else 0.0) for name in trainable
+    }
+    for group in reversed(groups):
+        settings |= _settings_of(group, list(everything), trainable, exempt, learning_rate, settings)
+    return _collect(trainable, settings)
+
+
+def _settings_of(
+    group: ParameterGroup,
+    names: list[str],
+    trainable: dict[str, nn.Parameter],
+    exempt: set[str],
+    base_rate: float,
+    settings: dict[str, _Setting],
+) -> dict[str, _Setting]:
+    found = [name for pattern in patterns_of(group.pattern) for name in matching(names, pattern)]
+    decayed = found if group.decay_all else [name for name in found if name not in exempt]
+    if group.weight_decay and not decayed:
+        raise ConfigError(
+            f"biases, normalisations and embeddings are not decayed by default, but got a group with "
+            f"pattern={group.pattern!r} and weight_decay={group.weight_decay} that fits nothing else. "
+            "Set decay_all=True in the group to decay them."
+        )
+    chosen = {}
+    for name in (name for name in found if name in trainable):
+        decay = settings[name].decay
+        if group.weight_decay is not None:
+            decay = group.weight_decay if name in decayed else 0.0
+        chosen[name] = _Setting(group.rate(base_rate), decay)
+    return chosen
+
+
+def _collect(trainable: dict[str, nn.Parameter], settings: dict[str, _Setting]) -> list[dict[str, Any]]:
+    collected: dict[_Setting, dict[str, Any]] = {}
+    for name, parameter in trainable.items():
+        setting = settings[name]
+        fresh = {"params": [], "names": [], "lr": setting.rate, "weight_decay": setting.decay}
+        group = collected.setdefault(setting, fresh | {"initial_lr": setting.rate})
+        group["params"].append(parameter)
+        group["names"].append(name)
+    return list(collected.values())

@@ -1,0 +1,35 @@
+"""Parameters chosen by name patterns, with the closest names when a pattern fits nothing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from neuro_divergent.core.errors import ConfigError
+
+
+def patterns_of(pattern: str | Iterable[str]) -> tuple[str, ...]:
+    """One pattern or several, as a tuple."""
+    return (pattern,) if isinstance(pattern, str) else tuple(pattern)
+
+
+def matching(names: Sequence[str], pattern: str) -> list[str]:
+    """The names that a shell-style pattern fits; a pattern that fits none is refused with the closest names.
+
+    >>> matching(["encoder.weight", "encoder.bias", "head.weight"], "encoder.*")
+    ['encoder.weight', 'encoder.bias']
+    """
+    found = [name for name in names if fnmatchcase(name, pattern)]
+    if not found:
+        raise ConfigError(_unmatched(names, pattern))
+    return found
+
+
+def _unmatched(names: Sequence[str], pattern: str) -> str:
+    literal = pattern.replace("*", "").strip(".")
+    near = difflib.get_close_matches(literal, names, n=3, cutoff=0.3) or list(names[:3])
+    return (
+        f"a pattern must fit at least one parameter name, but got pattern={pattern!r}. "
+        f"The closest of the {len(names)} parameters are: {', '.join(near) or 'none, the module has no parameters'}."
+    )

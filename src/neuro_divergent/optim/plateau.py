@@ -1,0 +1,67 @@
+"""Lowering the rate when a monitored value stops getting better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from neuro_divergent.optim.schedules import Factor, PlateauState, Schedule, ScheduleContext
+
+
+class ReduceOnPlateau(Schedule):
+    """The rate is multiplied by `factor` when `monitor` has not improved for more than `patience` validations.
+
+    A pure fold: `initial()` is the first state, `update(state, value)` the next one, and `factor_at` reads the state
+    from `context.plateau`. An improvement is a value below best - min_delta (above best + min_delta for "max"). The
+    rate is lowered at the validation that makes `patience` + 1 in a row without one, as torch's ReduceLROnPlateau with
+    threshold_mode="abs".
+
+    >>> schedule = ReduceOnPlateau(patience=1, factor=0.5)
+    >>> state = schedule.initial()
+    >>> for value in (1.0, 0.9, 0.9, 0.9):
+    ...     state = schedule.update(state, value)
+    >>> schedule.factor_at(0, ScheduleContext(plateau=state))
+    0.5
+    """
+
+    monitor: str = "validation_loss"
+    """Name of the value that is watched."""
+    mode: Literal["min", "max"] = "min"
+    """Whether lower or higher is better."""
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """What the rate is multiplied by."""
+    patience: int = Field(default=5, ge=0)
+    """Validations without improvement that are tolerated."""
+    min_delta: Factor = 1e-4
+    """Smallest change that counts as an improvement."""
+    cooldown: int = Field(default=0, ge=0)
+    """Validations after a reduction in which no waiting is counted."""
+    min_lr: Factor = 0.0
+    """Lowest rate."""
+
+    def initial(self) -> PlateauState:
+        """The state before the first validation."""
+        return PlateauState()
+
+    def update(self, state: PlateauState, value: float) -> PlateauState:
+        """The state after one more validation; a value that is not a number is no improvement."""
+        if self._improves(value, state.best):
+            return replace(state, best=value, waited=0, cooling=max(0, state.cooling - 1))
+        if state.cooling > 0:
+            return replace(state, waited=0, cooling=state.cooling - 1)
+        if state.waited < self.patience:
+            return replace(state, waited=state.waited + 1)
+        return replace(state, waited=0, cooling=self.cooldown, factor=state.factor * self.factor)
+
+    def _improves(self, value: float, best: float | None) -> bool:
+        if best is None or isnan(value):
+            return not isnan(value)
+        return value < best - self.min_delta if self.mode == "min" else value > best + self.min_delta
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:  # noqa: ARG002
+        """The state's factor, not below the lowest rate."""
+        state = context.plateau or self.initial()
+        return max(state.factor, min(1.0, self.min_lr / context.base_rate))

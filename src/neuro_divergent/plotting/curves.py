@@ -1,0 +1,53 @@
+"""Loss curves and learning rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from neuro_divergent.plotting.style import COLOURS, new_figure, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def history_figure(epochs: Sequence[Mapping[str, float]], *, best_epoch: int | None = None) -> Figure:
+    """Training and validation loss over the epochs, and the learning rate below."""
+    figure = new_figure(7.0, 4.2)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    draw_losses(above, epochs, best_epoch)
+    points = [record["epoch"] for record in epochs]
+    below.plot(points, [record["learning_rate"] for record in epochs], color=COLOURS[2], linewidth=1.4)
+    below.set_ylim(bottom=0)
+    tidy(below, xlabel="epoch", ylabel="learning rate")
+    return figure
+
+
+def losses_figure(histories: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
+    """The loss curves of several models side by side."""
+    figure = new_figure(3.2 * max(1, len(histories)), 2.6)
+    rows = figure.subplots(1, max(1, len(histories)), squeeze=False)
+    for axes, (name, epochs) in zip(rows[0], histories.items(), strict=True):
+        draw_losses(axes, epochs, None)
+        axes.set_title(name, fontsize=10, loc="left")
+        axes.set_xlabel("epoch", fontsize=9)
+    return figure
+
+
+def draw_losses(axes: Axes, epochs: Sequence[Mapping[str, float]], best_epoch: int | None) -> None:
+    """Loss over epochs on given axes; logarithmic when it falls by more than a factor of 20."""
+    lowest, highest = float("inf"), 0.0
+    for name, colour in (("train_loss", COLOURS[0]), ("validation_loss", COLOURS[1])):
+        points = [(record["epoch"], record[name]) for record in epochs if name in record]
+        if not points:
+            continue
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, color=colour, linewidth=1.6, label=name.replace("_", " "), marker="." if len(x) < 3 else None)
+        lowest, highest = min(lowest, *y), max(highest, *y)
+    if best_epoch is not None:
+        axes.axvline(best_epoch, color="#999999", linestyle=":", linewidth=1.2, label=f"best: epoch {best_epoch}")
+    if 0 < lowest and highest / lowest > 20:
+        axes.set_yscale("log")
+    axes.legend(fontsize=8, frameon=False)
+    tidy(axes, ylabel="loss")

@@ -1,0 +1,147 @@
+"""Plain arrays as a task: regression, binary and multi-class classification of any torch module."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.sampling import Sampler
+from neuro_divergent.losses import CrossEntropy, Loss
+from neuro_divergent.training.task import ScoredTask, loss_sums
+
+
+class Rows(NamedTuple):
+    """A batch of rows."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None
+
+
+def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> Rows:
+    """(x, y) or (x, y, weight) of numpy arrays, tensors or lists, checked, on the device."""
+    if not isinstance(data, tuple | list) or len(data) not in (2, 3):
+        raise DataError(f"data must be (x, y) or (x, y, weight), but got {type(data).__name__}")
+    x, y = (torch.as_tensor(part) for part in data[:2])
+    weight = torch.as_tensor(data[2], dtype=dtype, device=device) if len(data) == 3 else None
+    if x.shape[0] != y.shape[0] or (weight is not None and weight.shape[0] != x.shape[0]):
+        raise DataError(f"x and y must have the same number of rows, but got {x.shape[0]} and {y.shape[0]}")
+    if x.shape[0] == 0:
+        raise DataError("data must have at least one row, but x and y are empty")
+    for name, part in (("x", x), ("y", y)):
+        if part.is_floating_point() and not bool(torch.isfinite(part).all()):
+            row = int((~torch.isfinite(part.reshape(part.shape[0], -1)).all(dim=1)).nonzero()[0])
+            raise DataError(f"{name} must be finite, but row {row} has a NaN or an infinity. Remove or fill it")
+    x = x.to(device=device, dtype=dtype) if x.is_floating_point() or x.dtype == torch.bool else x.to(device)
+    if isinstance(loss, CrossEntropy):
+        y = _class_numbers(y)
+    else:
+        y = y.to(dtype)
+    return Rows(x.contiguous(), y.to(device).contiguous(), weight)
+
+
+def _class_numbers(y: Tensor) -> Tensor:
+    if y.ndim != 1:
+        raise DataError(f"class labels must be one whole number per row, but y has shape {tuple(y.shape)}")
+    numbers = y.long()
+    if y.is_floating_point() and not bool((numbers == y).all()):
+        raise DataError("class labels must be whole numbers from 0 up, but y has fractions. For regression use MSE")
+    if int(numbers.min()) < 0:
+        raise DataError(f"class labels must be whole numbers from 0 up, but the smallest is {int(numbers.min())}")
+    return numbers
+
+
+def split_rows(rows: Rows, share: float) -> tuple[Rows, Rows]:
+    """The last part of the rows is held back."""
+    count = rows.x.shape[0]
+    held = max(1, round(count * share))
+    if held >= count:
+        raise DataError(
+            f"validation_split={share} of {count} rows leaves nothing to train on. Give validation=... or "
+            "validation_split=None"
+        )
+    cut = count - held
+    first, last = (
+        Rows(rows.x[a:b], rows.y[a:b], None if rows.weight is None else rows.weight[a:b])
+        for a, b in ((0, cut), (cut, count))
+    )
+    return first, last
+
+
+class ArraySource:
+    """Batches of rows in the order of a sampler."""
+
+    def __init__(self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None) -> None:
+        self.rows, self.sampler = rows, sampler
+        steps = sampler.steps_per_epoch
+        self.steps_per_epoch = steps if steps_per_epoch is None else min(steps, steps_per_epoch)
+
+    def batch(self, epoch: int, step: int) -> Rows:
+        """The rows of one optimizer step."""
+        numbers = torch.from_numpy(self.sampler.numbers(epoch, step).copy()).to(self.rows.x.device)
+        x, y, weight = self.rows
+        return Rows(
+            x.index_select(0, numbers),
+            y.index_select(0, numbers),
+            None if weight is None else weight.index_select(0, numbers),
+        )
+
+
+class ArrayTask(ScoredTask):
+    """module(x) against y, elementwise."""
+
+    def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
+        """Unreduced loss and weights of a batch of rows."""
+        output, target = self._aligned(module(batch.x), batch.y)
+        values = self.loss.values(output, target)
+        return values, _row_weights(batch.weight, values)
+
+    def score(self, module: nn.Module, batch: Rows) -> dict[str, Tensor]:
+        """Sums of the validation loss and of the metrics."""
+        output, target = self._aligned(module(batch.x), batch.y)
+        values = self.validation_loss.values(output, target)
+        weights = _row_weights(batch.weight, values)
+        return {"loss": loss_sums(values, weights)} | self.metric_sums(output, target, weights)
+
+    def split(self, batch: Rows, parts: int) -> list[Rows]:
+        """Micro-batches of equal size, the last one smaller if it does not divide."""
+        count = batch.x.shape[0]
+        size = -(-count // parts)
+        return [
+            Rows(batch.x[a : a + size], batch.y[a : a + size], None if batch.weight is None else batch.weight[a : a + size])
+            for a in range(0, count, size)
+        ]
+
+    def blame(self, batch: Rows, values: Tensor | None) -> str:
+        """Which rows of the batch made the loss what it is."""
+        if values is None:
+            return ""
+        per_row = torch.isfinite(values.reshape(values.shape[0], -1)).all(dim=1)
+        bad = (~per_row).nonzero().flatten().tolist()
+        return f"{len(bad)} of {len(per_row)} rows of the batch have a loss that is not finite." if bad else ""
+
+    def _aligned(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The trailing [Q] that a loss expects, without broadcasting anything by accident."""
+        if isinstance(self.loss, CrossEntropy):
+            return output, target
+        if output.shape == target.shape and self.loss.outputs == 1:
+            return output.unsqueeze(-1), target
+        if output.shape == (*target.shape, self.loss.outputs):
+            return output, target
+        if self.loss.outputs == 1 and target.ndim == output.ndim + 1 and target.shape[-1] == 1:
+            return output.unsqueeze(-1), target.squeeze(-1)
+        wanted = tuple(target.shape) if self.loss.outputs == 1 else (*target.shape, self.loss.outputs)
+        raise ConfigError(
+            f"the module's output must have the shape {wanted} for targets of shape {tuple(target.shape)} and the loss "
+            f"{self.loss.kind}, but got {tuple(output.shape)}"
+        )
+
+
+def _row_weights(weight: Tensor | None, values: Tensor) -> Tensor | None:
+    if weight is None:
+        return None
+    return weight.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
+

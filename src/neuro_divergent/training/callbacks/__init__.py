@@ -1,0 +1,21 @@
+"""Callbacks: the base with its hooks, and the built-in ones."""
+
+from neuro_divergent.training.callbacks.base import HOOKS, Callback, CallbackList, CallbackSettings
+from neuro_divergent.training.callbacks.monitors import GradientNormMonitor, LearningRateMonitor, Timer
+from neuro_divergent.training.callbacks.progress import ProgressLine
+from neuro_divergent.training.callbacks.writers import CsvLog, JsonLines, LossPlot, TensorBoard
+
+__all__ = [
+    "HOOKS",
+    "Callback",
+    "CallbackList",
+    "CallbackSettings",
+    "CsvLog",
+    "GradientNormMonitor",
+    "JsonLines",
+    "LearningRateMonitor",
+    "LossPlot",
+    "ProgressLine",
+    "TensorBoard",
+    "Timer",
+]

@@ -1,0 +1,109 @@
+"""What a callback may override, and how the engine calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import CallbackError, NeuroDivergentError
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.state import TrainState
+
+HOOKS = (
+    "on_fit_start",
+    "on_fit_end",
+    "on_epoch_start",
+    "on_epoch_end",
+    "on_batch_start",
+    "on_batch_end",
+    "on_validation_start",
+    "on_validation_end",
+    "on_checkpoint_start",
+    "on_checkpoint_end",
+    "on_exception",
+)
+"""Every hook, in the order in which a training meets it."""
+
+
+class Callback:
+    """No-op hooks: override what you need. Each gets the live state.
+
+    A hook may stop the training (`state.stop("why")`), change the learning rate (`state.rate_factor *= 0.5`), log
+    (`state.log(name=value)`), and read everything. Callbacks are called in the order of the list, the engine's own
+    first at the start of things and last at their end.
+    """
+
+    def on_fit_start(self, state: TrainState) -> None:
+        """Before the first step, or before the first step after a resume."""
+
+    def on_fit_end(self, state: TrainState) -> None:
+        """After the last step, also when the training was stopped."""
+
+    def on_epoch_start(self, state: TrainState) -> None:
+        """Before the first step of an epoch."""
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        """After the epoch's record has entered the history."""
+
+    def on_batch_start(self, state: TrainState) -> None:
+        """Before an optimizer step."""
+
+    def on_batch_end(self, state: TrainState) -> None:
+        """After an optimizer step; `state.loss` and `state.gradient_norm` are its figures."""
+
+    def on_validation_start(self, state: TrainState) -> None:
+        """Before the validation set is scored."""
+
+    def on_validation_end(self, state: TrainState) -> None:
+        """After scoring; `state.validation` has the figures."""
+
+    def on_checkpoint_start(self, state: TrainState) -> None:
+        """Before a checkpoint is written."""
+
+    def on_checkpoint_end(self, state: TrainState) -> None:
+        """After a checkpoint has been handed to the writer."""
+
+    def on_exception(self, state: TrainState) -> None:
+        """When an error ends the training; `state.error` is it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data to keep in a checkpoint, so that a resumed run continues this callback."""
+        return {}
+
+    def load_state_dict(self, data: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+
+
+class CallbackSettings(Description):
+    """Base of the built-in callbacks' descriptions; `build` makes the live callback."""
+
+    family: ClassVar[str] = "callback"
+
+    def build(self) -> Callback:
+        """The live callback."""
+        raise CallbackError(f"{self.kind} must override build()")
+
+
+class CallbackList:
+    """Calls only the hooks that somebody overrides; an error in one is raised with its name."""
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        self.callbacks = list(callbacks)
+        self._by_hook = {
+            hook: [item for item in self.callbacks if getattr(type(item), hook) is not getattr(Callback, hook)]
+            for hook in HOOKS
+        }
+        self.has_batch_hooks = bool(self._by_hook["on_batch_start"] or self._by_hook["on_batch_end"])
+
+    def __call__(self, hook: str, state: TrainState) -> None:
+        """Call one hook of every callback that has it."""
+        for callback in self._by_hook[hook]:
+            try:
+                getattr(callback, hook)(state)
+            except NeuroDivergentError:
+                raise
+            except Exception as error:
+                name = type(callback).__name__
+                raise CallbackError(f"{name}.{hook} raised {type(error).__name__}: {error}") from error

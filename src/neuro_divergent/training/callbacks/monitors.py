@@ -1,0 +1,81 @@
+"""Callbacks that watch: learning rate, gradient norm, time. What they see goes into the history's events."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.state import TrainState
+
+
+class LearningRateMonitor(CallbackSettings):
+    """Log the learning rate of every parameter group."""
+
+    every: Annotated[int, Field(ge=1)] = 1
+    """Log after every n-th step."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _LearningRateMonitor(self.every)
+
+
+class _LearningRateMonitor(Callback):
+    def __init__(self, every: int) -> None:
+        self.every = every
+
+    def on_batch_end(self, state: TrainState) -> None:
+        if state.step % self.every == 0:
+            state.log(learning_rates=[float(group["lr"]) for group in state.optimizer.param_groups])
+
+
+class GradientNormMonitor(CallbackSettings):
+    """Log the gradient norm of every parameter, to see where gradients vanish or explode."""
+
+    every: Annotated[int, Field(ge=1)] = 50
+    """Log after every n-th step."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _GradientNormMonitor(self.every)
+
+
+class _GradientNormMonitor(Callback):
+    def __init__(self, every: int) -> None:
+        self.every = every
+
+    def on_batch_end(self, state: TrainState) -> None:
+        if state.step % self.every == 0:
+            named = state.module.named_parameters()
+            state.log(gradient_norms={name: float(p.grad.norm()) for name, p in named if p.grad is not None})
+
+
+class Timer(CallbackSettings):
+    """Stop after a time, and log how long the training took."""
+
+    max_minutes: Annotated[float, Field(gt=0.0)] | None = None
+    """Stop at the first step after this many minutes."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _Timer(self.max_minutes)
+
+
+class _Timer(Callback):
+    def __init__(self, max_minutes: float | None) -> None:
+        self.max_minutes = max_minutes
+        self._begun = 0.0
+
+    def on_fit_start(self, state: TrainState) -> None:
+        self._begun = time.perf_counter()
+
+    def on_batch_end(self, state: TrainState) -> None:
+        if self.max_minutes is not None and time.perf_counter() - self._begun > 60.0 * self.max_minutes:
+            state.stop(f"the time of {self.max_minutes:g} minutes is over")
+
+    def on_fit_end(self, state: TrainState) -> None:
+        state.log(training_seconds=time.perf_counter() - self._begun)

@@ -1,0 +1,172 @@
+"""Callbacks that write what happens: JSON lines, CSV, TensorBoard, a loss plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.extras import require
+from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.state import TrainState
+
+
+class JsonLines(CallbackSettings):
+    """One JSON object per line and per fact: start, epoch, logged value, end. Made for machines."""
+
+    path: Path
+    """The file; lines are appended."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _JsonLines(self.path)
+
+
+class _JsonLines(Callback):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._logged = 0
+
+    def on_fit_start(self, state: TrainState) -> None:
+        self._logged = len(state.history.events)
+        self._write("fit_start", state, total_steps=state.total_steps, steps_per_epoch=state.steps_per_epoch)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        self._flush_events(state)
+        self._write("epoch", state, **state.history.epochs[-1])
+
+    def on_checkpoint_end(self, state: TrainState) -> None:
+        self._write("checkpoint", state)
+
+    def on_fit_end(self, state: TrainState) -> None:
+        self._flush_events(state)
+        self._write("fit_end", state, why=state.history.stopped)
+
+    def on_exception(self, state: TrainState) -> None:
+        self._write("error", state, error=f"{type(state.error).__name__}: {state.error}")
+
+    def _flush_events(self, state: TrainState) -> None:
+        for event in state.history.events[self._logged :]:
+            self._write("log", state, **event)
+        self._logged = len(state.history.events)
+
+    def _write(self, event: str, state: TrainState, **values: Any) -> None:
+        record = {"event": event, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
+        line = json.dumps({key: _finite(value) for key, value in record.items()})
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise StorageError(f"the log {self.path} could not be written: {error.strerror or error}") from error
+
+
+class CsvLog(CallbackSettings):
+    """The history as a CSV file with one row per epoch, rewritten after each."""
+
+    path: Path
+    """The file."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _CsvLog(self.path)
+
+
+class _CsvLog(Callback):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        columns = list(dict.fromkeys(name for record in state.history.epochs for name in record))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(state.history.epochs)
+        files.write_text(self.path, text.getvalue())
+
+
+class TensorBoard(CallbackSettings):
+    """Scalars for TensorBoard: step loss, gradient norm, and every column of the history."""
+
+    directory: Path
+    """Where the event files go."""
+    every: Annotated[int, Field(ge=1)] = 10
+    """Write the step figures of every n-th step."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _TensorBoard(self.directory, self.every)
+
+
+class _TensorBoard(Callback):
+    def __init__(self, directory: Path, every: int) -> None:
+        module = require("tensorboard", extra="tensorboard", purpose="The TensorBoard callback")
+        del module
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(directory))  # type: ignore[no-untyped-call]
+        self.every = every
+
+    def on_batch_end(self, state: TrainState) -> None:
+        if state.step % self.every == 0:
+            self._scalar("step/loss", state.loss, state.step)
+            self._scalar("step/gradient_norm", state.gradient_norm, state.step)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        for name, value in state.history.epochs[-1].items():
+            self._scalar(f"epoch/{name}", value, state.epoch + 1)
+
+    def on_fit_end(self, state: TrainState) -> None:
+        self.writer.close()  # type: ignore[no-untyped-call]
+
+    def on_exception(self, state: TrainState) -> None:
+        self.writer.close()  # type: ignore[no-untyped-call]
+
+    def _scalar(self, name: str, value: float, step: int) -> None:
+        self.writer.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
+
+
+class LossPlot(CallbackSettings):
+    """The loss curves as a PNG that is redrawn while the training runs."""
+
+    path: Path
+    """The picture."""
+    every: Annotated[int, Field(ge=1)] = 5
+    """Redraw after every n-th epoch, and at the end."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _LossPlot(self.path, self.every)
+
+
+class _LossPlot(Callback):
+    def __init__(self, path: Path, every: int) -> None:
+        require("matplotlib", extra="plots", purpose="The loss plot")
+        self.path, self.every = path, every
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        if (state.epoch + 1) % self.every == 0:
+            self._draw(state)
+
+    def on_fit_end(self, state: TrainState) -> None:
+        self._draw(state)
+
+    def _draw(self, state: TrainState) -> None:
+        from neuro_divergent.plotting import close
+
+        if state.history.epochs:
+            close(state.history.plot(self.path))
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,97 @@
+"""What happened in a training: one record per epoch, one number per step."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+
+@dataclass
+class History:
+    """Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds. Per step: loss and gradient norm."""
+
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    """One record per finished epoch, `epoch` counted from 1."""
+    step_loss: list[float] = field(default_factory=list)
+    """Training loss of every optimizer step."""
+    gradient_norm: list[float] = field(default_factory=list)
+    """Total gradient norm of every optimizer step, before clipping."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """What callbacks logged, and what the engine did on its own (skipped steps, early stop), with its step."""
+    best_epoch: int | None = None
+    """The epoch whose monitored value was best, if one was monitored."""
+    stopped: str = ""
+    """Why the training ended, in words."""
+    rates: list[tuple[float, float]] = field(default_factory=list)
+    """Pairs of learning rate and loss of a learning-rate range test."""
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    def __getitem__(self, name: str) -> list[float]:
+        """A column over the epochs, such as history["validation_loss"]."""
+        names = {key for record in self.epochs for key in record}
+        if name not in names:
+            raise ConfigError(f"the history has the columns {', '.join(sorted(names))}, but got {name!r}")
+        return [record[name] for record in self.epochs if name in record]
+
+    @property
+    def train_loss(self) -> list[float]:
+        """Mean training loss of each epoch."""
+        return [record["train_loss"] for record in self.epochs]
+
+    @property
+    def validation_loss(self) -> list[float]:
+        """Validation loss of each epoch that was validated."""
+        return [record["validation_loss"] for record in self.epochs if "validation_loss" in record]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "epochs": self.epochs,
+            "step_loss": self.step_loss,
+            "gradient_norm": self.gradient_norm,
+            "events": self.events,
+            "best_epoch": self.best_epoch,
+            "stopped": self.stopped,
+        }
+
+    def to_json(self) -> str:
+        """The whole history as a JSON document."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> History:
+        """Read what `to_dict` gave."""
+        return cls(**data)
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per epoch."""
+        import polars as pl
+
+        return pl.DataFrame(self.epochs, infer_schema_length=None)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The loss curves and the learning rate; written to `path` if given."""
+        from neuro_divergent.plotting import curves, save
+
+        figure = curves.history_figure(self.epochs, best_epoch=self.best_epoch)
+        return save(figure, path)
+
+    def __repr__(self) -> str:
+        if not self.epochs:
+            return "History(no finished epoch)"
+        last = self.epochs[-1]
+        shown = ", ".join(f"{name}={last[name]:.4g}" for name in ("train_loss", "validation_loss") if name in last)
+        return f"History({len(self.epochs)} epochs, {len(self.step_loss)} steps, {shown})"
+
+    def _repr_html_(self) -> str:
+        return self.to_polars()._repr_html_()

@@ -1,0 +1,181 @@
+"""The training loop: batch → values → backward → clip → optimizer → schedule, and what surrounds it.
+
+`run` knows a task, a state and a strategy. The strategy owns backward and reduction, so that one process, several
+processes and private gradients are the same loop.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import torch
+
+from neuro_divergent.core import seeding
+from neuro_divergent.core.errors import NonFiniteError
+from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, set_rate, to_eval, to_train
+from neuro_divergent.training import stopping
+from neuro_divergent.training.callbacks.base import CallbackList
+from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.strategy import Strategy
+from neuro_divergent.training.task import Task, batches
+from neuro_divergent.training.validation import validate
+
+
+def run(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> TrainState:
+    """Train from where the state stands until `until` optimizer steps are done or somebody stops it."""
+    generator_state = torch.get_rng_state()
+    try:
+        callbacks("on_fit_start", state)
+        while state.step < until and not state.stopping:
+            run_epoch(task, state, until, strategy, callbacks)
+        state.history.stopped = state.stopping or "all epochs were done"
+        _settle_weights(state)
+        callbacks("on_fit_end", state)
+    except BaseException as error:
+        state.error = error
+        callbacks("on_exception", state)
+        raise
+    finally:
+        torch.set_rng_state(generator_state)
+    return state
+
+
+def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> None:
+    """The rest of the present epoch, and its end if it was reached."""
+    if state.position == 0:
+        callbacks("on_epoch_start", state)
+    state.module.train()
+    to_train(state.optimizer)
+    begun = time.perf_counter()
+    for batch in batches(state.source, state.epoch, state.position, state.config.num_workers):
+        callbacks("on_batch_start", state)
+        train_step(task, state, batch, strategy)
+        callbacks("on_batch_end", state)
+        if state.step >= until or state.stopping:
+            break
+    state.epoch_seconds += time.perf_counter() - begun
+    if state.position >= state.steps_per_epoch or (state.step >= until and not state.stopping):
+        end_epoch(task, state, callbacks)
+
+
+def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) -> None:
+    """One optimizer step on one effective batch."""
+    config, optimizer = state.config, state.optimizer
+    set_learning_rate(state)
+    # What the network draws (dropout) is keyed by the step, not by what was drawn before it.
+    torch.default_generator.manual_seed(seeding.key(config.seed, "network", state.step) >> 1)
+    optimizer.zero_grad(set_to_none=True)
+    loss = strategy.gradients(task, state, batch)
+    state.precision.unscale(optimizer)
+    norm = strategy.condition_gradients(state)
+    state.loss, state.gradient_norm = loss, norm
+    finite = math.isfinite(loss) and math.isfinite(norm)
+    state.precision.step(optimizer, finite)
+    if finite:
+        if state.averager is not None:
+            state.averager.update(state.step)
+        state.history.step_loss.append(loss)
+        state.history.gradient_norm.append(norm)
+        state.epoch_loss += loss
+    else:
+        handle_nonfinite(task, state, batch)
+    state.step += 1
+    state.position += 1
+
+
+def set_learning_rate(state: TrainState) -> None:
+    """The schedule's factor, times what a callback asked for, onto every parameter group."""
+    schedule = state.config.schedule
+    factor = state.rate_factor
+    if schedule is not None and schedule != "auto":
+        factor *= schedule.factor_at(
+            state.step,
+            ScheduleContext(
+                total_steps=state.total_steps,
+                steps_per_epoch=state.steps_per_epoch,
+                base_rate=float(state.optimizer.param_groups[0]["initial_lr"]),
+                plateau=state.plateau,
+            ),
+        )
+    set_rate(state.optimizer, factor)
+
+
+def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
+    """Nothing was stepped: count it and go on if that was asked for, otherwise end with the place named."""
+    state.skipped += 1
+    # Under fp16 an overflow is how the loss scale finds its level: it is not a failure until it stays.
+    searching = state.precision.scaler is not None and state.skipped <= 50
+    what = "loss" if not math.isfinite(state.loss) else "gradient"
+    state.log(event="skipped", what=what, value=str(state.loss if what == "loss" else state.gradient_norm))
+    if state.config.nonfinite == "skip" or searching:
+        return
+    with torch.no_grad(), state.precision.autocast():
+        values, _ = task(state.module, batch)
+    raise NonFiniteError(
+        f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
+        f"{state.loss if what == 'loss' else state.gradient_norm}. {task.blame(batch, values)} The weights are those of "
+        "the last good step. Try a lower learning rate, gradient clipping or a scaler; nonfinite='skip' leaves such "
+        "steps out and counts them."
+    )
+
+
+def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
+    """Score, record, and let plateau schedule and early stopping see the figures."""
+    record: dict[str, float] = {
+        "epoch": state.epoch + 1,
+        "train_loss": state.epoch_loss / max(1, state.position),
+        "learning_rate": state.learning_rate,
+        "seconds": state.epoch_seconds,
+    }
+    due = (state.epoch + 1) % state.config.validate_every == 0 or state.step >= state.total_steps
+    if state.validation_source is not None and due:
+        callbacks("on_validation_start", state)
+        to_eval(state.optimizer)
+        begun = time.perf_counter()
+        state.validation = validate(task, state, state.validation_source)
+        record |= state.validation | {"validation_seconds": time.perf_counter() - begun}
+        callbacks("on_validation_end", state)
+    state.history.epochs.append(record)
+    if state.validation_source is None or due:
+        _judge(state, record)
+    callbacks("on_epoch_end", state)
+    state.epoch, state.position = state.epoch + 1, 0
+    state.epoch_loss = state.epoch_seconds = 0.0
+
+
+def _judge(state: TrainState, record: dict[str, float]) -> None:
+    """What follows from one more set of figures: a lower rate, new best weights, an early stop."""
+    schedule, rule = state.config.schedule, state.config.early_stopping
+    if isinstance(schedule, ReduceOnPlateau) and state.plateau is not None:
+        state.plateau = schedule.update(state.plateau, record.get("validation_loss", record["train_loss"]))
+    if rule is None or rule == "auto":
+        return
+    value = record[rule.monitor]
+    state.patience, improved, stop = stopping.update(rule, state.patience, value, state.epoch + 1)
+    state.history.best_epoch = state.patience.best_epoch
+    if improved and rule.restore_best_weights:
+        state.best_weights = _validated_weights(state)
+    if stop:
+        state.stop(f"no improvement of {rule.monitor} in {rule.patience} validations")
+
+
+def _validated_weights(state: TrainState) -> dict[str, torch.Tensor]:
+    if state.averager is None:
+        to_eval(state.optimizer)
+        weights = state.weights()
+        to_train(state.optimizer)
+        return weights
+    with state.averager.swap():
+        return state.weights()
+
+
+def _settle_weights(state: TrainState) -> None:
+    """The weights that the run gives back: the best ones, else the averaged ones, else the last ones."""
+    to_eval(state.optimizer)
+    if state.best_weights is not None:
+        state.module.load_state_dict(state.best_weights)
+    elif state.averager is not None:
+        state.averager.copy_to_module()
+    state.module.eval()

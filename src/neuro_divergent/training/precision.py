@@ -1,0 +1,75 @@
+"""In which number format to compute, and how a loss is scaled so that small gradients survive in it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import DeviceError
+
+PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
+"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
+
+
+class Precision:
+    """The number format of a run: casting of module and batches, autocast, loss scaling."""
+
+    def __init__(self, name: PrecisionName, device: torch.device, loss_scale: float | Literal["dynamic"]) -> None:
+        self.name = name
+        self.device = device
+        self.dtype = torch.float64 if name == "float64" else torch.float32
+        if name == "float64" and device.type == "mps":
+            raise DeviceError("precision='float64' is not possible on mps. Use precision='float32' or device='cpu'")
+        if name == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+            raise DeviceError(f"precision='bf16' is not supported by {torch.cuda.get_device_name(device)}. Use 'fp16'")
+        self.autocast_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name)
+        self.scaler = _scaler(device, loss_scale) if name == "fp16" else None
+        self.sums_in_float64 = name == "accumulate64"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context in which forward passes run."""
+        if self.autocast_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
+    def place(self, module: nn.Module) -> nn.Module:
+        """The module on the run's device, in the run's number format."""
+        return module.to(device=self.device, dtype=self.dtype)
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss as it is handed to backward."""
+        return loss if self.scaler is None else self.scaler.scale(loss)
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divide the gradients by the loss scale again, before anybody looks at them."""
+        if self.scaler is not None:
+            self.scaler.unscale_(optimizer)
+
+    def step(self, optimizer: torch.optim.Optimizer, finite: bool) -> None:
+        """Let the optimizer step if everything was finite; the loss scale learns from either case."""
+        if self.scaler is not None:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+        elif finite:
+            optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and its counters, for a checkpoint."""
+        return {} if self.scaler is None else self.scaler.state_dict()
+
+    def load_state_dict(self, data: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        if self.scaler is not None and data:
+            self.scaler.load_state_dict(data)
+
+
+def _scaler(device: torch.device, loss_scale: float | Literal["dynamic"]) -> torch.amp.GradScaler:
+    if loss_scale == "dynamic":
+        return torch.amp.GradScaler(device.type)
+    # A static scale is a dynamic one that never grows or shrinks.
+    return torch.amp.GradScaler(
+        device.type, init_scale=loss_scale, growth_factor=1.0 + 1e-9, backoff_factor=1.0 - 1e-9, growth_interval=2**31 - 1
+    )

@@ -1,0 +1,119 @@
+"""Who computes gradients and how they are put together: one process here."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.losses import Loss
+from neuro_divergent.optim import gradient_norm
+from neuro_divergent.training import gradients
+from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.task import Task
+
+
+class Strategy(Protocol):
+    """Backward, reduction over the effective batch, and who saves."""
+
+    rank: int
+    world: int
+
+    def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
+        """Leave the gradient of the reduced loss in the parameters; give the loss."""
+        ...
+
+    def condition_gradients(self, state: TrainState) -> float:
+        """Penalties, noise and clipping; give the total norm before clipping."""
+        ...
+
+
+class SingleProcess:
+    """Everything in this process."""
+
+    rank = 0
+    world = 1
+
+    def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
+        """One backward pass, or several whose sum is that of the large batch."""
+        config = state.config
+        if config.gradient_method != "autograd":
+            return gradients.numerical(task, state, batch, config.gradient_method)
+        if config.accumulate_gradients == 1:
+            with state.precision.autocast():
+                values, weights = task(state.module, batch)
+            loss = task.loss.finish(weighted_mean(values, weights, state.precision.sums_in_float64))
+            state.precision.scale(loss).backward()
+            return loss.item()
+        return self._accumulated(task, state, batch)
+
+    def _accumulated(self, task: Task, state: TrainState, batch: Any) -> float:
+        """Sums first, one division by the whole weight last: exactly the mean over the effective batch."""
+        total, count, size = 0.0, 0.0, 0.0
+        sums = gradients.Float64Sums(state.module) if state.precision.sums_in_float64 else None
+        for part in task.split(batch, state.config.accumulate_gradients):
+            with state.precision.autocast():
+                values, weights = task(state.module, part)
+            summed, weight = weighted_sum(values, weights, state.precision.sums_in_float64)
+            # One fixed divisor, so that half-precision gradients keep their magnitude until the true one is known.
+            size = size or max(1.0, float(values.numel()))
+            state.precision.scale(summed / size).backward()
+            if sums is not None:
+                sums.add()
+            total, count = total + summed.item(), count + weight
+        if sums is not None:
+            sums.give_back()
+        count = max(count, 1e-12)
+        finished, slope = finish_slope(task.loss, total / count)
+        _scale_gradients(state.module, slope * size / count)
+        return finished
+
+    def condition_gradients(self, state: TrainState) -> float:
+        """Penalties, noise and clipping; give the total norm before clipping."""
+        config = state.config
+        if config.regularization is not None:
+            gradients.add_penalties(state.module, config.regularization.l1, config.regularization.l2)
+        parameters = [p for group in state.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if config.gradient_noise is not None:
+            config.gradient_noise.apply(parameters, state.step, config.seed)
+        clipping = config.gradient_clipping
+        if clipping is None or clipping == "auto":
+            return float(gradient_norm(parameters))
+        return float(clipping.apply(parameters))
+
+
+def weighted_mean(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> Tensor:
+    """The mean over everything that counts; 0, with zero gradients, when nothing does."""
+    if weights is None:
+        return values.double().mean() if in_float64 else values.mean()
+    summed, _ = weighted_sum(values, weights, in_float64)
+    count = (weights.double() if in_float64 else weights).sum()
+    return summed / count.clamp(min=1e-12)
+
+
+def weighted_sum(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> tuple[Tensor, float]:
+    """The sum of what counts, and how much that is."""
+    if in_float64:
+        values = values.double()
+    if weights is None:
+        return values.sum(), float(values.numel())
+    # A masked value may be anything: `where` keeps it out of the gradient too, which a product would not.
+    kept = torch.where(weights > 0, values, torch.zeros_like(values))
+    return (kept * weights.to(kept.dtype)).sum(), float(weights.sum())
+
+
+def finish_slope(loss: Loss, mean: float) -> tuple[float, float]:
+    """The finished loss of a mean, and its derivative there."""
+    point = torch.tensor(mean, dtype=torch.float64, requires_grad=True)
+    finished = loss.finish(point)
+    if not finished.requires_grad:
+        return float(finished.detach()), 0.0
+    (slope,) = torch.autograd.grad(finished, point)
+    return float(finished.detach()), float(slope)
+
+
+def _scale_gradients(module: nn.Module, factor: float) -> None:
+    found = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    if found:
+        torch._foreach_mul_(found, factor)

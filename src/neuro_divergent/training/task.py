@@ -1,0 +1,101 @@
+"""What the engine knows of the work: a task gives unreduced values and weights, a source gives batches by number.
+
+Forecasting windows (forecasting/task.py) and plain arrays (arrays.py) are two tasks on one engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from neuro_divergent.metrics.training import training_metric
+
+
+class Task(Protocol):
+    """How a batch becomes numbers to minimise."""
+
+    loss: Loss
+
+    def __call__(self, module: nn.Module, batch: Any) -> tuple[Tensor, Tensor | None]:
+        """Unreduced loss values, and their weights (None when all count alike)."""
+        ...
+
+    def score(self, module: nn.Module, batch: Any) -> dict[str, Tensor]:
+        """For the validation: float64 sums of the loss ("loss") and of each metric, to be added up over batches."""
+        ...
+
+    def result(self, name: str, sums: Tensor) -> float:
+        """One figure from the sums of a whole pass."""
+        ...
+
+    def split(self, batch: Any, parts: int) -> list[Any]:
+        """The batch in micro-batches, for accumulation."""
+        ...
+
+    def blame(self, batch: Any, values: Tensor | None) -> str:
+        """In words: what of the batch is not finite, or made `values` so."""
+        ...
+
+
+class ScoredTask:
+    """What both tasks share: the losses, the metrics, and how their sums become figures."""
+
+    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+        self.loss = loss
+        self.validation_loss = validation_loss or loss
+        if self.validation_loss.outputs != loss.outputs:
+            raise ConfigError(
+                f"validation_loss must read the same outputs as loss, but {self.validation_loss.kind} reads "
+                f"{self.validation_loss.outputs} per step and {loss.kind} {loss.outputs}"
+            )
+        self.metrics = {name: training_metric(name) for name in metrics}
+
+    def result(self, name: str, sums: Tensor) -> float:
+        """One figure from the sums of a whole pass."""
+        if name != "loss":
+            return self.metrics[name].result(sums)
+        return float(self.validation_loss.finish(sums[1] / sums[0].clamp(min=1e-12)))
+
+    def metric_sums(self, output: Tensor, target: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+        """The sums of every metric for the outputs of a network."""
+        if not self.metrics:
+            return {}
+        is_class = isinstance(self.loss, CrossEntropy | BinaryCrossEntropy)
+        if not is_class and "accuracy" in self.metrics:
+            raise ConfigError(f"accuracy is for classification, but the loss is {self.loss.kind}. Use mae or rmse")
+        forecast = output if is_class else self.loss.point(output)
+        return {name: metric.sums(forecast, target, weights) for name, metric in self.metrics.items()}
+
+
+def loss_sums(values: Tensor, weights: Tensor | None) -> Tensor:
+    """[2] the sum of the weights and of the weighted values, in float64."""
+    values = values.double()
+    if weights is None:
+        return torch.stack([values.new_tensor(float(values.numel())), values.sum()]).cpu()
+    # A masked value may be anything: it must not reach the sum, not even times zero.
+    kept = torch.where(weights > 0, values, 0.0)
+    return torch.stack([weights.double().sum(), (kept * weights).sum()]).cpu()
+
+
+class Source(Protocol):
+    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume."""
+
+    steps_per_epoch: int
+
+    def batch(self, epoch: int, step: int) -> Any:
+        """The batch of one optimizer step, on the run's device."""
+        ...
+
+
+def batches(source: Source, epoch: int, first: int, workers: int = 0) -> Iterator[Any]:
+    """The rest of an epoch from step `first`, prepared ahead by threads if asked."""
+    if workers == 0:
+        return (source.batch(epoch, step) for step in range(first, source.steps_per_epoch))
+    from neuro_divergent.data.prefetch import Prefetch
+
+    return iter(Prefetch(lambda step: source.batch(epoch, step), range(first, source.steps_per_epoch), workers))

@@ -1,0 +1,165 @@
+"""From a module, a task and sources to a finished run; and the trainer for plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuro_divergent.core.devices import resolve_device
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.sampling import Sequential, Shuffled
+from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
+from neuro_divergent.training.activations import checkpoint_activations
+from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
+from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
+from neuro_divergent.training.callbacks.progress import ProgressLine, watched
+from neuro_divergent.training.config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.history import History
+from neuro_divergent.training.loop import run
+from neuro_divergent.training.precision import Precision
+from neuro_divergent.training.rundir import RunDirectory
+from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.strategy import SingleProcess
+from neuro_divergent.training.task import Source, Task
+
+
+class Trainer:
+    """Trains any torch module on plain arrays.
+
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+    >>> config = TrainingConfig(max_epochs=2, validation_split=None, progress=False)
+    >>> history = Trainer(config).fit(nn.Linear(1, 1), (x, 3 * x + 1))
+    >>> len(history)
+    2
+    """
+
+    def __init__(self, config: TrainingConfig | None = None) -> None:
+        self.config = config or TrainingConfig()
+
+    def fit(self, module: nn.Module, data: Any, *, validation: Any = None) -> History:
+        """Train the module in place and give the history.
+
+        Args:
+            module: any module whose forward takes a batch of x.
+            data: (x, y) or (x, y, weight): numpy arrays, tensors or lists with rows first.
+            validation: held-back (x, y); without it the last `validation_split` of the rows is held back.
+        """
+        config = self.config.resolved()
+        loss = config.loss
+        assert loss != "auto"
+        device = resolve_device(config.device)
+        precision = Precision(config.precision, device, config.loss_scale)
+        rows = as_rows(data, loss, device, precision.dtype)
+        held: Rows | None = None
+        if validation is not None:
+            held = as_rows(validation, loss, device, precision.dtype)
+        elif config.validation_split is not None and config.validation_split != "auto":
+            rows, held = split_rows(rows, config.validation_split)
+        task = ArrayTask(loss, config.validation_loss, config.metrics)
+        source = ArraySource(rows, training_sampler(config, rows.x.shape[0]), _cap(config))
+        validation_source = None
+        if held is not None:
+            size = max(1024, effective_batch(config))
+            validation_source = ArraySource(held, Sequential(n=held.x.shape[0], batch_size=size))
+        state = prepare(module, config, source, validation_source, precision)
+        return train(task, state).history
+
+
+def effective_batch(config: TrainingConfig) -> int:
+    """Windows or rows per optimizer step."""
+    assert config.batch_size != "auto"
+    return config.batch_size * config.accumulate_gradients
+
+
+def training_sampler(config: TrainingConfig, count: int) -> Shuffled | Sequential:
+    """The order in which windows or rows are drawn."""
+    size = effective_batch(config)
+    if config.shuffle:
+        return Shuffled(n=count, batch_size=size, seed=config.seed, drop_last=config.drop_last)
+    return Sequential(n=count, batch_size=size, drop_last=config.drop_last)
+
+
+def prepare(
+    module: nn.Module,
+    config: TrainingConfig,
+    source: Source,
+    validation_source: Source | None,
+    precision: Precision,
+) -> TrainState:
+    """The state of a run before its first step."""
+    config = _settled(config, validation_source is not None)
+    module = precision.place(module)
+    freeze(module, config.freeze)
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise ConfigError("a training needs at least one parameter that is not frozen, but the module has none")
+    if config.activation_checkpointing is not None:
+        checkpoint_activations(module, config.activation_checkpointing.every)
+    assert isinstance(config.optimizer, Optimizer)
+    by_epochs = None if config.max_epochs is None else int(config.max_epochs) * source.steps_per_epoch
+    total = min(count for count in (by_epochs, config.max_steps) if count is not None)
+    schedule = config.schedule
+    return TrainState(
+        config=config,
+        module=module,
+        optimizer=config.optimizer.build(module),
+        precision=precision,
+        source=source,
+        validation_source=validation_source,
+        total_steps=total,
+        averager=None if config.averaging is None else config.averaging.build(module, total_steps=total),
+        plateau=schedule.initial() if isinstance(schedule, ReduceOnPlateau) else None,
+    )
+
+
+def train(task: Task, state: TrainState, *, title: str = "training", extra: tuple[Callback, ...] = ()) -> TrainState:
+    """Run a prepared state to its end, with the configured callbacks around it."""
+    config = state.config
+    callbacks = [item.build() if isinstance(item, CallbackSettings) else item for item in config.callbacks]
+    if config.progress is True or (config.progress == "auto" and watched()):
+        callbacks.append(ProgressLine(title))
+    if config.checkpoints is not None:
+        callbacks.append(RunDirectory(config.checkpoints.directory).callback(state))
+    with surroundings(config):
+        return run(task, state, state.total_steps, SingleProcess(), CallbackList([*callbacks, *extra]))
+
+
+@contextmanager
+def surroundings(config: TrainingConfig) -> Iterator[None]:
+    """Threads and determinism as configured, given back as they were."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    if config.threads != "auto":
+        torch.set_num_threads(config.threads)
+    if config.deterministic:
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
+
+
+def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
+    """Early stopping must have something to look at; the default one is off where nothing is held back."""
+    rule = config.early_stopping
+    if rule is None or rule == "auto":
+        return config.replace(early_stopping=None)
+    if not has_validation and rule.monitor.startswith("validation_"):
+        if rule == EarlyStopping():
+            return config.replace(early_stopping=None)
+        raise ConfigError(
+            f"early_stopping monitors {rule.monitor}, but nothing is held back. Give validation_split or validation=, "
+            "or monitor='train_loss'"
+        )
+    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    if rule.monitor not in known:
+        raise ConfigError(f"early_stopping.monitor must be one of {', '.join(sorted(known))}, but got {rule.monitor!r}")
+    return config
+
+
+def _cap(config: TrainingConfig) -> int | None:
+    return None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)

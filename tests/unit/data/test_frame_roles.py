@@ -1,0 +1,180 @@
+"""Columns beside the target: known ahead, historical, static, categorical, weights, availability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.schema import DataSchema
+
+load = TimeSeriesDataFrame.from_frame
+TABLE: dict[str, Any] = {
+    "unique_id": ["b", "b", "a", "a"],
+    "ds": [0, 1, 0, 1],
+    "y": [1.0, 2.0, 3.0, 4.0],
+    "price": [10, 11, 12, 13],
+    "visits": [5.0, 6.0, 7.0, 8.0],
+    "weather": ["sun", "rain", "sun", None],
+    "promo": [True, False, True, True],
+    "region": ["north", "north", "south", "south"],
+    "size": [2.5, 2.5, 1.5, 1.5],
+    "w": [1.0, 2.0, 3.0, 4.0],
+    "ok": [1, 0, 1, 1],
+}
+
+
+def test_numeric_roles_are_blocks_in_the_order_of_their_names() -> None:
+    store = load(TABLE, future=("price", "promo"), historical=("visits",), static=("size",), weight="w").store
+    assert store.future is not None
+    assert store.future.tolist() == [[12, 1], [13, 1], [10, 1], [11, 0]]
+    assert store.future_names == ("price", "promo")
+    assert store.historical is not None
+    assert store.historical[:, 0].tolist() == [7, 8, 5, 6]
+    assert store.static is not None
+    assert store.static.tolist() == [[1.5], [2.5]]
+    assert store.weight is not None
+    assert store.weight.tolist() == [3, 4, 1, 2]
+
+
+def test_categories_are_coded_from_one_and_unknown_is_zero() -> None:
+    data = load(TABLE, historical=("weather",), future=("promo",), categorical=("weather", "promo", "region"))
+    store = data.store
+    assert store.categories == {"promo": ("false", "true"), "weather": ("rain", "sun"), "region": ("north", "south")}
+    assert store.categorical is not None  # known-ahead columns first: promo, weather
+    assert store.categorical.tolist() == [[2, 2], [2, 0], [2, 2], [1, 1]]
+    assert store.static_categorical is not None
+    assert store.static_categorical.tolist() == [[2], [1]]
+    assert data.schema.historical_categorical == ("weather",)
+    assert data.schema.future_categorical == ("promo",)
+    assert data.schema.static_categorical == ("region",)
+    assert data.report().unknown_categories == {"weather": 1}
+
+
+def test_a_categorical_column_without_another_role_is_static_or_known_ahead_and_the_report_says_so() -> None:
+    data = load(TABLE, categorical=("region", "weather"))
+    assert data.schema.static_categorical == ("region",)
+    assert data.schema.future_categorical == ("weather",)
+    assert [note for note in data.report().notes if "'region'" in note and "static" in note]
+    assert [note for note in data.report().notes if "'weather'" in note and "known ahead" in note]
+
+
+def test_new_data_is_read_with_the_schema_of_the_old() -> None:
+    data = load(TABLE, categorical=("weather", "region"), future=("price",), static=("size",))
+    schema = DataSchema.from_json(data.schema.to_json())
+    assert schema == data.schema
+    fresh = load({**TABLE, "weather": ["snow", "rain", "sun", "sun"], "region": ["west"] * 4}, schema=schema)
+    assert fresh.store.categories == data.store.categories
+    assert fresh.store.categorical is not None
+    assert fresh.store.categorical[:, 0].tolist() == [2, 2, 0, 1]
+    assert fresh.store.static_categorical is not None
+    assert fresh.store.static_categorical.tolist() == [[0], [0]]
+    assert fresh.report().unknown_categories == {"weather": 1, "region": 4}
+    assert load(data.to_polars(), schema=schema).fingerprint == data.fingerprint
+
+
+def test_a_static_table_is_aligned_by_id() -> None:
+    static = pl.DataFrame({"unique_id": ["c", "b", "a"], "floor": [0, 2, 1], "brand": ["z", "x", "y"]})
+    data = load(TABLE, static=static, categorical=("brand",))
+    assert data.store.static is not None
+    assert data.store.static.tolist() == [[1], [2]]
+    assert data.store.static_names == ("floor",)
+    assert data.store.static_categorical is not None
+    assert data.to_polars()["brand"].to_list() == ["y", "y", "x", "x"]
+    assert [note for note in data.report().notes if "1 rows of the static table" in note]
+    again = load(TABLE, schema=data.schema, static=static)
+    assert again.fingerprint == data.fingerprint
+    assert load(data.to_polars(), schema=data.schema).fingerprint == data.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("static", "message"),
+    [
+        ({"unique_id": ["a"], "f": [1]}, "none for 'b'"),
+        ({"unique_id": ["a", "a", "b"], "f": [1, 2, 3]}, "several for 'a'"),
+        ({"name": ["a"], "f": [1]}, "'unique_id'"),
+        ({"unique_id": [1, 2], "f": [1, 2]}, "type"),
+        ({"unique_id": ["a", "b"], "f": ["x", "y"]}, "categorical="),
+        ({"unique_id": ["a", "b"], "f": [1.0, None]}, "series 'b' of the static table"),
+        (("price",), "changes at series 'a', row 3"),
+    ],
+)
+def test_static_data_that_does_not_fit_is_refused(static: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load(TABLE, static=static)
+
+
+def test_unavailable_rows_are_masked_and_counted() -> None:
+    data = load(TABLE, available_mask="ok")
+    assert data.store.mask is not None
+    assert data.store.mask.tolist() == [True, True, True, False]
+    assert data.report().unavailable == 1
+    with pytest.raises(DataError, match=r"'w' .available_mask. must hold 0 and 1"):
+        load(TABLE, available_mask="w")
+
+
+def test_weights_must_be_there_and_not_negative() -> None:
+    with pytest.raises(DataError, match=r"'w' .weight.*series 'b', row 1"):
+        load({**TABLE, "w": [1.0, -1.0, 1.0, 1.0]}, weight="w")
+
+
+def test_empty_cells_of_other_columns_are_refused_or_filled_and_counted() -> None:
+    table = {"ds": [0, 1, 2], "y": [1.0, 2.0, 3.0], "x": [1.0, None, 3.0]}
+    with pytest.raises(DataError, match=r"column 'x' .*1 empty ones.*series 'y', row 1.*missing_exogenous"):
+        load(table, future=("x",))
+    data = load(table, future=("x",), missing_exogenous="linear")
+    assert data.store.future is not None
+    assert data.store.future[:, 0].tolist() == [1, 2, 3]
+    assert data.report().exogenous_filled == {"x": 1}
+    with pytest.raises(DataError, match="nothing to fill"):
+        load({**table, "x": [None, 2.0, 3.0]}, future=("x",), missing_exogenous="forward")
+
+
+def test_rows_added_for_gaps_repeat_other_columns_and_are_counted() -> None:
+    table = {"ds": [0, 2, 3], "y": [1.0, 2.0, 3.0], "x": [5.0, 6.0, 7.0], "c": ["p", "q", "q"]}
+    data = load(table, future=("x", "c"), categorical=("c",), freq=1)
+    assert data.store.future is not None
+    assert data.store.future[:, 0].tolist() == [5, 5, 6, 7]
+    assert data.store.categorical is not None
+    assert data.store.categorical[:, 0].tolist() == [1, 1, 2, 2]
+    assert data.report().exogenous_filled == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"future": ("price",), "historical": ("price",)}, "one role"),
+        ({"future": ("y",)}, "one role"),
+        ({"categorical": ("ds",)}, "cannot be categorical"),
+        ({"min_length": 0}, "min_length"),
+        ({"gaps": "magic"}, "gaps"),
+    ],
+)
+def test_contradictory_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(TABLE, **options)
+
+
+def test_unknown_columns_are_answered_with_the_closest() -> None:
+    with pytest.raises(DataError, match="Did you mean 'price'"):
+        load(TABLE, future=("prize",))
+
+
+def test_columns_without_a_role_are_named_in_the_report() -> None:
+    assert load({"ds": [0, 1], "y": [1.0, 2.0], "note": ["x", "y"]}).report().ignored_columns == ("note",)
+
+
+def test_text_in_a_numeric_role_points_to_categorical() -> None:
+    with pytest.raises(DataError, match=r"categorical=\('weather',\)"):
+        load(TABLE, future=("weather",))
+
+
+def test_double_precision_reaches_every_block() -> None:
+    store = load(TABLE, future=("price",), historical=("visits",), static=("size",), weight="w", dtype="float64").store
+    for block in (store.y, store.future, store.historical, store.static, store.weight):
+        assert block is not None
+        assert block.dtype == np.float64

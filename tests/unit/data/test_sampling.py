@@ -1,0 +1,160 @@
+"""Samplers: every number once per epoch, shards that add up, any position answerable without the ones before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.sampling import (
+    Curriculum,
+    Sampler,
+    Sequential,
+    Shuffled,
+    UniformSeries,
+    Weighted,
+    permuted,
+    steps_per_epoch,
+)
+
+BOUNDARIES = np.array([0, 5, 5, 105, 130])  # four series, the second of them without windows
+
+
+def epoch_of(sampler: Sampler, epoch: int = 0) -> np.ndarray:
+    return np.concatenate([sampler.numbers(epoch, step) for step in range(sampler.steps_per_epoch)])
+
+
+def all_kinds(batch_size: int = 7, seed: int = 3) -> list[Sampler]:
+    return [
+        Shuffled(130, batch_size, seed=seed),
+        Sequential(130, batch_size, seed=seed),
+        UniformSeries(BOUNDARIES, batch_size, seed=seed),
+        Weighted(np.arange(130), batch_size, seed=seed),
+        Curriculum(BOUNDARIES, batch_size, order=[3, 1, 0, 2], share=lambda epoch: 0.5, seed=seed),
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 5000), st.integers(0, 2**63), st.integers(1, 300), st.integers(0, 9))
+def test_an_epoch_is_a_permutation_and_epochs_differ(n: int, seed: int, batch_size: int, epoch: int) -> None:
+    sampler = Shuffled(n, batch_size, seed=seed)
+    order = epoch_of(sampler, epoch)
+    assert order.dtype == np.int64
+    np.testing.assert_array_equal(np.sort(order), np.arange(n))
+    if n > 20:
+        assert not np.array_equal(order, epoch_of(sampler, epoch + 1))
+        assert not np.array_equal(order, epoch_of(Shuffled(n, batch_size, seed=seed + 1), epoch))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 5), st.data())
+def test_shards_one_after_the_other_are_the_batch(batch_size: int, world: int, epoch: int, data: st.DataObject) -> None:
+    for sampler in all_kinds(batch_size):
+        step = data.draw(st.integers(0, sampler.steps_per_epoch - 1))
+        parts = [sampler.numbers(epoch, step, rank, world) for rank in range(world)]
+        np.testing.assert_array_equal(np.concatenate(parts), sampler.numbers(epoch, step))
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 18)), min_size=1, max_size=12))
+def test_any_position_can_be_asked_for_in_any_order(asked: list[tuple[int, int]]) -> None:
+    for used, position in zip(all_kinds(), range(5), strict=True):
+        for epoch, step in asked:
+            fresh = all_kinds()[position]  # a run that was resumed right here
+            np.testing.assert_array_equal(used.numbers(epoch, step), fresh.numbers(epoch, step))
+
+
+def test_a_huge_range_needs_no_permutation_array() -> None:
+    n = 10**15
+    sampler = Shuffled(n, 1024, seed=1)
+    numbers = sampler.numbers(5, sampler.steps_per_epoch // 2)
+    assert len(np.unique(numbers)) == 1024
+    assert 0 <= numbers.min() < n / 50
+    assert n > numbers.max() > n - n / 50
+
+
+def test_first_and_second_places_are_uniform() -> None:
+    """Chi-square (scipy) over 20,000 keys: where 0 and 1 go, and both together."""
+    n, keys = 7, 20_000
+    places = np.array([permuted(np.array([0, 1]), n, secret) for secret in range(keys)])
+    for column in (0, 1):
+        assert stats.chisquare(np.bincount(places[:, column], minlength=n)).pvalue > 1e-3
+    pairs = np.bincount(places[:, 0] * n + places[:, 1], minlength=n * n)
+    apart = np.array([first != second for first in range(n) for second in range(n)])
+    assert pairs[~apart].sum() == 0
+    assert stats.chisquare(pairs[apart]).pvalue > 1e-3
+
+
+def test_neighbours_are_not_kept_together() -> None:
+    order = epoch_of(Shuffled(100_000, 1000, seed=0))
+    assert abs(stats.spearmanr(np.arange(100_000), order).statistic) < 0.02
+    assert abs(stats.spearmanr(order[1:], order[:-1]).statistic) < 0.02
+    assert (np.abs(np.diff(order)) == 1).sum() < 20  # two are expected
+
+
+def test_sequential_keeps_the_order() -> None:
+    np.testing.assert_array_equal(epoch_of(Sequential(23, 5)), np.arange(23))
+
+
+def test_the_last_batch_is_short_or_dropped() -> None:
+    assert steps_per_epoch(23, 5) == 5
+    assert steps_per_epoch(23, 5, drop_last=True) == 4
+    assert len(Shuffled(23, 5).numbers(0, 4)) == 3
+    sampler = Shuffled(23, 5, drop_last=True)
+    assert sampler.steps_per_epoch == 4
+    with pytest.raises(ConfigError, match="steps 0 to 3, but got step=4"):
+        sampler.numbers(0, 4)
+
+
+def test_uniform_over_series_ignores_their_lengths() -> None:
+    sampler = UniformSeries(BOUNDARIES, 130, seed=1)
+    drawn = np.concatenate([epoch_of(sampler, epoch) for epoch in range(200)])
+    series = np.searchsorted(BOUNDARIES, drawn, side="right") - 1
+    counts = np.bincount(series, minlength=4)
+    assert counts[1] == 0
+    assert stats.chisquare(counts[[0, 2, 3]]).pvalue > 1e-3
+    inside = np.bincount(drawn[series == 2] - 5, minlength=100)
+    assert stats.chisquare(inside).pvalue > 1e-3
+
+
+def test_weights_are_the_frequencies() -> None:
+    weights = np.array([0.0, 1.0, 3.0, 0.0, 6.0, 0.0])
+    drawn = np.concatenate([epoch_of(Weighted(weights, 6, seed=2), epoch) for epoch in range(3000)])
+    counts = np.bincount(drawn, minlength=6)
+    assert counts[[0, 3, 5]].sum() == 0
+    assert stats.chisquare(counts[[1, 2, 4]], len(drawn) * np.array([0.1, 0.3, 0.6])).pvalue > 1e-3
+    series = np.bincount(
+        np.searchsorted(BOUNDARIES, epoch_of(UniformSeries(BOUNDARIES, 9, weights=[1, 5, 0, 1], seed=1)), "right") - 1
+    )
+    assert series[2] == series[1] == 0
+
+
+def test_a_curriculum_widens_from_easy_to_hard() -> None:
+    sampler = Curriculum(
+        BOUNDARIES, 10, order=[3, 1, 0, 2], share=lambda epoch: min(1.0, 0.34 * (epoch + 1)), seed=1
+    )
+    first = epoch_of(sampler, 0)[:25]
+    np.testing.assert_array_equal(np.sort(first), np.arange(105, 130))  # series 3 alone, each window once per turn
+    assert set(epoch_of(sampler, 1).tolist()) == {*range(105, 130), *range(5)}
+    np.testing.assert_array_equal(np.sort(epoch_of(sampler, 5)), np.arange(130))
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ConfigError, match="batch_size at least 1"):
+        Shuffled(5, 0)
+    with pytest.raises(ConfigError, match="rank must be from 0 to world - 1"):
+        Shuffled(5, 1).numbers(0, 0, rank=2, world=2)
+    for weights in ([1.0, -1.0], [0.0, 0.0], [np.nan, 1.0]):
+        with pytest.raises(ConfigError, match="weights must be 2 finite numbers"):
+            Weighted(weights, 1)
+    with pytest.raises(ConfigError, match="each of the 4 series once"):
+        Curriculum(BOUNDARIES, 1, order=[0, 0, 1, 2], share=lambda epoch: 1.0)
+
+
+def test_numbers_cannot_be_changed_by_their_user() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        Shuffled(10, 5).numbers(0, 0)[0] = 3

@@ -1,0 +1,158 @@
+"""Quantile losses against hand calculations, and the quantiles they forecast."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses import (
+    MAE,
+    HuberImplicitQuantile,
+    HuberMQLoss,
+    HuberQuantile,
+    ImplicitQuantile,
+    MQLoss,
+    Quantile,
+)
+
+
+def test_pinball_by_hand() -> None:
+    output, target = torch.tensor([[1.0], [1.0]], dtype=torch.float64), torch.tensor([3.0, 0.0], dtype=torch.float64)
+    assert Quantile(q=0.8).values(output, target).tolist() == pytest.approx([1.6, 0.2])
+    assert (2 * Quantile(q=0.5).values(output, target)).tolist() == MAE().values(output, target).tolist()
+
+
+def test_the_best_constant_is_the_quantile() -> None:
+    sample = torch.arange(1.0, 101.0)
+    guesses = torch.linspace(0, 101, 1011)
+    losses = [Quantile(q=0.9).values(torch.full((100, 1), float(g)), sample).mean().item() for g in guesses]
+    assert guesses[int(torch.tensor(losses).argmin())].item() == pytest.approx(90.0, abs=1.0)
+
+
+def test_rounded_pinball_by_hand_and_in_the_limit() -> None:
+    output, target = torch.zeros(3, 1, dtype=torch.float64), torch.tensor([0.25, 3.0, -1.0], dtype=torch.float64)
+    # delta 0.5: huber = 0.03125, 1.375, 0.375; times |q - 1{u<0}| / delta
+    assert HuberQuantile(q=0.8, delta=0.5).values(output, target).tolist() == pytest.approx([0.05, 2.2, 0.15])
+    nearly = HuberQuantile(q=0.8, delta=1e-9).values(output, target)
+    torch.testing.assert_close(nearly, Quantile(q=0.8).values(output, target), atol=1e-8, rtol=0)
+
+
+def test_levels_become_quantiles_with_the_median() -> None:
+    assert MQLoss(level=[80, 90]).levels == (0.05, 0.1, 0.5, 0.9, 0.95)
+    assert MQLoss(level=[95]).levels == (0.025, 0.5, 0.975)
+    assert MQLoss(quantiles=[0.9, 0.2]).levels == (0.2, 0.9)
+    assert MQLoss(level=[]).levels == (0.5,)
+    assert MQLoss().outputs == 5
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"level": [80], "quantiles": [0.1]}, "one of the two"),
+        ({"level": [100]}, "between 0 and 100"),
+        ({"quantiles": [0.0]}, "between 0 and 1"),
+        ({"quantiles": [0.1, 0.1]}, "differ"),
+        ({"quantiles": []}, "at least one"),
+        ({"level": [80], "weights": [1, 1]}, "for each of the 3 quantiles"),
+        ({"level": [80], "weights": [0, 0, 0]}, "not all 0"),
+    ],
+)
+def test_contradictory_levels_are_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        MQLoss(**fields)
+
+
+def test_several_quantiles_by_hand_and_weighted() -> None:
+    output, target = torch.tensor([[0.0, 1.0, 4.0]], dtype=torch.float64), torch.tensor([2.0], dtype=torch.float64)
+    # pinball: 0.1·2 = 0.2, 0.5·1 = 0.5, 0.1·2 = 0.2
+    assert MQLoss(level=[80]).values(output, target).item() == pytest.approx(0.3)
+    assert MQLoss(level=[80], weights=[1, 0, 3]).values(output, target).item() == pytest.approx(0.2)
+    assert HuberMQLoss(level=[80], delta=1e-9).values(output, target).item() == pytest.approx(0.3)
+
+
+def test_forecasts_are_sorted_interpolated_and_not_extrapolated() -> None:
+    loss = MQLoss(quantiles=[0.1, 0.5, 0.9])
+    crossed = torch.tensor([[3.0, 1.0, 2.0]])
+    assert loss.point(crossed).item() == 2.0
+    found = loss.quantiles(crossed, torch.tensor([0.1, 0.3, 0.5, 0.9]))
+    assert found[0].tolist() == pytest.approx([1.0, 1.5, 2.0, 3.0])
+    with pytest.raises(ConfigError, match=r"trained on quantiles from 0.1 to 0.9"):
+        loss.quantiles(crossed, torch.tensor([0.95]))
+    assert MQLoss(quantiles=[0.7, 0.9]).point(torch.tensor([1.0, 2.0])).item() == 1.0
+
+
+def test_draws_follow_the_quantiles() -> None:
+    draws = MQLoss(quantiles=[0.1, 0.5, 0.9]).sample(
+        torch.tensor([0.0, 10.0, 30.0]), 20_000, torch.Generator().manual_seed(0)
+    )
+    assert draws.min() == 0.0
+    assert draws.max() == 30.0
+    assert (draws <= 10).double().mean().item() == pytest.approx(0.5, abs=0.02)
+    assert (draws <= 20).double().mean().item() == pytest.approx(0.7, abs=0.02)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.floats(-1e6, 1e6, width=32), min_size=5, max_size=5),
+    st.lists(st.floats(0.05, 0.95), min_size=1, max_size=8),
+)
+def test_quantiles_never_cross(output: list[float], levels: list[float]) -> None:
+    found = MQLoss().quantiles(torch.tensor(output), torch.tensor(sorted(levels), dtype=torch.float64))
+    assert (found.diff() >= 0).all()
+
+
+def test_implicit_head_trains_on_one_level_per_window() -> None:
+    loss = ImplicitQuantile(width=6)
+    head = loss.head()
+    raw = torch.randn(5, 4, 2, 6)
+    torch.manual_seed(3)
+    output = head(raw)
+    assert output.shape == (5, 4, 2, 2)
+    levels = output[..., 1].reshape(5, -1)
+    assert (levels == levels[:, :1]).all()
+    assert levels[:, 0].unique().numel() == 5
+    torch.manual_seed(3)
+    assert torch.equal(head(raw), output)
+    # the value at the drawn level is the value asked for at that level
+    asked = head(raw[2:3], levels[2, :1])
+    torch.testing.assert_close(asked[..., 0], output[2:3, ..., 0])
+    loss.values(output, torch.zeros(5, 4, 2)).mean().backward()
+    assert all(torch.isfinite(p.grad).all() for p in head.parameters() if p.grad is not None)
+
+
+def test_implicit_quantiles_are_sorted_by_level() -> None:
+    loss = ImplicitQuantile(width=3)
+    torch.manual_seed(0)
+    head = loss.head()
+    raw, levels = torch.randn(7, 2, 1, 3), torch.tensor([0.9, 0.1, 0.5])
+    found = loss.quantiles(head(raw, levels), levels)
+    assert (found[..., 1] <= found[..., 2]).all()
+    assert (found[..., 2] <= found[..., 0]).all()
+    with pytest.raises(ConfigError, match="Call the head with the levels first"):
+        loss.quantiles(head(raw, levels), torch.tensor([0.5]))
+
+
+def test_implicit_quantiles_learn_a_distribution() -> None:
+    torch.manual_seed(0)
+    loss = ImplicitQuantile(width=8)
+    head = loss.head()
+    optimizer = torch.optim.Adam(head.parameters(), lr=0.02)
+    raw = torch.ones(512, 1, 1, 8)
+    for _ in range(250):
+        target = torch.rand(512, 1, 1)  # uniform: the q-quantile is q
+        optimizer.zero_grad()
+        loss.values(head(raw), target).mean().backward()
+        optimizer.step()
+    found = head(raw[:1], torch.tensor([0.1, 0.5, 0.9])).flatten()
+    torch.testing.assert_close(found, torch.tensor([0.1, 0.5, 0.9]), atol=0.08, rtol=0)
+
+
+def test_implicit_draws_invert_the_grid() -> None:
+    loss = HuberImplicitQuantile()
+    grid = loss.grid(100)
+    assert grid[[0, -1]].tolist() == pytest.approx([0.005, 0.995])
+    draws = loss.sample(grid * 10, 10_000, torch.Generator().manual_seed(0))
+    assert draws.mean().item() == pytest.approx(5.0, abs=0.1)
