@@ -116,7 +116,6 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import Lion as Lion
     from neuro_divergent.optim import Lookahead as Lookahead
     from neuro_divergent.optim import MultiStepDecay as MultiStepDecay
-    from neuro_divergent.optim import Muon as Muon
     from neuro_divergent.optim import NAdam as NAdam
     from neuro_divergent.optim import OneCycle as OneCycle
     from neuro_divergent.optim import Optimizer as Optimizer
@@ -238,7 +237,6 @@ _HOMES = {
     "Mixup": "data.augmentation",
     "Model": "forecasting.model",
     "MultiStepDecay": "optim",
-    "Muon": "optim",
     "NAdam": "optim",
     "NBMM": "losses",
     "NHITS": "models",

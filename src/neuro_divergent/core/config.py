@@ -48,10 +48,17 @@ class Description(BaseModel):
         if len(values) > len(self.positional):
             given = ", ".join(repr(value) for value in values[len(self.positional) :])
             raise ConfigError(f"{type(self).__name__} takes its fields by name, such as field=..., but got {given}")
+        self._refuse_abstract()
         try:
             super().__init__(**dict(zip(self.positional, values, strict=False)) | fields)
         except ValidationError as error:
-            raise ConfigError(explain(error, type(self))) from None
+            raise _as_ours(error, type(self)) from None
+
+    @classmethod
+    def _refuse_abstract(cls) -> None:
+        if inspect.isabstract(cls):
+            known = ", ".join(registry.members(cls.family)) if cls.family else "its subclasses"
+            raise ConfigError(f"{cls.__name__} is the base of a family: name one of its members. Known are: {known}")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -68,6 +75,8 @@ class Description(BaseModel):
         if isinstance(value, str) and cls.family:
             value = {"kind": value}
         if not (isinstance(value, Mapping) and "kind" in value):
+            if isinstance(value, Mapping):
+                cls._refuse_abstract()
             return handler(value)
         rest = {key: item for key, item in value.items() if key != "kind"}
         kind = value["kind"]
@@ -114,7 +123,7 @@ class Description(BaseModel):
         try:
             return cls.model_validate(_give_back(fields, using or {}))
         except ValidationError as error:
-            raise ConfigError(explain(error, cls)) from None
+            raise _as_ours(error, cls) from None
 
     @classmethod
     def from_json(cls, text: str, *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
@@ -213,6 +222,15 @@ def field_docs(cls: type[Description]) -> dict[str, str]:
                 if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
                     docs[field.target.id] = inspect.cleandoc(text.value.value)
     return {name: docs[name] for name in cls.model_fields if name in docs}
+
+
+def _as_ours(error: ValidationError, cls: type[Description]) -> ConfigError:
+    """Our error for pydantic's: the very one that we raised inside a validator, if it was the only thing wrong."""
+    causes = [detail.get("ctx", {}).get("error") for detail in error.errors(include_url=False)]
+    ours = [cause for cause in causes if isinstance(cause, ConfigError)]
+    if len(ours) == 1 and _without_union_noise(explain(error, cls).split("; ")) == str(ours[0]).split("; "):
+        return ours[0]
+    return ConfigError(explain(error, cls))
 
 
 def explain(error: ValidationError, cls: type[Description]) -> str:

@@ -15,7 +15,7 @@ from neuro_divergent.data.columns import Numbers, Stamps, first_true, is_text, r
 from neuro_divergent.data.exogenous import read_exogenous
 from neuro_divergent.data.filling import fill
 from neuro_divergent.data.io import guarded
-from neuro_divergent.data.layout import Layout, Runs, lay_out, series_codes
+from neuro_divergent.data.layout import Layout, Runs, lay_out
 from neuro_divergent.data.report import DataReport, listing
 from neuro_divergent.data.roles import check_columns, has_id, wide_to_long
 from neuro_divergent.data.schema import DataSchema
@@ -207,7 +207,7 @@ class _Builder:
         zone = self.schema.time_zone
         stamps = read_stamps(column, self.runs.where, zone=zone, form=self.schema.time_format)
         if zone is not None and stamps.zone is None:
-            return localise(stamps, zone, series_codes(self.runs), self.schema.time_col, self.runs.where)
+            return localise(stamps, zone, self.runs.codes, self.schema.time_col, self.runs.where)
         if self.schema.resolved and stamps.zone != zone:
             raise DataError(
                 f"column {self.schema.time_col!r} must have no time zone, as in the data of the schema, but got "

@@ -145,7 +145,7 @@ def category_text(series: pl.Series) -> pl.Series:
         whole = series.drop_nulls()
         if bool((whole.is_finite() & (whole == whole.floor()) & (whole.abs() < 2**53)).all()):
             series = series.cast(pl.Int64)
-    if not (series.dtype.is_numeric() or is_text(series) or series.dtype in (pl.Boolean, pl.Date, pl.Null)):
+    if not (series.dtype.is_numeric() or is_text(series) or series.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"column {series.name!r} is categorical and must hold text or numbers, but got {series.dtype}.")
     return series.cast(pl.String)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 from collections.abc import Iterable
 from functools import cached_property
@@ -17,6 +16,7 @@ from neuro_divergent.core.extras import require
 from neuro_divergent.data.build import build
 from neuro_divergent.data.checks import cut_rows, ensure_length, select_series
 from neuro_divergent.data.frequency import Frequency
+from neuro_divergent.data.future import FutureValues, read_future
 from neuro_divergent.data.io import PathLike, read_csv, scan_parquet, take_over
 from neuro_divergent.data.report import DataReport, listing
 from neuro_divergent.data.schema import DataSchema, LoadOptions
@@ -87,6 +87,12 @@ class TimeSeriesDataFrame:
         lazy, library = take_over(frame)
         return cls(*build(lazy, request, static), library=library)
 
+    @classmethod
+    def from_store(cls, store: SeriesStore, schema: DataSchema | None = None) -> Self:
+        """Wrap a store that was checked when it was made, such as one opened from disk; without a schema the columns
+        get their usual names."""
+        return cls(store, schema or _schema_of(store), _fresh_report(store, len(store.y)))
+
     def report(self) -> DataReport:
         """What the table was found to be, and every repair counted."""
         if self._report.first_time is None:
@@ -116,18 +122,10 @@ class TimeSeriesDataFrame:
         """The parsed frequency."""
         return Frequency.parse(self.store.freq)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A sha256 over the contents of the store: equal exactly when the data are."""
-        digest = hashlib.sha256()
-        store = self.store
-        for name in ("ids", "offsets", "y", "start", "mask", "future", "historical", "static"):
-            _digest(digest, name, getattr(store, name))
-        for name in ("categorical", "static_categorical", "weight"):
-            _digest(digest, name, getattr(store, name))
-        names = (store.future_names, store.historical_names, store.static_names, sorted(store.categories.items()))
-        digest.update(repr((store.freq, store.time_zone, names)).encode())
-        return digest.hexdigest()
+        """A hash over the contents of the store: equal exactly when the data are."""
+        return self.store.fingerprint()
 
     def times(self, series: int, start: int = 0, count: int | None = None) -> pl.Series:
         """The time stamps of `count` rows of a series from row `start`; beyond its end they are the horizon's."""
@@ -140,6 +138,23 @@ class TimeSeriesDataFrame:
         steps = self.store.lengths[:, None] + np.arange(h)
         stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone)
         return self._stamps(stamps.reshape(-1))
+
+    def future_values(self, frame: Any, h: int) -> FutureValues:
+        """The known-ahead columns of the h steps after every series, found in any table that has them.
+
+        Rows of other times and of other series are passed over; a step without a row is an error that names it.
+        """
+        table = take_over(frame)[0].collect()
+        steps = self.store.lengths[:, None] + np.arange(_count(h, 1))
+        stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone).reshape(-1)
+        horizon = pl.DataFrame(
+            {
+                "series": np.repeat(np.arange(self.n_series), h),
+                "ticks": stamps.astype(np.int64),
+                "time": self._stamps(stamps),
+            }
+        )
+        return read_future(table, self.store, self.schema, horizon)
 
     def _all_times(self) -> pl.Series:
         lengths = self.store.lengths
@@ -258,15 +273,7 @@ class TimeSeriesDataFrame:
 
     def _with(self, store: SeriesStore) -> TimeSeriesDataFrame:
         """The same table with another store; what was counted on loading is not counted again."""
-        report = DataReport(
-            rows_read=len(self),
-            rows_stored=len(store.y),
-            n_series=len(store.ids),
-            freq=store.freq,
-            time_zone=store.time_zone,
-        )
-        report.masked = 0 if store.mask is None else int(np.count_nonzero(~store.mask))
-        return TimeSeriesDataFrame(store, self.schema, report, library=self.library)
+        return TimeSeriesDataFrame(store, self.schema, _fresh_report(store, len(self)), library=self.library)
 
     def __repr__(self) -> str:
         return f"TimeSeriesDataFrame: {self._facts()}"
@@ -307,6 +314,38 @@ def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchem
     return request, table
 
 
+def _fresh_report(store: SeriesStore, rows_read: int) -> DataReport:
+    masked = 0 if store.mask is None else int(len(store.mask) - np.count_nonzero(store.mask))
+    return DataReport(
+        rows_read=rows_read,
+        rows_stored=len(store.y),
+        n_series=len(store.ids),
+        masked=masked,
+        freq=store.freq,
+        time_zone=store.time_zone,
+    )
+
+
+def _schema_of(store: SeriesStore) -> DataSchema:
+    names = tuple(store.categories)
+    varying = 0 if store.categorical is None else store.categorical.shape[1]
+    return DataSchema(
+        freq=store.freq,
+        time_zone=store.time_zone,
+        future=store.future_names,
+        historical=store.historical_names,
+        static=store.static_names,
+        categorical=names,
+        weight=None if store.weight is None else "weight",
+        dtype=str(store.y.dtype),
+        id_type="text" if store.ids.dtype.kind == "U" else "integer",
+        time_type="int64" if store.start.dtype.kind != "M" else "datetime[us]",
+        future_categorical=names[:varying],
+        static_categorical=names[varying:],
+        categories=store.categories,
+    )
+
+
 def _count(n: int, least: int) -> int:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
         raise ConfigError(f"n must be a whole number of at least {least}, but got n={n!r}")
@@ -316,11 +355,3 @@ def _count(n: int, least: int) -> int:
 def _nullable(name: str, values: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None) -> pl.Series:
     series = pl.Series(name, values)
     return series if mask is None else series.set(pl.Series(~mask), None)
-
-
-def _digest(digest: Any, name: str, array: npt.NDArray[Any] | None) -> None:
-    if array is None:
-        return
-    array = np.ascontiguousarray(array)
-    digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-    digest.update(array.view(np.uint8).data if array.dtype.kind != "U" else array.tobytes())

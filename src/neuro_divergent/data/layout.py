@@ -7,6 +7,7 @@ recognised by one difference of its time stamps and is not moved at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,25 @@ class Runs:
 
     def __post_init__(self) -> None:
         self.ends = np.cumsum(self.lengths)
+
+    @cached_property
+    def dictionary(self) -> tuple[pl.Series, npt.NDArray[np.int32]]:
+        """The sorted ids, and for each run the number of its id among them; every id is hashed once."""
+        if self.ids.dtype != pl.String:
+            ids, codes = np.unique(self.ids.to_numpy(), return_inverse=True)
+            return pl.Series(self.ids.name, ids), codes.astype(np.int32)
+        hashed = self.ids.cast(pl.Categorical)
+        different = hashed.unique()
+        names = different.cast(pl.String)
+        by_name = names.arg_sort()
+        numbers = np.zeros(int(different.to_physical().max()) + 1, dtype=np.int32)  # type: ignore[arg-type]
+        numbers[different.to_physical()[by_name].to_numpy()] = np.arange(len(names))
+        return names[by_name], numbers[hashed.to_physical().to_numpy()]
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """[rows] the number of each input row's series among the sorted ids."""
+        return np.repeat(self.dictionary[1], self.lengths)
 
     def where(self, row: int) -> str:
         """The series and row of an input row, for messages."""
@@ -140,7 +160,7 @@ def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) 
 
 def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, Ints, Ints | None]:
     """The sorted ids, rows per series, and the rows in sorted order (None when they are)."""
-    ids = runs.ids.unique().sort()
+    ids = runs.dictionary[0]
     contiguous = len(ids) == len(runs.ids)
     first = np.concatenate(([0], runs.ends))
     steps = _inner_steps(stamps.ticks, first)
@@ -153,22 +173,20 @@ def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, I
         order = np.arange(len(stamps.ticks)) + shift
         report.unsorted_rows = int((np.diff(order) < 0).sum())
         return ids, lengths, order
-    codes = series_codes(runs)
-    order = (
-        pl.DataFrame({"code": codes, "time": stamps.ticks})
-        .select(pl.arg_sort_by("code", "time", maintain_order=True))
-        .to_series()
-        .to_numpy()
-        .astype(np.int64)
-    )
+    codes = runs.codes
+    order = _sorted_rows(codes, stamps.ticks)
     report.unsorted_rows = int((np.diff(order) < 0).sum())
     return ids, np.bincount(codes, minlength=len(ids)).astype(np.int64), order
 
 
-def series_codes(runs: Runs) -> npt.NDArray[np.int32]:
-    """[rows] the number of each input row's series among the sorted ids."""
-    ranks = runs.ids.rank("dense").to_numpy().astype(np.int32) - 1
-    return np.repeat(ranks, runs.lengths)
+def _sorted_rows(codes: npt.NDArray[np.int32], ticks: npt.NDArray[Any]) -> Ints:
+    """Rows by series and time, equal ones in the order of the table; one key for both wherever it fits 62 bits."""
+    first, last = int(ticks.min()), int(ticks.max())
+    if (int(codes.max()) + 1) * (last - first + 1) < 2**62:
+        key = codes.astype(np.int64) * (last - first + 1)
+        key += ticks
+        return np.argsort(key, kind="stable").astype(np.int64, copy=False)
+    return np.lexsort((ticks, codes)).astype(np.int64, copy=False)
 
 
 def _inner_steps(ticks: npt.NDArray[Any], first: Ints) -> npt.NDArray[Any] | None:

@@ -22,6 +22,9 @@ Words = npt.NDArray[np.uint64]
 BLOCK = 8192
 """About how many numbers are computed at once: the cost of a call is spread over many small batches."""
 
+SMALL = 4096
+"""Up to this size a shuffle is made by sorting hashes, which is exactly uniform."""
+
 _ROUNDS = 6
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -60,6 +63,9 @@ def permuted(positions: Ints, n: int, secret: int) -> Ints:
     through a Feistel network: each round adds a keyed hash of one digit to the other. Each round can be undone, so
     the whole is a bijection of range(a * b); results outside of range(n) go through it again until they are inside.
     """
+    if n <= SMALL:
+        # Digits of a few values mix poorly, and an array this small costs nothing: order the positions by their hashes.
+        return np.argsort(hashed(np.arange(n, dtype=np.uint64), secret), kind="stable").astype(np.int64)[positions]
     if n >= 1 << 62:
         raise ConfigError(f"at most 2**62 windows can be shuffled, but got n={n}")
     b = max(1, int(np.ceil(np.sqrt(float(n)))))

@@ -86,7 +86,7 @@ class _Plan:
         return np.searchsorted(self.ids.to_numpy(), ids.to_numpy()).astype(np.int64)
 
     def name(self, code: int) -> str:
-        return repr(self.ids[code])
+        return repr(self.ids[int(code)])
 
 
 def create_store(directory: Path, source: str | os.PathLike[str], recipe: Recipe, *, overwrite: bool) -> None:
@@ -262,9 +262,9 @@ class _Writer:
         return numbers.values
 
     def _carry_over_gaps(self) -> None:
-        """Missing rows take the other columns' last known values; the first row of a series is never missing."""
-        columns = [array for array in (*self.blocks.values(), self.weight, self.categorical) if array is not None]
-        last = 0
+        """Missing rows take the last known values of the columns that are input (their weight stays 0)."""
+        columns = [array for array in (*self.blocks.values(), self.categorical) if array is not None]
+        last = 0  # the first row of a series is never missing, so that nothing is carried into another series
         for begin in range(0, len(self.present), PIECE):
             present = self.present[begin : begin + PIECE]
             known = np.maximum.accumulate(np.where(present, np.arange(begin, begin + len(present)), last))

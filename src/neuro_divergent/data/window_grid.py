@@ -22,7 +22,7 @@ def grid_shifts(store: SeriesStore) -> Ints:
         odd = int(np.argmin(on_grid))
         raise DataError(
             f"the series of a multivariate model share one time grid of steps {store.freq!r}, but series "
-            f"{store.ids[odd]!r} starts at {start[odd]}, between the steps of series {store.ids[earliest]!r}, which "
+            f"{str(store.ids[odd])!r} starts at {start[odd]}, between the steps of series {str(store.ids[earliest])!r}, which "
             f"starts at {start[earliest]}. Shift its time stamps, or use a univariate model."
         )
     return np.asarray(shifts, dtype=np.int64)

@@ -38,7 +38,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     """The recommended training of a family for this many windows."""
     batch = batch_size_for(windows)
     steps = min(STEPS_PER_EPOCH, -(-windows // batch))
-    epochs = max(10, min(MAX_EPOCHS[family], -(-TARGET_STEPS // steps)))
+    epochs = max(5, min(MAX_EPOCHS[family], -(-TARGET_STEPS // steps)))
     return TrainingConfig(
         max_epochs=epochs,
         steps_per_epoch=STEPS_PER_EPOCH,
@@ -55,7 +55,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
 STEPS_PER_EPOCH = 100
 """An epoch ends after this many steps on big panels, so that validation and early stopping come often enough."""
 
-TARGET_STEPS = 1500
+TARGET_STEPS = 500
 """About how many optimizer steps a recipe takes at most; early stopping usually ends it before."""
 
-MAX_EPOCHS: dict[ModelFamily, int] = {"mlp": 100, "recurrent": 200, "convolutional": 100, "transformer": 100, "other": 100}
+MAX_EPOCHS: dict[ModelFamily, int] = {"mlp": 200, "recurrent": 200, "convolutional": 100, "transformer": 100, "other": 100}

@@ -2,6 +2,7 @@
 
 from neuro_divergent.losses.base import Loss, check_shapes
 from neuro_divergent.losses.classification import BinaryCrossEntropy, CrossEntropy
+from neuro_divergent.losses.custom import CustomLoss
 from neuro_divergent.losses.distribution import (
     CRPS,
     GMM,
@@ -42,6 +43,7 @@ __all__ = [
     "SMAPE",
     "BinaryCrossEntropy",
     "CrossEntropy",
+    "CustomLoss",
     "DistributionLoss",
     "FreDF",
     "Huber",

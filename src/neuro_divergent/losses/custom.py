@@ -10,7 +10,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss
+from neuro_divergent.losses.base import Loss, check_shapes
 
 
 class CustomLoss(Loss):
@@ -31,6 +31,7 @@ class CustomLoss(Loss):
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:  # noqa: ARG002
         """What the function says, if it kept the target's shape."""
+        check_shapes(output, target, self.number_of_outputs)
         given = output.squeeze(-1) if self.number_of_outputs == 1 else output
         values: Tensor = self.function(given, target)
         if not isinstance(values, Tensor) or values.shape != target.shape:

@@ -78,8 +78,7 @@ class Distributional(Levelled):
         """Independent draws for every element, computed in float64 on the generator's device."""
         device = torch.device("cpu") if generator is None else generator.device
         raw = output.detach().to(device, torch.float64)
-        draws = self.distribution_family.draw(raw.expand(number, *raw.shape), generator)
-        return draws.to(output.device, output.dtype)
+        return self.distribution_family.sample(raw, number, generator).to(output.device, output.dtype)
 
 
 class DistributionLoss(Distributional):

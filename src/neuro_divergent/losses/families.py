@@ -54,6 +54,10 @@ class Family(ABC):
     def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
         """One draw per element."""
 
+    def sample(self, raw: Tensor, number: int, generator: torch.Generator | None) -> Tensor:
+        """Independent draws for every element, [..., P] → [number, ...]."""
+        return self.draw(raw.expand(number, *raw.shape), generator)
+
     @abstractmethod
     def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
         """Values at levels, [..., P] → [..., n]; called with float64 on the CPU, outside any gradient."""
@@ -73,7 +77,11 @@ class Invertible(Family):
         """Two values between which most of the probability lies, where the search for a quantile starts."""
 
     def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
-        """Where the cdf reaches the levels."""
+        """Where the cdf reaches the levels, a block of elements at a time: it fits the cache and stops when it is done."""
+        blocks = torch.split(raw.reshape(-1, self.outputs), 1024)
+        return torch.cat([self._inverted(block, levels) for block in blocks]).reshape(*raw.shape[:-1], levels.shape[-1])
+
+    def _inverted(self, raw: Tensor, levels: Tensor) -> Tensor:
         rows = raw[..., None, :]
         low, high = (bound[..., None] for bound in self.bracket(raw))
         wide = levels.expand(*low.shape[:-1], levels.shape[-1])

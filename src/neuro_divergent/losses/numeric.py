@@ -48,15 +48,16 @@ def _away_from_zero(value: Tensor) -> Tensor:
 def invert_continuous(cdf: Cdf, density: Cdf, levels: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Where a continuous cdf reaches the levels: Newton steps, halving instead whenever one leaves the bracket."""
     low, high = _widen(cdf, levels, low, high)
+    near = 1e-12 * (high - low)
     x = (low + high) / 2
     for _ in range(200):
         excess = cdf(x) - levels
         low, high = torch.where(excess < 0, x, low), torch.where(excess < 0, high, x)
         newton = x - excess / density(x).clamp(min=_TINY)
-        inside = (newton > low) & (newton < high)
-        moved = torch.where(inside, newton, (low + high) / 2)
-        settled = (moved - x).abs() <= 1e-13 * (1e-3 + x.abs())
-        x = moved
+        # Where the step is nothing any more, x is a bound itself and its step may fall on the wrong side of it.
+        settled = (newton - x).abs() <= near + 1e-11 * x.abs()
+        inside = settled | ((newton > low) & (newton < high))
+        x = torch.where(inside, newton, (low + high) / 2)
         if bool(settled.all()):
             break
     return x

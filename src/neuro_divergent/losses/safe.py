@@ -21,7 +21,7 @@ def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
 def root(value: Tensor) -> Tensor:
     """The square root, with derivative 0 at 0 instead of infinity."""
     positive = value > 0
-    return torch.where(positive, torch.sqrt(value), 0.0)
+    return torch.where(positive, torch.sqrt(torch.where(positive, value, 1.0)), 0.0)
 
 
 def log_softplus(raw: Tensor) -> Tensor:

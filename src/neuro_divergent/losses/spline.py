@@ -62,8 +62,12 @@ class SplineQuantile(Family):
 
     def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
         """The quantile function at a uniform draw."""
-        uniform = uniform_draws(raw[..., :1], generator).clamp(1e-12, 1 - 1e-12)
-        return self._values_at(self._curve(raw), uniform)[..., 0]
+        return self.sample(raw, 1, generator)[0]
+
+    def sample(self, raw: Tensor, number: int, generator: torch.Generator | None) -> Tensor:
+        """The quantile function, laid out once, at uniform draws."""
+        uniform = uniform_draws(raw[..., :1].expand(*raw.shape[:-1], number), generator).clamp(1e-12, 1 - 1e-12)
+        return self._values_at(self._curve(raw), uniform).movedim(-1, 0)
 
     def cdf(self, raw: Tensor, value: Tensor) -> Tensor:
         """The level at which the quantile function has this value."""

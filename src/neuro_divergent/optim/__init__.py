@@ -11,7 +11,7 @@ from neuro_divergent.optim.clipping import (
     Clipping,
     gradient_norm,
 )
-from neuro_divergent.optim.composed import AnySchedule, Custom, Joined
+from neuro_divergent.optim.composed import AnySchedule, CustomSchedule, Joined
 from neuro_divergent.optim.freezing import freeze, unfreeze
 from neuro_divergent.optim.groups import ParameterGroup
 from neuro_divergent.optim.library_optimizers import LAMB, AdaBound, Lion, Lookahead, ScheduleFreeAdamW
@@ -66,7 +66,7 @@ __all__ = [
     "Constant",
     "CosineAnnealing",
     "CosineWarmRestarts",
-    "Custom",
+    "CustomSchedule",
     "ExponentialDecay",
     "GradientNoise",
     "Joined",

@@ -15,10 +15,10 @@ from neuro_divergent.optim.plateau import ReduceOnPlateau
 from neuro_divergent.optim.schedules import Schedule, ScheduleContext, total_steps
 
 
-class Custom(Schedule):
+class CustomSchedule(Schedule):
     """A function of the user's: factor(t) = function(t), or function(t, context).
 
-    >>> Custom(function=lambda step: 1 / (1 + step)).factor_at(3, ScheduleContext())
+    >>> CustomSchedule(function=lambda step: 1 / (1 + step)).factor_at(3, ScheduleContext())
     0.25
     """
 
@@ -36,8 +36,8 @@ class Custom(Schedule):
 
 
 def as_schedule(value: Any) -> Any:
-    """Read a bare callable as `Custom`; anything else is left as it is."""
-    return Custom(function=value) if callable(value) and not isinstance(value, Schedule) else value
+    """Read a bare callable as `CustomSchedule`; anything else is left as it is."""
+    return CustomSchedule(function=value) if callable(value) and not isinstance(value, Schedule) else value
 
 
 AnySchedule = Annotated[Schedule, BeforeValidator(as_schedule)]

@@ -5,8 +5,7 @@ A field is "auto" (the model's recipe decides, then the plain defaults below), N
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -17,6 +16,7 @@ from neuro_divergent.losses import MSE, Loss
 from neuro_divergent.losses.custom import CustomLoss
 from neuro_divergent.optim import AdamW, AnyClipping, AnySchedule, Averaging, ClipByNorm, CosineAnnealing, GradientNoise, Optimizer
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.curriculum import Curriculum, TeacherForcing
 from neuro_divergent.training.precision import PrecisionName
 
@@ -43,29 +43,6 @@ class EarlyStopping(Description):
     """Validations at the start that are not counted against the patience."""
     restore_best_weights: bool = True
     """Give back the weights of the best validation instead of the last ones."""
-
-
-class Checkpoints(Description):
-    """Where and when the state of a run is written, and how much of it is kept."""
-
-    positional: ClassVar[tuple[str, ...]] = ("directory",)
-
-    directory: Path
-    """The run's directory."""
-    every_n_epochs: Count | None = 10
-    """Save after every n-th epoch."""
-    every_n_steps: Count | None = None
-    """Save after every n-th optimizer step."""
-    every_n_minutes: Annotated[float, Field(gt=0)] | None = None
-    """Save at the first step after every n minutes."""
-    on_best: bool = False
-    """Save whenever the monitored value improves."""
-    on_stop: bool = True
-    """Save when the training ends or is stopped."""
-    keep_last: Count | None = 5
-    """How many of the newest checkpoints are kept; None keeps all."""
-    keep_best: Annotated[int, Field(ge=0)] = 0
-    """How many of the best checkpoints are kept besides."""
 
 
 class Regularization(Description):

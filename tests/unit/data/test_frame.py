@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from neuro_divergent.core.errors import ConfigError, DataError, DataFileError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.store import SeriesStore
 
 
 def daily(**series: list[float | None]) -> pl.DataFrame:
@@ -291,3 +292,15 @@ def test_pandas_indexes_with_names_are_columns() -> None:
     periods = pd.DataFrame({"ds": pd.period_range("2024-01", periods=3, freq="M"), "y": [1.0, 2.0, 3.0]})
     assert TimeSeriesDataFrame.from_frame(periods).freq == "1mo"
     assert pa.table({"ds": [1], "y": [1.0]}).num_rows == 1
+
+
+def test_a_store_on_disk_is_the_same_table(tmp_path: Path) -> None:
+    table = TABLE.with_columns(x=pl.col("y") * 2, kind=pl.lit("k"))
+    data = TimeSeriesDataFrame.from_frame(table, future=("x",), categorical=("kind",))
+    data.store.save(tmp_path / "store")
+    opened = TimeSeriesDataFrame.from_store(SeriesStore.open(tmp_path / "store"), data.schema)
+    assert identical(opened, data)
+    assert opened.to_polars().equals(data.to_polars())
+    plain = TimeSeriesDataFrame.from_store(data.store)
+    assert plain.to_polars()["kind"].to_list() == ["k"] * 5
+    assert plain.future_times(1).to_list() == [datetime(2024, 1, 4), datetime(2024, 1, 3)]

@@ -178,3 +178,34 @@ def test_double_precision_reaches_every_block() -> None:
     for block in (store.y, store.future, store.historical, store.static, store.weight):
         assert block is not None
         assert block.dtype == np.float64
+
+
+def test_future_values_are_found_for_every_step_in_any_order() -> None:
+    data = load(TABLE, future=("price", "promo"), categorical=("promo",))
+    ahead = {
+        "unique_id": ["b", "a", "a", "b", "z", "a"],
+        "ds": [3, 3, 2, 2, 2, 1],
+        "price": [1, 2, 3, 4, 5, 6],
+        "promo": [True, False, True, None, True, True],
+    }
+    future, categorical = data.future_values(ahead, 2)
+    assert future is not None
+    assert future[:, :, 0].tolist() == [[3, 2], [4, 1]]  # a then b, steps 2 and 3
+    assert categorical is not None
+    assert categorical[:, :, 0].tolist() == [[2, 1], [0, 2]]  # false is 1, true is 2, empty is 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ds": [2, 3, 2, 4]}, r"none for series 'b' at 3 \(1 rows"),
+        ({"ds": [2, 2, 2, 3]}, r"several, such as row 1 of series 'a'"),
+        ({"price": [1, None, 3, 4]}, "'price' must be known.*row 1"),
+        ({"unique_id": [1, 1, 2, 2]}, "text ids"),
+        ({"ds": ["2024-01-01"] * 4}, "kind of the data"),
+    ],
+)
+def test_future_values_that_lack_are_named(change: dict[str, Any], message: str) -> None:
+    ahead = {"unique_id": ["a", "a", "b", "b"], "ds": [2, 3, 2, 3], "price": [1, 2, 3, 4]} | change
+    with pytest.raises(DataError, match=message):
+        load(TABLE, future=("price",)).future_values(ahead, 2)

@@ -77,9 +77,17 @@ def test_a_huge_range_needs_no_permutation_array() -> None:
     assert n > numbers.max() > n - n / 50
 
 
+def test_neighbours_go_anywhere_in_a_large_range() -> None:
+    """Chi-square (scipy) over 5,000 keys: where two neighbours go, in a 5 by 5 grid of fifths."""
+    n, keys = 5_000, 5_000
+    for begin in (0, 3333):
+        places = np.array([permuted(np.array([begin, begin + 1]), n, secret) for secret in range(keys)]) // 1000
+        assert stats.chisquare(np.bincount(places[:, 0] * 5 + places[:, 1], minlength=25)).pvalue > 1e-3
+
+
 def test_first_and_second_places_are_uniform() -> None:
-    """Chi-square (scipy) over 20,000 keys: where 0 and 1 go, and both together."""
-    n, keys = 7, 20_000
+    """Chi-square (scipy) over 10,000 keys: where 0 and 1 go, and both together."""
+    n, keys = 7, 10_000
     places = np.array([permuted(np.array([0, 1]), n, secret) for secret in range(keys)])
     for column in (0, 1):
         assert stats.chisquare(np.bincount(places[:, column], minlength=n)).pvalue > 1e-3
@@ -134,9 +142,7 @@ def test_weights_are_the_frequencies() -> None:
 
 
 def test_a_curriculum_widens_from_easy_to_hard() -> None:
-    sampler = Curriculum(
-        BOUNDARIES, 10, order=[3, 1, 0, 2], share=lambda epoch: min(1.0, 0.34 * (epoch + 1)), seed=1
-    )
+    sampler = Curriculum(BOUNDARIES, 10, order=[3, 1, 0, 2], share=lambda epoch: min(1.0, 0.33 * (epoch + 1)), seed=1)
     first = epoch_of(sampler, 0)[:25]
     np.testing.assert_array_equal(np.sort(first), np.arange(105, 130))  # series 3 alone, each window once per turn
     assert set(epoch_of(sampler, 1).tolist()) == {*range(105, 130), *range(5)}

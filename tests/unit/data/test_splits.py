@@ -65,7 +65,9 @@ def test_training_never_sees_a_value_at_or_after_the_cut(
         assert part is not None
         assert np.isfinite(part.numpy()).all()
     held = Windows(store, target_range=validation, **options)
-    everything = set(zip(*map(tuple, Windows(store, **options).locate(np.arange(len(Windows(store, **options))))), strict=True))
+    everything = set(
+        zip(*map(tuple, Windows(store, **options).locate(np.arange(len(Windows(store, **options))))), strict=True)
+    )
     first = set(zip(*map(tuple, windows.locate(np.arange(len(windows)))), strict=True))
     second = set(zip(*map(tuple, held.locate(np.arange(len(held)))), strict=True))
     assert not first & second

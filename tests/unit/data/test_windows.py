@@ -16,7 +16,9 @@ from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Windows
 
 
-def make_store(lengths: list[int], *, rich: bool = False, masked: float = 0.0, seed: int = 0, **fields: Any) -> SeriesStore:
+def make_store(
+    lengths: list[int], *, rich: bool = False, masked: float = 0.0, seed: int = 0, **fields: Any
+) -> SeriesStore:
     rng = np.random.default_rng(seed)
     count, rows = len(lengths), sum(lengths)
     y = np.arange(1, rows + 1, dtype=np.float32)
@@ -169,7 +171,9 @@ def test_step_counts_from_the_end() -> None:
 
 
 @pytest.mark.parametrize("span", [1, 2, 7, 1 << 22])
-def test_the_search_for_observed_windows_may_go_in_pieces_of_any_size(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_observed_windows_may_go_in_pieces_of_any_size(
+    span: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = make_store([40, 3, 25, 60], masked=0.6, seed=3)
     monkeypatch.setattr(window_index, "SPAN", span)
     windows = Windows(store, lookback=6, horizon=3, step=2, min_available=0.4, short="drop")

@@ -16,6 +16,7 @@ from neuro_divergent.losses import (
     SMAPE,
     BinaryCrossEntropy,
     CrossEntropy,
+    CustomLoss,
     DistributionLoss,
     FreDF,
     Huber,
@@ -36,6 +37,11 @@ from neuro_divergent.losses import (
 )
 
 DISTRIBUTIONS = ("Normal", "StudentT", "Poisson", "NegativeBinomial", "Bernoulli", "Tweedie", "ISQF")
+
+
+def quartic(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target) ** 4
+
 
 EXAMPLES: dict[str, list[Loss]] = {
     "MSE": [MSE()],
@@ -63,6 +69,7 @@ EXAMPLES: dict[str, list[Loss]] = {
     "CRPS": [CRPS()],
     "CrossEntropy": [CrossEntropy(), CrossEntropy(classes=4, label_smoothing=0.1, class_weights=[1, 2, 0.5, 1])],
     "BinaryCrossEntropy": [BinaryCrossEntropy(), BinaryCrossEntropy(label_smoothing=0.2, positive_weight=3)],
+    "CustomLoss": [CustomLoss(function=quartic)],
     "Weighted": [
         Weighted(loss=MAE(), by="horizon", decay=0.9),
         Weighted(loss=DistributionLoss(distribution="Poisson"), by="recency", half_life=5),

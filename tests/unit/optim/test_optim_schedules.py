@@ -16,7 +16,7 @@ from neuro_divergent.optim import (
     Constant,
     CosineAnnealing,
     CosineWarmRestarts,
-    Custom,
+    CustomSchedule,
     ExponentialDecay,
     Joined,
     LinearDecay,
@@ -99,7 +99,7 @@ def test_every_step_equals_torchs(schedule: Schedule, build: Callable) -> None:
 
 
 def test_every_registered_schedule_is_checked_here() -> None:
-    checked = {schedule.kind for schedule, _ in PAIRS} | {"ReduceOnPlateau", "Joined", "Custom"}
+    checked = {schedule.kind for schedule, _ in PAIRS} | {"ReduceOnPlateau", "Joined", "CustomSchedule"}
     assert checked == set(registry.members("schedule"))
 
 
@@ -174,17 +174,17 @@ def test_a_callable_is_a_schedule() -> None:
     def halving(step: int) -> float:
         return 0.5**step
 
-    assert Custom(function=halving).factor_at(3, RUN) == 0.125
-    whole = Custom(function=lambda step, context: step / context.total_steps, with_context=True)
+    assert CustomSchedule(function=halving).factor_at(3, RUN) == 0.125
+    whole = CustomSchedule(function=lambda step, context: step / context.total_steps, with_context=True)
     assert whole.factor_at(30, RUN) == 0.5
     joined = Joined(schedules=(halving, Constant()), at=(5,))
     assert joined.factor_at(2, RUN) == 0.25
-    text = Custom(function=halving).to_json()
+    text = CustomSchedule(function=halving).to_json()
     assert Schedule.from_json(text, using={halving.__qualname__: halving}).factor_at(3, RUN) == 0.125
     with pytest.raises(ConfigError, match="never imported"):
         Schedule.from_json(text)
     with pytest.raises(ConfigError, match="finite number"):
-        Custom(function=lambda step: float("nan")).factor_at(0, RUN)
+        CustomSchedule(function=lambda step: float("nan")).factor_at(0, RUN)
 
 
 METRICS = [1.0, 0.8, 0.8, 0.9, 0.85, *[0.79] * 6, 0.5, *[0.6] * 6, float("nan")]
@@ -241,7 +241,7 @@ def test_a_schedule_with_an_end_refuses_an_open_run(schedule: Schedule) -> None:
         (lambda: Joined(schedules=(Constant(),) * 3, at=(30, 0.1)).factor_at(0, RUN), "at must rise"),
         (lambda: StepDecay(every=0), "every must be at least 1"),
         (lambda: ReduceOnPlateau(factor=1.5), "factor must be less than 1"),
-        (lambda: Custom(function=3), "must be a callable"),
+        (lambda: CustomSchedule(function=3), "must be a callable"),
     ],
 )
 def test_wrong_fields_are_refused_with_a_sentence(build: Callable, words: str) -> None:

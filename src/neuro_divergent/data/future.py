@@ -1,0 +1,121 @@
+"""The columns known ahead, for the steps after the end of every series: what a forecast is given beside the past."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.columns import Stamps, Where, encode, is_text, read_numbers
+from neuro_divergent.data.report import DataReport
+from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.timestamps import localise, read_stamps
+
+
+class FutureValues(NamedTuple):
+    """Values for the horizon of every series; a field is None when no column has that role."""
+
+    future: npt.NDArray[np.floating] | None
+    """[S, h, F] in the order of `store.future_names`."""
+    categorical: npt.NDArray[np.int32] | None
+    """[S, h, K] codes of the schema's `future_categorical` columns."""
+
+
+def read_future(table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame) -> FutureValues:
+    """Find a row of `table` for every row of `horizon` (series number, ticks, shown time), and convert its columns."""
+    names = (*store.future_names, *schema.future_categorical)
+    if not names:
+        return FutureValues(None, None)
+    _check_names(table, schema, names)
+    if not len(table):
+        raise DataError(f"the future table must have rows for {', '.join(map(repr, names))}, but got none.")
+    steps = len(horizon) // len(store.ids)
+    rows = _matched(table, store, schema, horizon)
+    chosen = table[rows]
+    where: Where = lambda row: f"row {int(rows[row])} of the future table"  # noqa: E731
+    shape = (len(store.ids), steps)
+    numbers = [_numbers(chosen[name], where, schema).reshape(shape) for name in store.future_names]
+    report = DataReport()
+    codes = [
+        encode(chosen[name], report, store.categories[name])[0].reshape(shape) for name in schema.future_categorical
+    ]
+    return FutureValues(np.stack(numbers, axis=2) if numbers else None, np.stack(codes, axis=2) if codes else None)
+
+
+def _check_names(table: pl.DataFrame, schema: DataSchema, names: tuple[str, ...]) -> None:
+    needed = [schema.time_col, *names] if schema.id_type == "none" else [schema.id_col, schema.time_col, *names]
+    absent = [name for name in needed if name not in table.columns]
+    if absent:
+        raise DataError(
+            f"the future table must have the columns {', '.join(map(repr, needed))}, but got none named "
+            f"{', '.join(map(repr, absent))}. Add them for every step of the horizon."
+        )
+
+
+def _matched(
+    table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame
+) -> npt.NDArray[np.int64]:
+    """[S * h] the row of the table for each step of each series."""
+    numbers = _series_numbers(table, store, schema)
+    stamps = _stamps(table, numbers, schema)
+    ticks = stamps.times().astype("datetime64[us]").astype(np.int64) if stamps.unit != "i" else stamps.ticks
+    given = pl.DataFrame({"series": numbers, "ticks": ticks, "row": np.arange(len(table))}).filter(
+        pl.col("series") >= 0
+    )
+    twice = given.filter(pl.struct("series", "ticks").is_duplicated())
+    if len(twice):
+        raise DataError(
+            f"the future table has one row per series and time, but got several, such as row {twice['row'][1]} "
+            f"of series {store.ids[twice['series'][1]].item()!r}. Remove them."
+        )
+    found = horizon.join(given, on=["series", "ticks"], how="left", maintain_order="left")
+    lacking = found.filter(pl.col("row").is_null())
+    if len(lacking):
+        raise DataError(
+            f"the future table must have a row for every step of the horizon, but got none for series "
+            f"{store.ids[lacking['series'][0]].item()!r} at {lacking['time'][0]} ({len(lacking):,} rows lack in all). "
+            "Add them."
+        )
+    return found["row"].to_numpy().astype(np.int64)
+
+
+def _series_numbers(table: pl.DataFrame, store: SeriesStore, schema: DataSchema) -> npt.NDArray[np.int64]:
+    if schema.id_type == "none":
+        return np.zeros(len(table), dtype=np.int64)
+    ids = table[schema.id_col]
+    kind = pl.String if schema.id_type == "text" else pl.Int64
+    if is_text(ids) != (kind == pl.String) or not (is_text(ids) or ids.dtype.is_integer()):
+        raise DataError(
+            f"column {schema.id_col!r} of the future table must hold {schema.id_type} ids as the data, "
+            f"but got {ids.dtype}. Cast it."
+        )
+    known = pl.DataFrame({"id": pl.Series(store.ids.tolist(), dtype=kind), "number": np.arange(len(store.ids))})
+    joined = pl.DataFrame({"id": ids.cast(kind)}).join(known, on="id", how="left", maintain_order="left")
+    return joined["number"].fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _stamps(table: pl.DataFrame, numbers: npt.NDArray[np.int64], schema: DataSchema) -> Stamps:
+    where: Where = lambda row: f"row {row} of the future table"  # noqa: E731
+    stamps = read_stamps(table[schema.time_col], where, zone=schema.time_zone, form=schema.time_format)
+    whole = schema.freq is not None and schema.freq.endswith("i")
+    if (stamps.unit == "i") != whole:
+        raise DataError(
+            f"column {schema.time_col!r} of the future table must hold time stamps of the kind of the data."
+        )
+    if schema.time_zone is not None and stamps.zone is None:
+        return localise(stamps, schema.time_zone, numbers, schema.time_col, where)
+    return stamps
+
+
+def _numbers(series: pl.Series, where: Where, schema: DataSchema) -> npt.NDArray[Any]:
+    numbers = read_numbers(series, where, DataReport(), dtype=schema.dtype)
+    if numbers.observed is not None:
+        raise DataError(
+            f"column {series.name!r} must be known for every step of the horizon, but got an empty cell at "
+            f"{where(int(np.argmin(numbers.observed)))}. Fill it in."
+        )
+    return numbers.values

@@ -1,0 +1,46 @@
+"""NLinear: one linear map of the window's differences to its last value.
+
+Letters: B windows, L lookback, H horizon, C channels, Q outputs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.forecasting.model import Capabilities, Model
+from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.nn.levels import last_observed
+
+
+class NLinear(Model):
+    """The last value is subtracted from the window, the rest is mapped linearly to the horizon, and it is added back.
+
+    With an anchor the naive forecast takes the place of the value that is added back.
+    """
+
+    group: ClassVar[ModelFamily] = "mlp"
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    paper: ClassVar[str] = "Zeng, Chen, Zhang & Xu (2023), Are transformers effective for time series forecasting?"
+
+    def build(self, spec: InputSpec) -> nn.Module:
+        """The network for these sizes."""
+        return _Network(spec)
+
+
+class _Network(nn.Module):
+    def __init__(self, spec: InputSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.linear = nn.Linear(spec.lookback, spec.horizon * spec.outputs)
+
+    def forward(self, batch: Batch) -> Tensor:
+        last = last_observed(batch.y, batch.mask)
+        change = batch.y - last
+        if batch.mask is not None:
+            change = torch.where(batch.mask, change, 0.0)
+        output = self.linear(change.squeeze(-1)).view(-1, self.spec.horizon, 1, self.spec.outputs)
+        return output if self.spec.anchored else output + last.unsqueeze(-1)
