@@ -60,6 +60,7 @@ class Peak:
             self.bytes = max(self.bytes, anonymous())
 
     def stop(self) -> int:
+        """The peak in bytes."""
         self._stop.set()
         self._thread.join()
         return max(self.bytes, anonymous())

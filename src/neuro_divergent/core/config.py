@@ -249,7 +249,7 @@ def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     # Inside a union pydantic adds the member it tried ("int", "Loss", "literal['auto']"): only field names are ours.
     path = [str(part) for part in detail["loc"]]
-    names = [part for part in path if part.isidentifier() and part[0].islower() or part.isdigit()]
+    names = [part for part in path if (part.isidentifier() and part[0].islower()) or part.isdigit()]
     types = {"int", "float", "str", "bool", "list", "tuple", "dict", "none"}
     field = ".".join(name for position, name in enumerate(names) if position == 0 or name not in types)
     got = f"but got {field}={given!r}"

@@ -156,7 +156,8 @@ class TimeSeriesDataFrame:
         )
         return read_future(table, self.store, self.schema, horizon)
 
-    def _all_times(self) -> pl.Series:
+    def all_times(self) -> pl.Series:
+        """The time stamp of every row of the store."""
         lengths = self.store.lengths
         steps = np.arange(len(self)) - np.repeat(self.store.offsets[:-1], lengths)
         return self._stamps(self.frequency.advance(np.repeat(self.store.start, lengths), steps, self.store.time_zone))
@@ -192,7 +193,7 @@ class TimeSeriesDataFrame:
         """The table in long form, rebuilt from the store: missing targets are null, rows of gaps included."""
         store, schema = self.store, self.schema
         columns = [] if schema.id_type == "none" else [self.id_column(store.lengths)]
-        columns += [self._all_times(), _nullable(schema.target_col, store.y, store.mask)]
+        columns += [self.all_times(), _nullable(schema.target_col, store.y, store.mask)]
         for names, block in ((store.future_names, store.future), (store.historical_names, store.historical)):
             columns += [pl.Series(name, block[:, i]) for i, name in enumerate(names) if block is not None]
         columns += self._categories(schema.time_varying_categorical, store.categorical, None)

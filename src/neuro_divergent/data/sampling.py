@@ -19,7 +19,7 @@ from neuro_divergent.core.seeding import key
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-BLOCK = 8192
+BLOCK = 1 << 15
 """About how many numbers are computed at once: the cost of a call is spread over many small batches."""
 
 SMALL = 4096
@@ -48,14 +48,6 @@ def hashed(values: Words, secret: int) -> Words:
     return mixed
 
 
-def below(words: Words, bound: int) -> Words:
-    """Scale well-mixed words to range(bound), for bounds below 2 ** 32."""
-    words = words >> _HALF
-    words *= np.uint64(bound)
-    words >>= _HALF
-    return words
-
-
 def permuted(positions: Ints, n: int, secret: int) -> Ints:
     """Where a keyed shuffle of range(n) sends each position, without making the shuffle.
 
@@ -70,38 +62,48 @@ def permuted(positions: Ints, n: int, secret: int) -> Ints:
         raise ConfigError(f"at most 2**62 windows can be shuffled, but got n={n}")
     b = max(1, int(np.ceil(np.sqrt(float(n)))))
     a = -(-n // b)
-    keys = [key(secret, "round", number) for number in range(_ROUNDS)]
-    result = _feistel(positions.astype(np.uint64), a, b, keys)
+    # 32-bit words are multiplied eight at a time, and are wide enough for two billion windows.
+    network = _Feistel(a, b, secret, np.uint32 if a * b < 1 << 31 else np.uint64)
+    result = network(positions.astype(network.kind))
     while (outside := np.flatnonzero(result >= n)).size:
-        result[outside] = _feistel(result[outside], a, b, keys)
+        result[outside] = network(result[outside])
     return result.astype(np.int64)
 
 
-def _feistel(values: Words, a: int, b: int, keys: list[int]) -> Words:
-    left = values // np.uint64(b)
-    right = values - left * np.uint64(b)
-    for number, secret in enumerate(keys):
-        if number % 2:
-            right = _added(right, below(_round(left, secret), b), b)
-        else:
-            left = _added(left, below(_round(right, secret), a), a)
-    left *= np.uint64(b)
-    left += right
-    return left
+class _Feistel:
+    """A keyed bijection of range(a * b), for digits that fit into half a word."""
 
+    def __init__(self, a: int, b: int, secret: int, kind: Any) -> None:
+        bits = np.dtype(kind).itemsize * 8
+        self.kind, self._a, self._b, self._half = kind, kind(a), kind(b), kind(bits // 2)
+        self._odd = kind(int(_MULTIPLIER) >> (64 - bits) | 1)
+        self._keys = [kind(key(secret, "round", number) >> (64 - bits)) for number in range(_ROUNDS)]
 
-def _round(digit: Words, secret: int) -> Words:
-    mixed = digit + np.uint64(secret)
-    mixed *= _MULTIPLIER
-    mixed ^= mixed >> _HALF
-    mixed *= _MULTIPLIER
-    return mixed
+    def __call__(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        left: npt.NDArray[Any] = values // self._b
+        right: npt.NDArray[Any] = values - left * self._b
+        for number, secret in enumerate(self._keys):
+            if number % 2:
+                right = self._added(right, left, secret, self._b)
+            else:
+                left = self._added(left, right, secret, self._a)
+        left *= self._b
+        left += right
+        return left
 
-
-def _added(digit: Words, amount: Words, bound: int) -> Words:
-    amount += digit
-    amount -= np.uint64(bound) * (amount >= np.uint64(bound))
-    return amount
+    def _added(self, digit: npt.NDArray[Any], other: npt.NDArray[Any], secret: Any, bound: Any) -> npt.NDArray[Any]:
+        """digit + hash(other), modulo the bound."""
+        mixed: npt.NDArray[Any] = other + secret
+        for _ in range(2):
+            mixed *= self._odd
+            mixed ^= mixed >> self._half
+        mixed *= self._odd
+        mixed >>= self._half  # the upper half is well mixed; scaled to range(bound) without a division
+        mixed *= bound
+        mixed >>= self._half
+        mixed += digit
+        mixed -= bound * (mixed >= bound)
+        return mixed
 
 
 class Sampler(ABC):

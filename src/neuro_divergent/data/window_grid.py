@@ -22,8 +22,9 @@ def grid_shifts(store: SeriesStore) -> Ints:
         odd = int(np.argmin(on_grid))
         raise DataError(
             f"the series of a multivariate model share one time grid of steps {store.freq!r}, but series "
-            f"{str(store.ids[odd])!r} starts at {start[odd]}, between the steps of series {str(store.ids[earliest])!r}, which "
-            f"starts at {start[earliest]}. Shift its time stamps, or use a univariate model."
+            f"{str(store.ids[odd])!r} starts at {start[odd]}, between the steps of series "
+            f"{str(store.ids[earliest])!r}, which starts at {start[earliest]}. "
+            "Shift its time stamps, or use a univariate model."
         )
     return np.asarray(shifts, dtype=np.int64)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -35,7 +37,7 @@ from neuro_divergent.training.trainer import effective_batch, prepare, train, tr
 
 log = logging.getLogger(__name__)
 
-MAX_VALIDATION_WINDOWS = 8192
+MAX_VALIDATION_WINDOWS = 4096
 """A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
 
 
@@ -48,6 +50,21 @@ class Problem:
     anchor: tuple[int, ...]
     historical_categorical: tuple[str, ...]
     short: Short
+    times: Callable[[], npt.NDArray[np.generic]]
+    """The time stamp of every row, for those who need it."""
+
+    def weighted(self, loss: Loss) -> Problem:
+        """The problem with the row weights that the loss asks for (by recency, by a function of time and value)."""
+        if type(loss).row_weights is Loss.row_weights:
+            return self
+        store = self.store
+        rows = np.arange(len(store.y)) - np.repeat(store.offsets[:-1], store.lengths)
+        age = np.repeat(store.lengths, store.lengths) - 1 - rows
+        weights = loss.row_weights(age, self.times(), store.y)
+        if weights is None:
+            return self
+        weights = weights if store.weight is None else weights * store.weight
+        return replace(self, store=replace(store, weight=weights.astype(store.y.dtype)))
 
     def windows(self, target_range: Range, step: int = 1) -> Windows:
         """The windows whose horizon lies in a range."""
@@ -83,7 +100,9 @@ def fit(
         trained = (np.zeros(table.n_series, dtype=np.int64), table.store.lengths)
     store = usable_columns(model, table.store)
     hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
-    problem = Problem(model, store, anchor_lengths(model, store), hidden, short)
+    problem = Problem(
+        model, store, anchor_lengths(model, store), hidden, short, lambda: table.all_times().to_numpy()
+    )
     resolved = config.resolved(model.recipe(len(problem.windows(trained))))
     share = resolved.validation_split
     if held is None and isinstance(share, float):
@@ -158,9 +177,13 @@ def usable_columns(model: Model, store: SeriesStore) -> SeriesStore:
 
 
 def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range | None) -> TrainState:
-    model, store = problem.model, problem.store
+    model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
+    loss = config.loss
+    assert isinstance(loss, Loss)
+    problem = problem.weighted(loss)
+    store = problem.store
     windows = problem.windows(trained)
     if len(windows) == 0:
         raise DataError(
@@ -168,8 +191,6 @@ def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range
             f"{model.input_size + model.h} rows before the validation part, but the longest series has "
             f"{int(store.lengths.max(initial=0))} rows. Shorten input_size or h, or set validation_split=None"
         )
-    loss = config.loss
-    assert isinstance(loss, Loss)
     module = build_module(model, windows.spec(), loss, problem.anchor, config.seed)
     module.adapt_columns(*column_statistics(store, np.asarray(trained[1])))
     cap = None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)

@@ -14,7 +14,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.scaling import Statistics, WindowScaler
 from neuro_divergent.forecasting.anchor import Anchor
-from neuro_divergent.losses import Loss
+from neuro_divergent.losses import Loss, Weighted
 
 
 class Forecast(NamedTuple):
@@ -34,7 +34,10 @@ class ForecastModule(nn.Module):
         self, network: nn.Module, loss: Loss, scaler: WindowScaler, spec: InputSpec, anchor: Anchor | None = None
     ) -> None:
         super().__init__()
-        if not scaler.affine and type(loss).unscale is not Loss.unscale:
+        innermost = loss
+        while isinstance(innermost, Weighted):
+            innermost = innermost.loss
+        if not scaler.affine and type(innermost).unscale is not Loss.unscale:
             raise ConfigError(
                 f"{loss.kind} describes a distribution, which the invariant scaler would bend. "
                 "Use scaler='robust' or another loss"

@@ -65,7 +65,7 @@ class ForecastTask(ScoredTask):
         """Unreduced loss and weights of a batch of windows."""
         assert isinstance(module, ForecastModule)
         values = module.loss_values(batch)
-        weights = target_weights(batch)
+        weights = target_weights(batch, self.loss)
         if self._horizon is not None and (shown := self._horizon()) < values.shape[1]:
             weights = torch.ones_like(values) if weights is None else weights.clone()
             weights[:, shown:] = 0.0
@@ -75,7 +75,7 @@ class ForecastTask(ScoredTask):
         """Sums of the validation loss, and of the metrics in original units."""
         assert isinstance(module, ForecastModule)
         assert batch.target is not None
-        weights = target_weights(batch)
+        weights = target_weights(batch, self.validation_loss)
         sums = {"loss": loss_sums(module.loss_values(batch, self.validation_loss), weights)}
         return sums | (self.metric_sums(module(batch), batch.target, weights) if self.metrics else {})
 
@@ -100,9 +100,13 @@ class ForecastTask(ScoredTask):
         return " ".join(words)
 
 
-def target_weights(batch: Batch) -> Tensor | None:
-    """Importance of each target value: the mask, times the weight; None when all count alike."""
+def target_weights(batch: Batch, loss: Loss) -> Tensor | None:
+    """Importance of each target value: the mask, times what the loss says; None when all count alike."""
+    assert batch.target is not None
+    importance = loss.importance(batch.target, batch)
+    if importance is not None:
+        importance = importance.expand_as(batch.target)
     if batch.target_mask is None:
-        return batch.weight
+        return importance
     mask = batch.target_mask.to(batch.y.dtype)
-    return mask if batch.weight is None else mask * batch.weight
+    return mask if importance is None else mask * importance

@@ -77,7 +77,7 @@ class Invertible(Family):
         """Two values between which most of the probability lies, where the search for a quantile starts."""
 
     def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
-        """Where the cdf reaches the levels, a block of elements at a time: it fits the cache and stops when it is done."""
+        """Where the cdf reaches the levels, a block of elements at a time, each stopping when it is done."""
         blocks = torch.split(raw.reshape(-1, self.outputs), 1024)
         return torch.cat([self._inverted(block, levels) for block in blocks]).reshape(*raw.shape[:-1], levels.shape[-1])
 

@@ -30,15 +30,18 @@ class ImplicitQuantileHead(nn.Module):
         self.project = nn.Linear(width, 1)
 
     def forward(self, raw: Tensor, levels: Tensor | None = None) -> Tensor:
-        """Training: [..., (value, level)] at one random level per window. With levels [n]: [..., n], sorted."""
+        """[..., Q] → [..., 2n]: n values, rising with their levels, then the n levels themselves.
+
+        Without levels there is one per window: drawn from torch's global generator in training, the median otherwise.
+        """
         if levels is None:
             shape = (raw.shape[0], *[1] * (raw.ndim - 1))
-            level = torch.rand(shape, device=raw.device, dtype=raw.dtype)
+            level = torch.rand(shape, dtype=raw.dtype, device=raw.device) if self.training else raw.new_full(shape, 0.5)
             value = self._value(raw, level)
             return torch.stack([value, level[..., 0].expand_as(value)], dim=-1)
-        values = self._value(raw[..., None, :], levels.to(raw)[:, None])
-        ranks = torch.argsort(torch.argsort(levels)).to(raw.device)
-        return values.sort(dim=-1).values[..., ranks]
+        asked = levels.to(raw)
+        values = self._value(raw[..., None, :], asked[:, None]).sort(dim=-1).values
+        return torch.cat([values[..., torch.argsort(torch.argsort(asked))], asked.expand_as(values)], dim=-1)
 
     def _value(self, raw: Tensor, level: Tensor) -> Tensor:
         waves = torch.cos(level * self.multiples.to(raw.dtype))
@@ -49,8 +52,8 @@ class ImplicitQuantileHead(nn.Module):
 class ImplicitQuantile(Loss):
     """Pinball loss at a random level per window, which the head receives; any quantile can be forecast afterwards.
 
-    The network gives `width` features per step, and the head turns them into values. What `values` takes is the head's
-    training form [..., (value, level)]; everything else takes its forecasting form, [..., n] values at n levels.
+    The network gives `width` features per step; the head turns them into values at levels, and its output, values first
+    and levels after them, is what every method here takes.
     """
 
     width: int = Field(default=32, ge=1)
@@ -86,22 +89,35 @@ class ImplicitQuantile(Loss):
     def _at(self, under: Tensor, level: Tensor) -> Tensor:
         return pinball(under, level)
 
+    def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
+        """Values in original units; levels have none."""
+        values, levels = output.chunk(2, dim=-1)
+        return torch.cat([values * scale + location, levels], dim=-1)
+
+    def point(self, output: Tensor) -> Tensor:
+        """The value at the level nearest to one half."""
+        values, levels = output.chunk(2, dim=-1)
+        nearest = (levels - 0.5).abs().argmin(dim=-1, keepdim=True)
+        return torch.gather(values, -1, nearest)[..., 0]
+
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
-        """The head's values at these levels, as they are."""
-        if output.shape[-1] != len(levels):
+        """The head's values, which must have been asked for at these levels."""
+        values, at = output.chunk(2, dim=-1)
+        if values.shape[-1] != len(levels) or not torch.allclose(at, levels.to(at).expand_as(at), rtol=0, atol=1e-6):
             raise ConfigError(
-                f"{self.kind} needs the head's values at each of the {len(levels)} levels, but got {output.shape[-1]}. "
-                "Call the head with the levels first"
+                f"{self.kind} knows the levels that its head was asked for, but got others: "
+                f"{[round(float(level), 6) for level in levels]}. Call the head with them first"
             )
-        return uncrossed(output, levels)
+        return uncrossed(values, levels)
 
     def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draws by inversion, from the head's values at the evenly spaced levels of `grid`."""
-        known = tuple(self.grid(output.shape[-1]).tolist())
-        return draw_between(output.sort(dim=-1).values, known, number, generator)
+        """Draws by inversion between the head's levels; ask it for those of `grid` before."""
+        values, at = output.chunk(2, dim=-1)
+        known = at.reshape(-1, at.shape[-1])[0].sort().values
+        return draw_between(values.sort(dim=-1).values, tuple(known.tolist()), number, generator)
 
     def grid(self, number: int = 100) -> Tensor:
-        """Evenly spaced levels, (i + ½) / number, at which the head is asked for before sampling."""
+        """Evenly spaced levels, (i + ½) / number, at which the head is asked before sampling."""
         return (torch.arange(number, dtype=torch.float64) + 0.5) / number
 
 

@@ -54,7 +54,7 @@ class _Network(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         y = batch.y.squeeze(-1)
         trend = y @ self.smoother
-        output = self.trend(trend) + self.remainder(y - trend)
+        output: Tensor = self.trend(trend) + self.remainder(y - trend)
         return output.view(-1, self.spec.horizon, 1, self.spec.outputs)
 
 

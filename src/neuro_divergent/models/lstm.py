@@ -1,60 +1,63 @@
-"""LSTM: a recurrent encoder over the window, and a decoder that forecasts the whole horizon at once.
+"""LSTM: a recurrent network with a gated memory, forecasting the whole horizon at once or step by step.
 
 Letters: B windows, L lookback, H horizon, C channels, D width, Q outputs.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import Annotated, ClassVar, Self
 
-import torch
-from pydantic import Field
-from torch import Tensor, nn
+from pydantic import Field, model_validator
+from torch import nn
 
-from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.batch import InputSpec
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.recipes import ModelFamily
-from neuro_divergent.nn import StepInputs, perceptron
+from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, dense_head
 
 
 class LSTM(Model):
-    """A long short-term memory reads the window; a perceptron turns its last state into all steps of the horizon."""
+    """A long short-term memory reads the window; a perceptron turns its last state into all steps of the horizon.
+
+    The direct decoder sees the state after the whole window, so that every step of the horizon knows the newest value.
+    """
 
     group: ClassVar[ModelFamily] = "recurrent"
-    capabilities: ClassVar[Capabilities] = Capabilities(future=True, historical=True, static=True, categorical=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        future=True, historical=True, static=True, categorical=True, recursive=True
+    )
     paper: ClassVar[str] = "Hochreiter & Schmidhuber (1997), Long short-term memory"
 
-    hidden_size: Annotated[int, Field(ge=1)] = 64
+    hidden_size: Annotated[int, Field(ge=1)] = 128
     """Width of the recurrent state."""
     layers: Annotated[int, Field(ge=1)] = 2
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of units switched off between recurrent layers while training."""
     context_size: Annotated[int, Field(ge=1)] = 16
-    """Width of what the decoder is told about each step of the horizon."""
+    """Width of what the direct decoder is told about each step of the horizon."""
     decoder_size: Annotated[int, Field(ge=1)] = 128
-    """Width of the decoder's hidden layer."""
+    """Width of the direct decoder's hidden layer."""
+    recursive: bool = False
+    """Whether it forecasts one step at a time and is told its own forecasts, instead of all steps at once."""
+
+    @model_validator(mode="after")
+    def _recursion_feeds_values(self) -> Self:
+        if self.recursive and self.anchor is not None:
+            raise ConfigError(
+                "recursive=True feeds forecasts back as values, which an anchor turns into differences, "
+                f"but got anchor={self.anchor!r}. Use anchor=None or recursive=False"
+            )
+        return self
 
     def build(self, spec: InputSpec) -> nn.Module:
         """The network for these sizes."""
-        return _Network(self, spec)
-
-
-class _Network(nn.Module):
-    def __init__(self, model: LSTM, spec: InputSpec) -> None:
-        super().__init__()
-        self.spec = spec
-        self.inputs = StepInputs(spec)
-        between = model.dropout if model.layers > 1 else 0.0
-        self.encoder = nn.LSTM(
-            self.inputs.past_width, model.hidden_size, model.layers, dropout=between, batch_first=True
+        between = self.dropout if self.layers > 1 else 0.0
+        encoder = partial(
+            nn.LSTM, hidden_size=self.hidden_size, num_layers=self.layers, dropout=between, batch_first=True
         )
-        self.context = nn.Linear(model.hidden_size, spec.horizon * model.context_size)
-        self.decoder = perceptron([model.context_size + self.inputs.ahead_width, model.decoder_size, spec.outputs])
-
-    def forward(self, batch: Batch) -> Tensor:
-        past, ahead = self.inputs(batch)
-        states, _ = self.encoder(past)
-        context = self.context(states[:, -1]).view(past.shape[0], self.spec.horizon, -1)
-        told = context if ahead is None else torch.cat([context, ahead], dim=-1)
-        return self.decoder(torch.relu(told)).unsqueeze(2)
+        if self.recursive:
+            return RecursiveRecurrent(spec, encoder, dense_head((), spec.outputs))
+        return DirectRecurrent(spec, encoder, context_size=self.context_size, decoder_size=self.decoder_size)

@@ -100,7 +100,7 @@ class _Network(nn.Module):
         return forecast if self.spec.anchored else forecast + self._level(batch)
 
     def explain(self, batch: Batch) -> dict[str, Tensor]:
-        """The forecast as a sum: the level (last value, unless anchored) and what each stack adds, each [B, H, 1, Q]."""
+        """The forecast as a sum of parts [B, H, 1, Q]: the level (last value, unless anchored) and each stack's."""
         pieces = {} if self.spec.anchored else {"level": self._level(batch)}
         by_stack = self.stacks.by_stack(self._parts(batch))
         return pieces | {name: part.unsqueeze(2) for name, part in by_stack.items()}

@@ -18,6 +18,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, CategoryEmbedding, perceptron
+from neuro_divergent.nn.levels import last_observed
 
 Sizes = tuple[Annotated[int, Field(ge=1)], ...]
 
@@ -82,7 +83,7 @@ class _Network(nn.Module):
         return torch.stack(self._parts(batch), dim=0).sum(dim=0)
 
     def explain(self, batch: Batch) -> dict[str, Tensor]:
-        """The forecast as a sum: the level (last value, unless anchored) and what each stack adds, each [B, H, 1, Q]."""
+        """The forecast as a sum of parts [B, H, 1, Q]: the level (last value, unless anchored) and each stack's."""
         parts = self._parts(batch)
         pieces = {} if self.spec.anchored else {"level": parts.pop(0)}
         for stack, part in zip(self.stack_of_block, parts, strict=True):
@@ -97,7 +98,8 @@ class _Network(nn.Module):
         if self.embedding is not None and batch.categorical is not None:
             known.append(self.embedding(batch.categorical))
         ahead = torch.cat(known, dim=-1) if known else None
-        level = residual[:, -1].view(-1, 1, 1, 1).expand(-1, self.spec.horizon, 1, self.spec.outputs)
+        level = last_observed(batch.y, batch.mask).unsqueeze(-1)
+        level = level.expand(-1, self.spec.horizon, 1, self.spec.outputs)
         parts = [] if self.spec.anchored else [level]
         for block in self.blocks:
             backcast, forecast = block(residual, batch.historical, ahead, batch.static)

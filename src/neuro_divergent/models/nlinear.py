@@ -42,5 +42,6 @@ class _Network(nn.Module):
         change = batch.y - last
         if batch.mask is not None:
             change = torch.where(batch.mask, change, 0.0)
-        output = self.linear(change.squeeze(-1)).view(-1, self.spec.horizon, 1, self.spec.outputs)
+        output: Tensor = self.linear(change.squeeze(-1))
+        output = output.view(-1, self.spec.horizon, 1, self.spec.outputs)
         return output if self.spec.anchored else output + last.unsqueeze(-1)

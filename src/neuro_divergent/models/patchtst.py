@@ -18,6 +18,7 @@ from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.attention import Attention, FeedForward, check_heads, join_heads
+from neuro_divergent.nn.sequence_norm import FeatureNorm
 
 
 class PatchTST(Model):
@@ -108,8 +109,8 @@ class _Layer(nn.Module):
         self.residual = model.residual_attention
         self.attention = Attention(D, model.heads, dropout=model.attention_dropout)
         self.feed_forward = FeedForward(D, model.ff_size, act=model.activation, dropout=model.dropout)
-        self.norm_attention = _BatchNorm(D) if model.norm == "batch" else nn.LayerNorm(D)
-        self.norm_output = _BatchNorm(D) if model.norm == "batch" else nn.LayerNorm(D)
+        self.norm_attention = FeatureNorm(D) if model.norm == "batch" else nn.LayerNorm(D)
+        self.norm_output = FeatureNorm(D) if model.norm == "batch" else nn.LayerNorm(D)
         self.dropout = nn.Dropout(model.dropout)
 
     def forward(self, x: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -125,12 +126,3 @@ class _Layer(nn.Module):
             scores = scores + before
         weights = F.dropout(scores.softmax(dim=-1), self.attention.dropout, self.training)
         return self.attention.output(join_heads(weights @ value)), scores
-
-
-class _BatchNorm(nn.BatchNorm1d):
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, N, D] normalised for each of the D features."""
-        rows = x.flatten(0, 1)
-        if self.training and rows.shape[0] == 1:  # one row has no variance of its own
-            return F.batch_norm(rows, self.running_mean, self.running_var, self.weight, self.bias).view_as(x)
-        return super().forward(rows).view_as(x)

@@ -24,8 +24,8 @@ class TFT(Model):
     """Selects variables step by step, reads them with an LSTM, and attends from each step ahead to the whole past.
 
     Without columns known ahead, the last value of the window stands in for one. Weights that nothing could reach
-    (the context's without static columns, the choice among a single variable) are left out, so at such sizes there
-    are fewer parameters than in implementations that carry them.
+    (a context for the choice among static columns, any context without static columns, the choice among a single
+    variable) are left out, so there are fewer parameters than in implementations that carry them.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -189,7 +189,7 @@ class _InterpretableAttention(nn.Module):
     def weights(self, x: Tensor) -> Tensor:
         """The mean attention of the heads, [B, H, L+H]."""
         query, key = self._project(x)
-        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + self.bias
+        scores: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + self.bias
         return scores.softmax(dim=-1).mean(dim=1)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:

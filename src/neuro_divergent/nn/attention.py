@@ -24,7 +24,7 @@ def check_heads(hidden_size: int, heads: int) -> None:
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """[B, T, D] → [B, N, T, E]"""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
 
 def join_heads(x: Tensor) -> Tensor:

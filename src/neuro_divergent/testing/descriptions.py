@@ -10,14 +10,13 @@ from neuro_divergent.testing.suite import expecting, require
 
 
 def round_trips(description: Description) -> None:
-    """JSON and YAML give an equal description back, through the base of its family, and with the same hash."""
+    """JSON and YAML give an equal description back through the base of its family."""
     base = next(cls for cls in reversed(type(description).__mro__) if "family" in vars(cls) and cls is not Description)
     assert issubclass(base, Description)
     using = functions(description)
     with expecting("from_json(to_json()) must give an equal description back"):
         again = base.from_json(description.to_json(), using=using)
         require(again == description, f"but {again!r} is not {description!r}")
-        require(hash(again) == hash(description), "but the hashes differ: every field must be hashable plain data")
     with expecting("from_yaml(to_yaml()) must give an equal description back"):
         again = base.from_yaml(description.to_yaml(), using=using)
         require(again == description, f"but {again!r} is not {description!r}")
@@ -27,7 +26,8 @@ def is_documented(description: Description) -> None:
     """The class has a docstring and every field a sentence under it: help texts and pages are made of them."""
     cls = type(description)
     require(bool(cls.__doc__), f"{cls.__name__} must have a docstring that says what it is, but has none")
-    missing = [name for name in cls.model_fields if name not in field_docs(cls)]
+    described = field_docs(cls)
+    missing = [name for name in cls.model_fields if name not in described]
     require(not missing, f"every field must have a sentence (a string) under it, but these have none: {missing}")
 
 

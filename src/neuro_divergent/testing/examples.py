@@ -128,7 +128,7 @@ def _harmonic(step: int) -> float:
 _SHIPPED_LOSSES: dict[type[Loss], Callable[[], tuple[Loss, ...]]] = {
     Quantile: lambda: (Quantile(q=0.8),),
     HuberQuantile: lambda: (HuberQuantile(q=0.2),),
-    MQLoss: lambda: (MQLoss(), MQLoss(quantiles=[0.1, 0.5, 0.7], weights=[1, 2, 1])),
+    MQLoss: lambda: (MQLoss(), MQLoss.from_dict({"quantiles": [0.1, 0.5, 0.7], "weights": [1, 2, 1]})),
     ImplicitQuantile: lambda: (ImplicitQuantile(width=4),),
     HuberImplicitQuantile: lambda: (HuberImplicitQuantile(width=4),),
     DistributionLoss: lambda: tuple(DistributionLoss(distribution=name) for name in get_args(DistributionName)),

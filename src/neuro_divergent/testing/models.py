@@ -12,18 +12,29 @@ from fnmatch import fnmatchcase
 import numpy as np
 import safetensors.torch
 import torch
-from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import isolated
-from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.forecasting.model import Model
-from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import MSE, MQLoss
 from neuro_divergent.testing.cases import Case, usual_loss
 from neuro_divergent.testing.descriptions import is_documented, round_trips
 from neuro_divergent.testing.examples import model_examples
+from neuro_divergent.testing.probes import (
+    changed_rows,
+    double,
+    extremes,
+    forecasts,
+    joined,
+    last_windows,
+    reached_parameters,
+    reversed_order,
+    same,
+    squared_error,
+    to_export,
+    usual_case,
+)
 from neuro_divergent.testing.suite import Suite, expecting, require
 
 MODELS: Suite[Model] = Suite("model", model_examples)
@@ -41,7 +52,7 @@ OVERFIT_SHARE = 0.25
 def description_round_trips(model: Model) -> None:
     """JSON and YAML give the description back, and it builds the same parameters."""
     round_trips(model)
-    case, again = _usual(model), _usual(Model.from_json(model.to_json()))
+    case, again = usual_case(model), usual_case(Model.from_json(model.to_json()))
     shapes = {name: tensor.shape for name, tensor in case.module().state_dict().items()}
     require(
         shapes == {name: tensor.shape for name, tensor in again.module().state_dict().items()},
@@ -57,16 +68,16 @@ def description_is_documented(model: Model) -> None:
 
 @MODELS.check
 def shapes(model: Model) -> None:
-    """A forecast is [B, H, C, Q] for one and several windows, series, outputs, with the declared columns and without."""
-    for loss in (MSE(), MQLoss(quantiles=[0.1, 0.5, 0.9]), usual_loss(model)):
+    """A forecast is [B, H, C, Q] for one and several windows, series and outputs, with columns and without."""
+    for loss in (MSE(), MQLoss(level=[80]), usual_loss(model)):
         for windows, series, columns in ((1, 1, False), (1, 3, True), (3, 1, True), (2, 3, False)):
-            _forecasts(Case(model=model, series=series, columns=columns, loss=loss), windows)
+            forecasts(Case(model=model, series=series, columns=columns, loss=loss), windows)
 
 
 @MODELS.check
 def smallest_sizes(model: Model) -> None:
     """h=1 and input_size=1, alone and together, and odd sizes forecast, or are refused with a ConfigError."""
-    usual = _usual(model)
+    usual = usual_case(model)
     L, H = model.input_size, model.h
     for h, lookback in ((1, L), (H, 1), (1, 1), (5, 7), (L + 1, L), (3, 2 * L + 1)):
         for columns in (True, False):
@@ -76,7 +87,7 @@ def smallest_sizes(model: Model) -> None:
             except ConfigError as refusal:
                 require(bool(str(refusal)), f"the refusal of h={h}, input_size={lookback} must say the rule")
                 continue
-            _forecasts(case, 2)
+            forecasts(case, 2)
 
 
 @MODELS.check
@@ -88,10 +99,10 @@ def gradients_reach_every_parameter(model: Model) -> None:
     """
     spared: tuple[str, ...] = getattr(type(model), "unreached_parameters", ())
     for columns in (True, False):
-        case = replace(_usual(model), columns=columns)
+        case = replace(usual_case(model), columns=columns)
         with expecting(str(case)):
             module = case.module(shaken=True).train()
-            reached = _reached(module, [case.batch(4, seed=seed) for seed in range(3)])
+            reached = reached_parameters(module, [case.batch(4, seed=seed) for seed in range(3)])
             trainable = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
             lost = [name for name in trainable if name not in reached and not any(fnmatchcase(name, p) for p in spared)]
             require(not lost, f"every parameter must get a gradient, but these get none: {', '.join(lost)}")
@@ -101,20 +112,20 @@ def gradients_reach_every_parameter(model: Model) -> None:
 def one_batch_can_be_learned(model: Model) -> None:
     """Trained on four windows, the squared error on them falls to a quarter (dropout is switched off)."""
     off = {name: 0.0 for name, value in model if "dropout" in name and isinstance(value, float)}
-    case = replace(_usual(model), model=model.replace(**off), series=2, columns=False)
+    case = replace(usual_case(model), model=model.replace(**off), series=2, columns=False)
     batch = case.batch(4)
     tried = []
     for rate in (1e-2, 1e-3):
         module = case.module()
-        first = _squared_error(module, batch)
+        first = squared_error(module, batch)
         optimizer = torch.optim.Adam(module.parameters(), lr=rate)
         for step in range(OVERFIT_STEPS):
             module.train()
             optimizer.zero_grad()
             with isolated(0, "overfit", step):
-                case.loss.finish(module.loss_values(batch).mean()).backward()
+                torch.autograd.backward(case.loss.finish(module.loss_values(batch).mean()))
             optimizer.step()
-            if step % 5 == 4 and (last := _squared_error(module, batch)) <= OVERFIT_SHARE * first:
+            if step % 5 == 4 and (last := squared_error(module, batch)) <= OVERFIT_SHARE * first:
                 return
         tried.append(f"{first:.3g} → {last:.3g} with Adam at rate {rate:g}")
     require(
@@ -126,22 +137,22 @@ def one_batch_can_be_learned(model: Model) -> None:
 
 @MODELS.check
 def the_future_changes_nothing(model: Model) -> None:
-    """Neither targets nor rows after the window change a forecast; columns known ahead count within the horizon only."""
-    case = _usual(model)
+    """Neither targets nor later rows change a forecast; columns known ahead count within the horizon only."""
+    case = usual_case(model)
     module = case.module(shaken=True).double().eval()
     with expecting(str(case)):
-        batch = _double(case.batch(3))
+        batch = double(case.batch(3))
         assert batch.target is not None
         told = batch._replace(target=batch.target * -7 + 3, weight=torch.rand_like(batch.target))
-        _same(module(batch), module(told), "changing the target must not change the forecast")
+        same(module(batch), module(told), "changing the target must not change the forecast")
         rows = model.input_size + 3 * model.h + 4
         store = case.store(rows)
         number = np.array([model.h + 1])
         (_,), (time,) = case.windows(store).locate(number)
-        later = _changed(store, slice(time, None), slice(time + model.h, None))
-        _same(
-            module(_double(case.windows(store).gather(number))),
-            module(_double(case.windows(later).gather(number))),
+        later = changed_rows(store, slice(time, None), slice(time + model.h, None))
+        same(
+            module(double(case.windows(store).gather(number))),
+            module(double(case.windows(later).gather(number))),
             f"changing the rows from {time} on must not change the forecast of rows {time} to {time + model.h - 1}",
         )
 
@@ -149,14 +160,14 @@ def the_future_changes_nothing(model: Model) -> None:
 @MODELS.check
 def the_far_past_changes_nothing(model: Model) -> None:
     """Rows before the last input_size ones do not change a forecast from the end of a table."""
-    case = _usual(model)
+    case = usual_case(model)
     module = case.module(shaken=True).double().eval()
     with expecting(str(case)):
         store = case.store(model.input_size + model.h + 6)
         seen = slice(None, model.h + 6)
-        _same(
-            module(_double(_last(case, store))),
-            module(_double(_last(case, _changed(store, seen, seen)))),
+        same(
+            module(double(last_windows(case, store))),
+            module(double(last_windows(case, changed_rows(store, seen, seen)))),
             f"changing rows before the last input_size={model.input_size} ones must not change the forecast",
         )
 
@@ -164,11 +175,11 @@ def the_far_past_changes_nothing(model: Model) -> None:
 @MODELS.check
 def teacher_forcing_sees_only_earlier_steps(model: Model) -> None:
     """Where training reads the target, its output at a step depends on earlier targets only."""
-    case = _usual(model)
+    case = usual_case(model)
     module = case.module(shaken=True).double().train()
     if not hasattr(module.network, "train_forward"):
         return
-    batch = _double(case.batch(3))
+    batch = double(case.batch(3))
     assert batch.target is not None
     for step in range(model.h):
         later = batch.target.clone()
@@ -178,13 +189,13 @@ def teacher_forcing_sees_only_earlier_steps(model: Model) -> None:
         with isolated(0, "teacher"):
             after = module.forecast(batch._replace(target=later)).raw
         said = f"{case}: in training, step {step} must not see the target of steps {step} and later"
-        _same(before[:, : step + 1], after[:, : step + 1], said)
+        same(before[:, : step + 1], after[:, : step + 1], said)
 
 
 @MODELS.check
 def evaluation_is_deterministic(model: Model) -> None:
     """In eval mode the same batch gives the same bits, whatever the global generator did; batch and weights stay."""
-    case = _usual(model)
+    case = usual_case(model)
     module = case.module().eval()
     batch = case.batch(3, masked=0.2)
     kept = Batch(*(None if tensor is None else tensor.clone() for tensor in batch))  # type: ignore[arg-type]
@@ -205,32 +216,33 @@ def evaluation_is_deterministic(model: Model) -> None:
 @MODELS.check
 def windows_do_not_see_each_other(model: Model) -> None:
     """In eval mode a window's forecast is the same alone, in a batch, and beside other neighbours."""
-    case = _usual(model)
+    case = usual_case(model)
     module = case.module(shaken=True).double().eval()
-    batch, others = (_double(case.batch(4, seed=seed, masked=0.2)) for seed in (0, 1))
-    mixed = _joined(batch.rows(0, 2), others.rows(0, 3)._replace(y=others.rows(0, 3).y * 1e3))
+    batch, others = (double(case.batch(4, seed=seed, masked=0.2)) for seed in (0, 1))
+    mixed = joined(batch.rows(0, 2), others.rows(0, 3)._replace(y=others.rows(0, 3).y * 1e3))
     with expecting(str(case)), torch.no_grad():
         together = module(batch)
         alone = torch.cat([module(batch.rows(row, row + 1)) for row in range(4)])
-        _same(together, alone, "a window must be forecast alone as in a batch of 4")
-        _same(together[:2], module(mixed)[:2], "the other windows of a batch must not change a forecast")
-        swapped = Batch(*(_reversed(name, tensor, batch) for name, tensor in zip(Batch._fields, batch, strict=True)))
-        _same(together, module(swapped).flip(0), "the order of the windows must not change their forecasts")
+        same(together, alone, "a window must be forecast alone as in a batch of 4")
+        same(together[:2], module(mixed)[:2], "the other windows of a batch must not change a forecast")
+        same(
+            together, module(reversed_order(batch)).flip(0), "the order of the windows must not change their forecasts"
+        )
 
 
 @MODELS.check
 def extreme_input_stays_finite(model: Model) -> None:
     """Constant, tiny, huge and unobserved windows give finite forecasts and finite gradients."""
     for columns in (True, False):
-        case = replace(_usual(model), columns=columns)
+        case = replace(usual_case(model), columns=columns)
         module = case.module(shaken=True)
-        for name, batch in _extremes(case).items():
+        for name, batch in extremes(case).items():
             with expecting(f"{case}, {name} input and scaler={model.scaler!r}"):
                 with torch.no_grad():
                     forecast = module.eval()(batch)
                 require(bool(forecast.isfinite().all()), "the forecast must be finite, but is not")
                 module.train().zero_grad()
-                module.loss_values(batch).mean().backward()
+                torch.autograd.backward(module.loss_values(batch).mean())
                 bad = [n for n, p in module.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
                 require(not bad, f"every gradient must be finite, but not those of {', '.join(bad)}")
 
@@ -238,7 +250,7 @@ def extreme_input_stays_finite(model: Model) -> None:
 @MODELS.check
 def weights_round_trip(model: Model) -> None:
     """The weights, through a safetensors file's bytes, make another module forecast the same bits."""
-    case = _usual(model)
+    case = usual_case(model)
     module, other = case.module(seed=0, shaken=True).eval(), case.module(seed=1, shaken=True).eval()
     batch = case.batch(3)
     plain = {name: tensor.detach().clone().contiguous() for name, tensor in module.state_dict().items()}
@@ -251,21 +263,21 @@ def weights_round_trip(model: Model) -> None:
 @MODELS.check
 def precisions_agree(model: Model) -> None:
     """float64 and float32 give the same forecast up to rounding."""
-    case = _usual(model)
+    case = usual_case(model)
     module, batch = case.module(shaken=True).eval(), case.batch(3, masked=0.2)
     with expecting(str(case)), torch.no_grad():
         single = module(batch)
         require(single.dtype == torch.float32, f"a float32 batch must give float32, but got {single.dtype}")
-        double = module.double()(_double(batch))
-        require(double.dtype == torch.float64, f"a float64 batch must give float64, but got {double.dtype}")
-        _same(single.double(), double, "float32 and float64 must agree", tolerance=2e-3)
+        exact = module.double()(double(batch))
+        require(exact.dtype == torch.float64, f"a float64 batch must give float64, but got {exact.dtype}")
+        same(single.double(), exact, "float32 and float64 must agree", tolerance=2e-3)
 
 
 @MODELS.check
 def declared_columns_are_used(model: Model) -> None:
     """Changing any column of a declared kind changes the forecast; for columns known ahead, within the horizon."""
-    case = _usual(model)
-    module, batch = case.module(shaken=True).double().eval(), _double(case.batch(3))
+    case = usual_case(model)
+    module, batch = case.module(shaken=True).double().eval(), double(case.batch(3))
     with expecting(str(case)), torch.no_grad():
         first = module(batch)
         for name in ("future", "historical", "static", "categorical"):
@@ -290,12 +302,12 @@ def anchors_work(model: Model) -> None:
     """With no anchor, the last value, a season, and two mixed seasons, the forecast has its shape and is finite."""
     for anchor in (None, "last", (3,), (1, 3)):
         try:
-            case = _usual(model.replace(anchor=anchor))
+            case = usual_case(model.replace(anchor=anchor))
         except ConfigError as refusal:
             require("anchor" in str(refusal), f"a refusal of anchor={anchor!r} must say so, but got: {refusal}")
             continue
         with expecting(f"anchor={anchor!r}"):
-            _forecasts(case, 2)
+            forecasts(case, 2)
 
 
 @MODELS.check
@@ -303,134 +315,15 @@ def exports(model: Model) -> None:
     """`torch.export` takes the whole module with any number of windows, and the exported program agrees."""
     if model.kind in EXPORT_EXCEPTIONS:
         return
-    case = _usual(model)
+    case = usual_case(model)
     module = case.module().eval()
-    batch = case.batch(3, masked=0.2)._replace(target=None)
-    sizes = Batch(*(None if t is None else _free_windows(case, n) for n, t in zip(Batch._fields, batch, strict=True)))
+    windows = torch.export.Dim("windows")
+    batch = to_export(case, 3)
+    sizes = Batch(*(None if tensor is None else {0: windows} for tensor in batch))  # type: ignore[arg-type]
     with expecting(str(case)), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # torch's own layers and tracer warn about themselves
         program = torch.export.export(module, (batch,), dynamic_shapes=(sizes,)).module()
-        for windows in (1, 5):
-            other = case.batch(windows, seed=1, masked=0.2)._replace(target=None)
-            said = f"exported with 3 windows, the program must agree with the module on {windows}"
-            _same(program(other), module(other), said, tolerance=1e-4)
-
-
-def _usual(model: Model) -> Case:
-    return Case(model=model, loss=usual_loss(model))
-
-
-def _free_windows(case: Case, field: str) -> dict[int, object] | None:
-    """Every field's first size is the number of windows, but for a multivariate batch's list of series."""
-    shared = field == "series" and case.model.capabilities.multivariate
-    return None if shared else {0: torch.export.Dim.DYNAMIC}
-
-
-def _forecasts(case: Case, windows: int) -> None:
-    """A forecast of the right shape and finite numbers."""
-    with expecting(f"B={windows} {case}"), torch.no_grad():
-        batch = case.batch(windows)
-        output = case.module().eval()(batch)
-        wanted = (windows, case.model.h, case.channels, case.loss.outputs)
-        require(tuple(output.shape) == wanted, f"forward must give [B, H, C, Q] = {wanted}, but gave {output.shape}")
-        require(bool(output.isfinite().all()), "the forecast must be finite, but is not")
-
-
-def _reached(module: ForecastModule, batches: list[Batch]) -> set[str]:
-    """Names of the parameters that some batch gives a gradient other than zero; all gradients must be finite."""
-    found: set[str] = set()
-    for number, batch in enumerate(batches):
-        module.zero_grad()
-        with isolated(number, "gradients"):
-            module.loss_values(batch).mean().backward()
-        for name, parameter in module.named_parameters():
-            if parameter.grad is not None:
-                require(bool(parameter.grad.isfinite().all()), f"the gradient of {name} must be finite, but is not")
-                if parameter.grad.any():
-                    found.add(name)
-    return found
-
-
-def _squared_error(module: ForecastModule, batch: Batch) -> float:
-    assert batch.target is not None
-    with torch.no_grad():
-        point = module.loss.point(module.eval()(batch))
-    return float((point - batch.target).square().mean())
-
-
-def _double(batch: Batch) -> Batch:
-    return batch.to(torch.device("cpu"), torch.float64)
-
-
-def _joined(first: Batch, second: Batch) -> Batch:
-    def join(name: str, one: Tensor | None, two: Tensor | None) -> Tensor | None:
-        if one is None or two is None:
-            return None
-        return one if name == "series" and first.y.shape[2] > 1 else torch.cat([one, two])
-
-    return Batch(*(join(*fields) for fields in zip(Batch._fields, first, second, strict=True)))  # type: ignore[arg-type]
-
-
-def _reversed(name: str, tensor: Tensor | None, batch: Batch) -> Tensor | None:
-    if tensor is None or (name == "series" and batch.y.shape[2] > 1):
-        return tensor
-    return tensor.flip(0)
-
-
-def _same(first: Tensor, second: Tensor, what: str, *, tolerance: float = 1e-8) -> None:
-    """Equal up to rounding, relative to the forecast's size."""
-    scale = 1.0 + float(second.detach().abs().max())
-    gap = float((first - second).detach().abs().max())
-    require(gap <= tolerance * scale, f"{what}, but forecasts of size {scale:.3g} differ by {gap:.3g}")
-
-
-def _changed(store: SeriesStore, rows: slice, known: slice) -> SeriesStore:
-    """The table with other values in some rows of each series; columns known ahead have their own rows."""
-
-    def edit(block: np.ndarray | None, where: slice) -> np.ndarray | None:
-        if block is None:
-            return None
-        parts = [part.copy() for part in np.split(block, store.offsets[1:-1])]
-        for part in parts:
-            part[where] = 3 - part[where] if block.dtype == np.int32 else part[where] * -7 + 3
-        return np.concatenate(parts)
-
-    return store.replace(
-        y=edit(store.y, rows),
-        historical=edit(store.historical, rows),
-        future=edit(store.future, known),
-        categorical=edit(store.categorical, known),
-    )
-
-
-def _last(case: Case, store: SeriesStore) -> Batch:
-    """The windows at the end of every series, with fixed values for the columns known ahead."""
-    spec, shape = case.spec, (case.series, case.model.h)
-    future = np.full((*shape, spec.future), 0.5, dtype=np.float32) if spec.future else None
-    codes = np.ones((*shape, len(spec.categories)), dtype=np.int32) if spec.categories else None
-    return case.windows(store).last(future, codes)
-
-
-def _extremes(case: Case) -> dict[str, Batch]:
-    usual = case.batch(3)
-    assert usual.target is not None
-    some = case.batch(3, masked=0.5)
-    nothing = torch.zeros_like(usual.y)
-
-    def scaled(factor: float) -> Batch:
-        assert usual.target is not None
-        return usual._replace(y=usual.y * factor, target=usual.target * factor)
-
-    def constant(value: float) -> Batch:
-        assert usual.target is not None
-        return usual._replace(y=torch.full_like(usual.y, value), target=torch.full_like(usual.target, value))
-
-    return {
-        "constant": constant(5.0),
-        "zero": constant(0.0),
-        "constant huge": constant(1e30),
-        "tiny (1e-30)": scaled(1e-30),
-        "huge (1e30)": scaled(1e30),
-        "partly unobserved": some,
-        "entirely unobserved": usual._replace(y=nothing, mask=torch.zeros_like(nothing, dtype=torch.bool)),
-    }
+        for number in (1, 5):
+            other = to_export(case, number, seed=1)
+            said = f"exported with 3 windows, the program must agree with the module on {number}"
+            same(program(other), module(other), said, tolerance=1e-4)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.sampling import Sampler
-from neuro_divergent.losses import CrossEntropy, Loss
+from neuro_divergent.losses import Loss
 from neuro_divergent.training.task import ScoredTask, loss_sums
 
 
@@ -36,11 +36,16 @@ def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> 
             row = int((~torch.isfinite(part.reshape(part.shape[0], -1)).all(dim=1)).nonzero()[0])
             raise DataError(f"{name} must be finite, but row {row} has a NaN or an infinity. Remove or fill it")
     x = x.to(device=device, dtype=dtype) if x.is_floating_point() or x.dtype == torch.bool else x.to(device)
-    if isinstance(loss, CrossEntropy):
+    if takes_class_numbers(loss):
         y = _class_numbers(y)
     else:
         y = y.to(dtype)
     return Rows(x.contiguous(), y.to(device).contiguous(), weight)
+
+
+def takes_class_numbers(loss: Loss) -> bool:
+    """Whether targets are one class number per row, and outputs one logit per class."""
+    return loss.task == "classification" and loss.outputs != 1
 
 
 def _class_numbers(y: Tensor) -> Tensor:
@@ -97,13 +102,13 @@ class ArrayTask(ScoredTask):
         """Unreduced loss and weights of a batch of rows."""
         output, target = self._aligned(module(batch.x), batch.y)
         values = self.loss.values(output, target)
-        return values, _row_weights(batch.weight, values)
+        return values, _weights(self.loss, batch, values)
 
     def score(self, module: nn.Module, batch: Rows) -> dict[str, Tensor]:
         """Sums of the validation loss and of the metrics."""
         output, target = self._aligned(module(batch.x), batch.y)
         values = self.validation_loss.values(output, target)
-        weights = _row_weights(batch.weight, values)
+        weights = _weights(self.validation_loss, batch, values)
         return {"loss": loss_sums(values, weights)} | self.metric_sums(output, target, weights)
 
     def split(self, batch: Rows, parts: int) -> list[Rows]:
@@ -125,7 +130,7 @@ class ArrayTask(ScoredTask):
 
     def _aligned(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The trailing [Q] that a loss expects, without broadcasting anything by accident."""
-        if isinstance(self.loss, CrossEntropy):
+        if takes_class_numbers(self.loss):
             return output, target
         if output.shape == target.shape and self.loss.outputs == 1:
             return output.unsqueeze(-1), target
@@ -138,6 +143,16 @@ class ArrayTask(ScoredTask):
             f"the module's output must have the shape {wanted} for targets of shape {tuple(target.shape)} and the loss "
             f"{self.loss.kind}, but got {tuple(output.shape)}"
         )
+
+
+def _weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:
+    """The rows' weights, times what the loss says about each value."""
+    rows = _row_weights(batch.weight, values)
+    own = loss.importance(batch.y, None)
+    if own is None:
+        return rows
+    own = own.expand_as(values)
+    return own if rows is None else rows * own
 
 
 def _row_weights(weight: Tensor | None, values: Tensor) -> Tensor | None:

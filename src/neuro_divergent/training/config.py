@@ -12,9 +12,17 @@ from pydantic import BeforeValidator, Field, model_validator
 from neuro_divergent.core.config import Description, Function
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.augmentation import Augmentation
-from neuro_divergent.losses import MSE, Loss
-from neuro_divergent.losses.custom import CustomLoss
-from neuro_divergent.optim import AdamW, AnyClipping, AnySchedule, Averaging, ClipByNorm, CosineAnnealing, GradientNoise, Optimizer
+from neuro_divergent.losses import MSE, CustomLoss, Loss
+from neuro_divergent.optim import (
+    AdamW,
+    AnyClipping,
+    AnySchedule,
+    Averaging,
+    ClipByNorm,
+    CosineAnnealing,
+    GradientNoise,
+    Optimizer,
+)
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.curriculum import Curriculum, TeacherForcing

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from neuro_divergent.losses import Loss
 from neuro_divergent.metrics.training import training_metric
 
 
@@ -65,7 +65,7 @@ class ScoredTask:
         """The sums of every metric for the outputs of a network."""
         if not self.metrics:
             return {}
-        is_class = isinstance(self.loss, CrossEntropy | BinaryCrossEntropy)
+        is_class = self.loss.task == "classification"
         if not is_class and "accuracy" in self.metrics:
             raise ConfigError(f"accuracy is for classification, but the loss is {self.loss.kind}. Use mae or rmse")
         forecast = output if is_class else self.loss.point(output)

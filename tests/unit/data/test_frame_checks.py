@@ -39,8 +39,8 @@ def test_the_mean_of_duplicates_does_not_depend_on_the_order_of_rows() -> None:
     random = np.random.default_rng(1)
     y, ds = random.normal(size=60), np.repeat(np.arange(6), 10)
     order = random.permutation(60)
-    first = load({"ds": ds, "y": y}, duplicates="mean")
-    second = load({"ds": ds[order], "y": y[order]}, duplicates="mean")
+    first = load({"ds": ds, "y": y}, duplicates="mean", dtype="float64")
+    second = load({"ds": ds[order], "y": y[order]}, duplicates="mean", dtype="float64")
     assert first.fingerprint == second.fingerprint
     np.testing.assert_allclose(first.store.y, y.reshape(6, 10).mean(axis=1), rtol=1e-6)
 

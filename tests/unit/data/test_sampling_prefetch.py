@@ -40,11 +40,10 @@ def test_an_error_is_raised_at_its_own_step(workers: int) -> None:
             raise KeyError("broken")
         return step
 
-    seen = []
+    results = iter(Prefetch(work, range(10), workers))
+    assert [next(results) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(KeyError, match="broken"):
-        for value in Prefetch(work, range(10), workers):
-            seen.append(value)  # noqa: PERF402
-    assert seen == [0, 1, 2, 3]
+        next(results)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -158,6 +158,12 @@ def test_bad_tables_are_refused_by_name(tmp_path: Path) -> None:
     refused(tmp_path, nameless, "but row 3 is empty")
 
 
+def test_a_duplicate_in_another_piece_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = table([10, 10])
+    monkeypatch.setattr(store_create, "PIECE", 5)
+    refused(tmp_path, pl.concat([data, data[3:4]]), "series 's0' has 2024-03-30T03:00:00.000000 twice", freq="1h")
+
+
 def test_bad_requests_are_refused(tmp_path: Path) -> None:
     table().write_parquet(tmp_path / "a.parquet")
     with pytest.raises(ConfigError, match="a column has one role"):

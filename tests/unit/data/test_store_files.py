@@ -125,7 +125,7 @@ def test_inconsistent_arrays_are_refused() -> None:
 
 
 def test_something_else_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="has no store.json"):
+    with pytest.raises(StorageError, match=r"has no store\.json"):
         SeriesStore.open(tmp_path)
 
 

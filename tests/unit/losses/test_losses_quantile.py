@@ -123,15 +123,31 @@ def test_implicit_head_trains_on_one_level_per_window() -> None:
     assert all(torch.isfinite(p.grad).all() for p in head.parameters() if p.grad is not None)
 
 
+def test_implicit_head_answers_with_the_median_outside_training() -> None:
+    head = ImplicitQuantile(width=6).head().eval()
+    output = head(torch.randn(5, 4, 2, 6))
+    assert (output[..., 1] == 0.5).all()
+
+
+def test_a_change_of_units_moves_implicit_values_and_not_their_levels() -> None:
+    output = torch.tensor([[[[1.0, 2.0, 0.1, 0.5]]]])
+    moved = ImplicitQuantile().unscale(output, torch.tensor(10.0), torch.tensor(3.0))
+    assert moved.flatten().tolist() == pytest.approx([13, 16, 0.1, 0.5])
+    assert ImplicitQuantile().point(moved).item() == 16.0
+
+
 def test_implicit_quantiles_are_sorted_by_level() -> None:
     loss = ImplicitQuantile(width=3)
     torch.manual_seed(0)
     head = loss.head()
     raw, levels = torch.randn(7, 2, 1, 3), torch.tensor([0.9, 0.1, 0.5])
-    found = loss.quantiles(head(raw, levels), levels)
+    output = head(raw, levels)
+    assert output.shape == (7, 2, 1, 6)
+    found = loss.quantiles(output, levels)
+    torch.testing.assert_close(loss.point(output), found[..., 2])
     assert (found[..., 1] <= found[..., 2]).all()
     assert (found[..., 2] <= found[..., 0]).all()
-    with pytest.raises(ConfigError, match="Call the head with the levels first"):
+    with pytest.raises(ConfigError, match="Call the head with them first"):
         loss.quantiles(head(raw, levels), torch.tensor([0.5]))
 
 
@@ -146,7 +162,8 @@ def test_implicit_quantiles_learn_a_distribution() -> None:
         optimizer.zero_grad()
         loss.values(head(raw), target).mean().backward()
         optimizer.step()
-    found = head(raw[:1], torch.tensor([0.1, 0.5, 0.9])).flatten()
+    levels = torch.tensor([0.1, 0.5, 0.9])
+    found = loss.quantiles(head(raw[:1], levels), levels).flatten()
     torch.testing.assert_close(found, torch.tensor([0.1, 0.5, 0.9]), atol=0.08, rtol=0)
 
 
@@ -154,5 +171,5 @@ def test_implicit_draws_invert_the_grid() -> None:
     loss = HuberImplicitQuantile()
     grid = loss.grid(100)
     assert grid[[0, -1]].tolist() == pytest.approx([0.005, 0.995])
-    draws = loss.sample(grid * 10, 10_000, torch.Generator().manual_seed(0))
+    draws = loss.sample(torch.cat([grid * 10, grid]), 10_000, torch.Generator().manual_seed(0))
     assert draws.mean().item() == pytest.approx(5.0, abs=0.1)

@@ -1,0 +1,71 @@
+"""DeepNPTS: forecasts that are weighted averages of the window's own values.
+
+Letters: B windows, L lookback, H horizon, C channels, Q outputs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.forecasting.model import Capabilities, Model
+from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.nn import FlatInputs
+from neuro_divergent.nn.batch_norm import BatchNorm
+
+
+class DeepNPTS(Model):
+    """A perceptron gives each past value a probability, for each step and output; the forecast is their average.
+
+    So a forecast never leaves the range of its window; values that were not observed have no weight. With several
+    outputs (quantiles) each has weights of its own. With an anchor the average is added to the naive forecast.
+    """
+
+    group: ClassVar[ModelFamily] = "mlp"
+    capabilities: ClassVar[Capabilities] = Capabilities(future=True, historical=True, static=True, categorical=True)
+    paper: ClassVar[str] = (
+        "Rangapuram, Gasthaus, Stella, Flunkert, Salinas, Wang & Januschowski (2023), "
+        "Deep non-parametric time series forecaster"
+    )
+
+    hidden_size: Annotated[int, Field(ge=1)] = 32
+    """Width of each hidden layer."""
+    layers: Annotated[int, Field(ge=1)] = 2
+    """Number of hidden layers."""
+    batch_norm: bool = True
+    """Whether each hidden layer is normalised over the batch."""
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
+    """Share of hidden units switched off while training."""
+
+    def build(self, spec: InputSpec) -> nn.Module:
+        """The network for these sizes."""
+        return _Network(self, spec)
+
+
+class _Network(nn.Module):
+    def __init__(self, model: DeepNPTS, spec: InputSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.inputs = FlatInputs(spec)
+        D, layers = model.hidden_size, []
+        for inner in [self.inputs.width, *[D] * (model.layers - 1)]:
+            layers += [nn.Linear(inner, D), nn.ReLU()]
+            layers += [BatchNorm(D)] if model.batch_norm else []
+            layers += [nn.Dropout(model.dropout)]
+        self.perceptron = nn.Sequential(*layers, nn.Linear(D, spec.lookback * spec.horizon * spec.outputs))
+
+    def forward(self, batch: Batch) -> Tensor:
+        return torch.einsum("blc,blhq->bhcq", batch.y, self.weights(batch))
+
+    def weights(self, batch: Batch) -> Tensor:
+        """The probability of each past value for each step and output, [B, L, H, Q]."""
+        logits: Tensor = self.perceptron(self.inputs(batch))
+        logits = logits.view(-1, self.spec.lookback, self.spec.horizon, self.spec.outputs)
+        if batch.mask is not None:
+            # The least number rather than -inf: a window without any observation keeps finite weights.
+            logits = logits.masked_fill(~batch.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
+        return logits.softmax(dim=1)

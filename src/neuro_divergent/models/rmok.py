@@ -1,0 +1,72 @@
+"""RMoK: a mixture of four kinds of Kolmogorov-Arnold layers, chosen by a gate for each window.
+
+Letters: B windows, L lookback, H horizon, C channels (one per series), Q outputs, E experts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.data.scaling import WindowScalerName
+from neuro_divergent.forecasting.model import Capabilities, Model
+from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.nn.kan import JacobiLayer, TaylorLayer, WaveletLayer, WaveletName
+
+
+class RMoK(Model):
+    """Each series goes through a Taylor, a Jacobi, a wavelet and a linear expert; a gate mixes their forecasts.
+
+    The reversible normalisation is the scaler's; the wavelet expert leaves out a weight of the authors' code that
+    no formula uses.
+    """
+
+    group: ClassVar[ModelFamily] = "mlp"
+    capabilities: ClassVar[Capabilities] = Capabilities(multivariate=True)
+    paper: ClassVar[str] = (
+        "Han, Zhang, Wu, Zhang & Wu (2024), "
+        "KAN4TSF: Are KAN and KAN-based models effective for time series forecasting?"
+    )
+
+    scaler: WindowScalerName = "revin"
+    """How each window is scaled before the network sees it."""
+    taylor_order: Annotated[int, Field(ge=1)] = 3
+    """Terms of the Taylor expert's polynomials, the constant included."""
+    jacobi_degree: Annotated[int, Field(ge=1)] = 6
+    """Highest degree of the Jacobi expert's polynomials."""
+    wavelet: WaveletName = "mexican_hat"
+    """Shape of the wavelet expert's curves."""
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
+    """Share of the window's values switched off while training."""
+
+    def build(self, spec: InputSpec) -> nn.Module:
+        """The network for these sizes."""
+        return _Network(self, spec)
+
+
+class _Network(nn.Module):
+    def __init__(self, model: RMoK, spec: InputSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        inputs, outputs = spec.lookback, spec.horizon * spec.outputs
+        self.dropout = nn.Dropout(model.dropout)
+        self.experts = nn.ModuleList(
+            [
+                TaylorLayer(inputs, outputs, model.taylor_order),
+                JacobiLayer(inputs, outputs, model.jacobi_degree),
+                WaveletLayer(inputs, outputs, model.wavelet),
+                nn.Linear(inputs, outputs),
+            ]
+        )
+        self.gate = nn.Linear(inputs, len(self.experts))
+
+    def forward(self, batch: Batch) -> Tensor:
+        B, L, C = batch.y.shape
+        x = self.dropout(batch.y).transpose(1, 2).reshape(B * C, L)
+        forecasts = torch.stack([expert(x) for expert in self.experts], dim=-1)
+        mixed: Tensor = (forecasts @ self.gate(x).softmax(dim=-1).unsqueeze(-1)).squeeze(-1)
+        return mixed.view(B, C, self.spec.horizon, self.spec.outputs).transpose(1, 2)

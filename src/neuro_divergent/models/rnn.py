@@ -1,0 +1,70 @@
+"""RNN: the plain recurrent network, forecasting the whole horizon at once or step by step.
+
+Letters: B windows, L lookback, H horizon, C channels, D width, Q outputs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from torch import nn
+
+from neuro_divergent.core.batch import InputSpec
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.forecasting.model import Capabilities, Model
+from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, dense_head
+
+
+class RNN(Model):
+    """A recurrent network reads the window; a perceptron turns its last state into all steps of the horizon.
+
+    The direct decoder sees the state after the whole window, so that every step of the horizon knows the newest value.
+    """
+
+    group: ClassVar[ModelFamily] = "recurrent"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        future=True, historical=True, static=True, categorical=True, recursive=True
+    )
+    paper: ClassVar[str] = "Elman (1990), Finding structure in time"
+
+    hidden_size: Annotated[int, Field(ge=1)] = 128
+    """Width of the recurrent state."""
+    layers: Annotated[int, Field(ge=1)] = 2
+    """Number of recurrent layers."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the recurrent state."""
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Share of units switched off between recurrent layers while training."""
+    context_size: Annotated[int, Field(ge=1)] = 16
+    """Width of what the direct decoder is told about each step of the horizon."""
+    decoder_size: Annotated[int, Field(ge=1)] = 128
+    """Width of the direct decoder's hidden layer."""
+    recursive: bool = False
+    """Whether it forecasts one step at a time and is told its own forecasts, instead of all steps at once."""
+
+    @model_validator(mode="after")
+    def _recursion_feeds_values(self) -> Self:
+        if self.recursive and self.anchor is not None:
+            raise ConfigError(
+                "recursive=True feeds forecasts back as values, which an anchor turns into differences, "
+                f"but got anchor={self.anchor!r}. Use anchor=None or recursive=False"
+            )
+        return self
+
+    def build(self, spec: InputSpec) -> nn.Module:
+        """The network for these sizes."""
+        between = self.dropout if self.layers > 1 else 0.0
+        encoder = partial(
+            nn.RNN,
+            hidden_size=self.hidden_size,
+            num_layers=self.layers,
+            nonlinearity=self.activation,
+            dropout=between,
+            batch_first=True,
+        )
+        if self.recursive:
+            return RecursiveRecurrent(spec, encoder, dense_head((), spec.outputs))
+        return DirectRecurrent(spec, encoder, context_size=self.context_size, decoder_size=self.decoder_size)

@@ -1,0 +1,39 @@
+"""A series split into a moving average and the rest.
+
+Letters: B windows, T steps, D channels.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from neuro_divergent.core.errors import ConfigError
+
+
+def check_odd(name: str, value: int) -> None:
+    """Refuse a moving average that has no middle."""
+    if value % 2 == 0:
+        raise ConfigError(f"{name} must be odd, but got {name}={value}. Try {value + 1}")
+
+
+class Decomposition(nn.Module):
+    """x = seasonal + trend, where the trend is a moving average with its ends padded by the first and last value.
+
+    The average is linear, so it is folded into one matrix; it is not a weight, so it is not saved.
+    """
+
+    average: Tensor
+
+    def __init__(self, steps: int, window: int) -> None:
+        super().__init__()
+        half = window // 2
+        padded = F.pad(torch.eye(steps).unsqueeze(1), (half, half), mode="replicate")
+        matrix = F.avg_pool1d(padded, window, stride=1).squeeze(1).t().contiguous()
+        self.register_buffer("average", matrix, persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, T, D] → seasonal part and trend, both [B, T, D]."""
+        trend = self.average @ x
+        return x - trend, trend

@@ -1,0 +1,121 @@
+"""Recurrent networks that forecast the whole horizon at once, or step by step on their own forecasts.
+
+Letters: B windows, L lookback, H horizon, C channels, D width, Q outputs, W columns of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.nn.inputs import CategoryEmbedding, StepInputs
+from neuro_divergent.nn.perceptron import ActivationName, perceptron
+
+
+EncoderMaker = Callable[[int], nn.RNNBase]
+"""Makes a batch-first recurrent encoder for so many columns."""
+
+
+class DirectRecurrent(nn.Module):
+    """An encoder reads the window; its last state becomes a context for each step, which a perceptron decodes."""
+
+    def __init__(self, spec: InputSpec, encoder: EncoderMaker, *, context_size: int, decoder_size: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.inputs = StepInputs(spec)
+        self.encoder = encoder(self.inputs.past_width)
+        self.context = nn.Linear(self.encoder.hidden_size, spec.horizon * context_size)
+        self.decoder = perceptron([context_size + self.inputs.ahead_width, decoder_size, spec.outputs])
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[B, H, 1, Q]"""
+        past, ahead = self.inputs(batch)
+        states, _ = self.encoder(past)
+        context = torch.relu(self.context(states[:, -1])).view(past.shape[0], self.spec.horizon, -1)
+        told = context if ahead is None else torch.cat([context, ahead], dim=-1)
+        output: Tensor = self.decoder(told)
+        return output.unsqueeze(2)
+
+
+class RecursiveRecurrent(nn.Module):
+    """An encoder that is told the previous value and the columns of the step to forecast, one step after the other.
+
+    While training it is told the true previous values of the horizon (teacher forcing), all steps in one call; with
+    `teacher_forcing` below 1 each of them is, by chance, replaced by the network's own forecast. When forecasting it
+    is told its own forecasts, which are its first output. Columns known only up to now are 0, their mean, beyond it.
+    """
+
+    def __init__(self, spec: InputSpec, encoder: EncoderMaker, head: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        self.spec = spec
+        self.teacher_forcing = 1.0
+        """Share of true values among those that are told while training; the engine sets it."""
+        self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
+        embedded = 0 if self.embedding is None else self.embedding.width
+        self.encoder = encoder(1 + spec.historical + spec.future + embedded + spec.static)
+        self.head = head(self.encoder.hidden_size)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[B, H, 1, Q], each step told the first output of the one before."""
+        return self._unroll(batch, lambda output, _: output[..., :1])
+
+    def train_forward(self, batch: Batch) -> Tensor:
+        """[B, H, 1, Q], told the scaled target."""
+        target = batch.target
+        assert target is not None
+        if self.teacher_forcing < 1.0:
+            return self._unroll(batch, lambda output, step: self._scheduled(output, target[:, step : step + 1]))
+        told = torch.cat([batch.y, target[:, :-1]], dim=1)
+        columns = self.columns(batch)
+        states, _ = self.encoder(told if columns is None else torch.cat([told, columns], dim=-1))
+        output: Tensor = self.head(states[:, self.spec.lookback - 1 :])
+        return output.unsqueeze(2)
+
+    def columns(self, batch: Batch) -> Tensor | None:
+        """What each step is told beside the previous value, [B, L+H-1, W]; None when nothing."""
+        L, H = self.spec.lookback, self.spec.horizon
+        known: list[Tensor] = [] if batch.future is None else [batch.future]
+        if self.embedding is not None and batch.categorical is not None:
+            known.append(self.embedding(batch.categorical))
+        if batch.static is not None:
+            known.append(batch.static.unsqueeze(1).expand(-1, L + H, -1))
+        parts = [part[:, 1:] for part in known]
+        if batch.historical is not None:
+            parts.append(nn.functional.pad(batch.historical, (0, 0, 0, H - 1)))
+        return torch.cat(parts, dim=-1) if parts else None
+
+    def start(self, batch: Batch, columns: Tensor | None) -> tuple[Tensor, Any]:
+        """Read the window: the outputs of the first step, [B, 1, Q], and the state after it."""
+        past = batch.y if columns is None else torch.cat([batch.y, columns[:, : self.spec.lookback]], dim=-1)
+        states, state = self.encoder(past)
+        return self.head(states[:, -1:]), state
+
+    def advance(self, value: Tensor, state: Any, columns: Tensor | None, step: int) -> tuple[Tensor, Any]:
+        """The outputs of horizon step `step` (from 1), told the value of the one before, [B, 1, 1]."""
+        if columns is not None:
+            position = self.spec.lookback - 1 + step
+            value = torch.cat([value, columns[:, position : position + 1]], dim=-1)
+        states, state = self.encoder(value, state)
+        return self.head(states), state
+
+    def _unroll(self, batch: Batch, told: Callable[[Tensor, int], Tensor]) -> Tensor:
+        columns = self.columns(batch)
+        output, state = self.start(batch, columns)
+        outputs = [output]
+        for step in range(1, self.spec.horizon):
+            output, state = self.advance(told(output, step - 1), state, columns, step)
+            outputs.append(output)
+        return torch.cat(outputs, dim=1).unsqueeze(2)
+
+    def _scheduled(self, output: Tensor, truth: Tensor) -> Tensor:
+        teach = torch.rand(truth.shape, device=truth.device) < self.teacher_forcing
+        return torch.where(teach, truth, output[..., :1])
+
+
+def dense_head(sizes: tuple[int, ...], outputs: int, act: ActivationName = "relu") -> Callable[[int], nn.Module]:
+    """Makes a perceptron from a state of any width to the outputs of a step; a linear map without hidden sizes."""
+    return lambda width: perceptron([width, *sizes, outputs], act=act)

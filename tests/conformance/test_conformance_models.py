@@ -1,0 +1,49 @@
+"""Every registered model, the plugin's included, against every check of the shipped matrix."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neuro_divergent.core import registry
+from neuro_divergent.forecasting.model import Model
+from neuro_divergent.testing import EXPORT_EXCEPTIONS, MODEL_CHECKS, check_model
+
+# Models that other tests define on the spot are theirs to check; the library's and the plugin's are checked here.
+MODELS = {
+    kind: cls
+    for kind, cls in registry.members("model").items()
+    if cls.__module__.startswith(("neuro_divergent.models.", "drift_forecaster"))
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("check", MODEL_CHECKS)
+def test_model(kind: str, check: str) -> None:
+    cls = MODELS[kind]
+    assert issubclass(cls, Model)
+    check_model(cls, check)
+
+
+def test_the_plugins_model_is_in_the_matrix() -> None:
+    assert "Drift" in MODELS
+
+
+def test_export_exceptions_are_few_and_name_models_with_reasons() -> None:
+    assert len(EXPORT_EXCEPTIONS) <= 3
+    assert set(EXPORT_EXCEPTIONS) <= set(MODELS)
+    assert all(len(reason) > 20 for reason in EXPORT_EXCEPTIONS.values())
+
+
+def test_a_fresh_process_finds_the_plugin_by_its_entry_point() -> None:
+    """Nothing imports the package here but the registry, through the metadata beside it."""
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent / 'plugin_package')!r})\n"
+        "from neuro_divergent.core import registry\n"
+        "print(registry.resolve('model', 'drift').__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "drift_forecaster"
