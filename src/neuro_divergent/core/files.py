@@ -1,7 +1,8 @@
 """The one atomic writer: a file or a directory is there whole, or it is not there.
 
 A write goes to a temporary sibling, is flushed to the disk, and is then renamed over its destination; the parent
-directory is flushed too. An interruption at any point leaves the previous content.
+directory is flushed too. An interruption at any point leaves the previous content. A directory cannot be renamed over
+another one: the previous one is moved aside first, and readers look there (`present`) while the place is empty.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from neuro_divergent.core.errors import StorageError
 TEMPORARY_PREFIX = ".nd-tmp-"
 """Leftovers of a killed process start with this, so that they can be recognised and removed."""
 
+ASIDE_PREFIX = ".nd-old-"
+"""The previous content of a directory while its new content takes its place."""
+
 
 def temporary_sibling(path: Path) -> Path:
     """A fresh name beside the destination, so that the rename stays on one file system."""
@@ -31,7 +35,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     path = Path(path)
     temporary = temporary_sibling(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(path.parent)
         write_and_sync(temporary, data)
         os.replace(temporary, path)
         sync_directory(path.parent)
@@ -39,7 +43,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
         raise StorageError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):  # the error that matters is the one above
-            temporary.unlink(missing_ok=True)
+            os.unlink(temporary)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -53,32 +57,87 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 @contextmanager
-def new_directory(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Fill a temporary directory; on leaving the block it becomes `path`, on an error it disappears."""
+def new_directory(path: str | os.PathLike[str], *, overwrite: bool = False, synced: bool = False) -> Iterator[Path]:
+    """Fill a temporary directory; on leaving the block it becomes `path`, on an error it disappears.
+
+    Args:
+        path: the directory to make.
+        overwrite: replace a directory that is there already.
+        synced: the block flushes the files itself (`write_and_sync`).
+    """
     path = Path(path)
-    if path.exists() and not overwrite:
+    if present(path).exists() and not overwrite:
         raise StorageError(f"{path} exists already. Choose another place, or say overwrite=True")
     temporary = temporary_sibling(path)
     try:
         try:
-            temporary.mkdir(parents=True)
+            make_directories(path.parent)
+            os.mkdir(temporary)
             yield temporary
-            sync_tree(temporary)
+            sync_directory(temporary) if synced else sync_tree(temporary)
             _swap(temporary, path)
-            sync_directory(path.parent)
         except OSError as error:
             raise StorageError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def present(path: Path) -> Path:
+    """Where a directory's content is: at its place, or aside if its replacement was cut short."""
+    aside = _aside(path)
+    return aside if not path.exists() and aside.exists() else path
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory: its name goes first, so that nobody ever sees half of it."""
+    temporary = temporary_sibling(path)
+    try:
+        os.rename(present(path), temporary)
+    except OSError as error:
+        raise StorageError(f"{path} could not be removed: {error.strerror or error}") from error
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what a killed process left unfinished in a directory."""
+    if not directory.is_dir():
+        return
+    for name in os.listdir(directory):
+        settled = name.startswith(ASIDE_PREFIX) and (directory / name.removeprefix(ASIDE_PREFIX)).exists()
+        if name.startswith(TEMPORARY_PREFIX) or settled:
+            _remove(directory / name)
+
+
+def names(directory: Path) -> list[str]:
+    """What a directory holds, whole things only; names moved aside count where their place is empty."""
+    if not directory.is_dir():
+        return []
+    found = {name.removeprefix(ASIDE_PREFIX) for name in os.listdir(directory) if not name.startswith(TEMPORARY_PREFIX)}
+    return sorted(found)
+
+
+def make_directories(path: Path) -> None:
+    """Make a directory and its parents, each durably: an entry that is not flushed could vanish with all below it."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        with suppress(FileExistsError):  # somebody else made it meanwhile
+            os.mkdir(folder)
+        sync_directory(folder.parent)
+
+
 def write_and_sync(path: Path, data: bytes) -> None:
     """Create a file and flush it to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:
@@ -96,21 +155,38 @@ def sync_tree(path: Path) -> None:
     """Flush every file and directory below a directory, and the directory itself."""
     for folder, _, names in os.walk(path):
         for name in names:
-            with open(Path(folder) / name, "rb") as file:
-                os.fsync(file.fileno())
+            descriptor = os.open(Path(folder) / name, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         sync_directory(Path(folder))
 
 
 def _swap(temporary: Path, path: Path) -> None:
     """Rename a directory into place; a previous one is moved aside first and removed last."""
-    if not path.exists():
-        os.rename(temporary, path)
-        return
-    aside = temporary_sibling(path)
-    os.rename(path, aside)
+    aside = _aside(path)
+    if path.exists():
+        if aside.exists():
+            shutil.rmtree(aside)
+        os.rename(path, aside)
     try:
         os.rename(temporary, path)
+        sync_directory(path.parent)
     except OSError:
-        os.rename(aside, path)
+        if aside.exists() and not path.exists():
+            os.rename(aside, path)
         raise
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(path: Path) -> Path:
+    return path.parent / f"{ASIDE_PREFIX}{path.name}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)

@@ -15,6 +15,7 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.extras import require
 from neuro_divergent.data.build import build
 from neuro_divergent.data.checks import cut_rows, ensure_length, select_series
+from neuro_divergent.data.enrich import add_features, horizon_features
 from neuro_divergent.data.frequency import Frequency
 from neuro_divergent.data.future import FutureValues, read_future
 from neuro_divergent.data.io import PathLike, read_csv, scan_parquet, take_over
@@ -62,7 +63,7 @@ class TimeSeriesDataFrame:
         """
         request, static = _request(schema, options)
         frame = read_csv(path, separator=separator, encoding=encoding, decimal_comma=decimal_comma)
-        return cls(*build(frame.lazy(), request, static))
+        return cls._checked(*build(frame.lazy(), request, static))
 
     @classmethod
     def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -71,7 +72,7 @@ class TimeSeriesDataFrame:
         Only the columns with a role are read. `schema` and `options` are as in `from_csv`.
         """
         request, static = _request(schema, options)
-        return cls(*build(scan_parquet(path), request, static, from_file=True))
+        return cls._checked(*build(scan_parquet(path), request, static, from_file=True))
 
     @classmethod
     def from_frame(cls, frame: Any, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -85,13 +86,21 @@ class TimeSeriesDataFrame:
             return frame
         request, static = _request(schema, options)
         lazy, library = take_over(frame)
-        return cls(*build(lazy, request, static), library=library)
+        return cls._checked(*build(lazy, request, static), library=library)
 
     @classmethod
     def from_store(cls, store: SeriesStore, schema: DataSchema | None = None) -> Self:
         """Wrap a store that was checked when it was made, such as one opened from disk; without a schema the columns
         get their usual names."""
         return cls(store, schema or _schema_of(store), _fresh_report(store, len(store.y)))
+
+    @classmethod
+    def _checked(cls, store: SeriesStore, schema: DataSchema, report: DataReport, *, library: str = "polars") -> Self:
+        """What the checks gave, with the features that were asked for."""
+        data = cls(store, schema, report, library=library)
+        if schema.features:
+            data.store, data.schema = add_features(store, schema, data.all_times())
+        return data
 
     def report(self) -> DataReport:
         """What the table was found to be, and every repair counted."""
@@ -140,21 +149,41 @@ class TimeSeriesDataFrame:
         return self._stamps(stamps.reshape(-1))
 
     def future_values(self, frame: Any, h: int) -> FutureValues:
-        """The known-ahead columns of the h steps after every series, found in any table that has them.
+        """The known-ahead columns of the h steps after every series; those of the calendar are computed.
 
         Rows of other times and of other series are passed over; a step without a row is an error that names it.
+
+        Args:
+            frame: any table that has the columns known ahead; None when there are none but the calendar's.
+            h: how many steps.
         """
-        table = take_over(frame)[0].collect()
+        given = FutureValues(None, None)
+        own = (*self.schema.future, *self.schema.future_categorical)
+        own = tuple(name for name in own if name in self.store.future_names or name in self.store.categories)
+        if own and frame is None:
+            raise DataError(
+                f"the columns {listing(own)} are known ahead, but their values for the {h} steps after the last row "
+                "were not given. Hand them over: predict(future=...)."
+            )
+        if own:
+            given = read_future(take_over(frame)[0].collect(), self.store, self.schema, self._horizon(h))
+        if not self.schema.features:
+            return given
+        added = horizon_features(self.store, self.schema, self.future_times(h)).reshape(self.n_series, h, -1)
+        if not added.shape[2]:
+            return given
+        return given._replace(future=added if given.future is None else np.concatenate([given.future, added], axis=2))
+
+    def _horizon(self, h: int) -> pl.DataFrame:
         steps = self.store.lengths[:, None] + np.arange(_count(h, 1))
         stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone).reshape(-1)
-        horizon = pl.DataFrame(
+        return pl.DataFrame(
             {
                 "series": np.repeat(np.arange(self.n_series), h),
                 "ticks": stamps.astype(np.int64),
                 "time": self._stamps(stamps),
             }
         )
-        return read_future(table, self.store, self.schema, horizon)
 
     def all_times(self) -> pl.Series:
         """The time stamp of every row of the store."""

@@ -20,14 +20,15 @@ class FutureValues(NamedTuple):
     """Values for the horizon of every series; a field is None when no column has that role."""
 
     future: npt.NDArray[np.floating] | None
-    """[S, h, F] in the order of `store.future_names`."""
+    """[S, h, F] in the order of `store.future_names`: the table's own columns, then those of the calendar."""
     categorical: npt.NDArray[np.int32] | None
     """[S, h, K] codes of the schema's `future_categorical` columns."""
 
 
 def read_future(table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame) -> FutureValues:
     """Find a row of `table` for every row of `horizon` (series number, ticks, shown time), and convert its columns."""
-    names = (*store.future_names, *schema.future_categorical)
+    own = tuple(name for name in store.future_names if name in schema.future)
+    names = (*own, *schema.future_categorical)
     if not names:
         return FutureValues(None, None)
     _check_names(table, schema, names)
@@ -38,7 +39,7 @@ def read_future(table: pl.DataFrame, store: SeriesStore, schema: DataSchema, hor
     chosen = table[rows]
     where: Where = lambda row: f"row {int(rows[row])} of the future table"  # noqa: E731
     shape = (len(store.ids), steps)
-    numbers = [_numbers(chosen[name], where, schema).reshape(shape) for name in store.future_names]
+    numbers = [_numbers(chosen[name], where, schema).reshape(shape) for name in own]
     report = DataReport()
     codes = [
         encode(chosen[name], report, store.categories[name])[0].reshape(shape) for name in schema.future_categorical

@@ -39,6 +39,8 @@ class DataSchema(Description):
     """Columns with one value per series."""
     categorical: tuple[str, ...] = ()
     """Columns whose values are names instead of numbers."""
+    features: tuple[str, ...] = ()
+    """Columns that the calendar or the target itself gives, such as "hour", "fourier:24:3" or "lag:24"."""
     weight: str | None = None
     """The column with the importance of each row."""
     available_mask: str | None = None
@@ -63,6 +65,8 @@ class DataSchema(Description):
     """What to do with series shorter than min_length; padding adds masked rows in front."""
     dtype: Literal["float32", "float64"] = "float32"
     """The precision in which numbers are kept."""
+    span: tuple[int, int] | None = None
+    """Found when loading: first and last time of the data, for the feature "time"."""
     id_type: Literal["none", "text", "integer"] | None = None
     """Found when loading: "none" when the table has no id column."""
     time_type: str | None = None
@@ -141,6 +145,7 @@ class LoadOptions(TypedDict, total=False):
     future: tuple[str, ...] | list[str] | str
     historical: tuple[str, ...] | list[str] | str
     categorical: tuple[str, ...] | list[str] | str
+    features: tuple[str, ...] | list[str]
     weight: str | None
     available_mask: str | None
     duplicates: Literal["error", "last", "mean"]

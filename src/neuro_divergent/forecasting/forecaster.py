@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Windows
 from neuro_divergent.forecasting.levels import Columns, forecast_columns
 from neuro_divergent.forecasting.model import Model
@@ -67,6 +68,7 @@ class Forecaster:
         self,
         data: Any = None,
         *,
+        future: Any = None,
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
     ) -> Any:
@@ -74,16 +76,19 @@ class Forecaster:
 
         Args:
             data: newer rows, or other series, of the same kind; None forecasts after the training data.
+            future: a table with the columns known ahead for every step of the horizon; the calendar's are computed.
             level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
         """
         table = self.data if data is None else self._table(data)
         columns = forecast_columns(self.model.name, self.loss, level, quantiles)
-        values = self.forecast_values(table, columns)
+        values = self.forecast_values(table, columns, future=future)
         frame = self._frame(table, columns, values)
         return table.as_input_library(frame)
 
-    def forecast_values(self, table: TimeSeriesDataFrame, columns: Columns | None = None) -> np.ndarray:
+    def forecast_values(
+        self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None
+    ) -> np.ndarray:
         """The forecasts as an array [series, horizon, columns], for those who want no frame."""
         from neuro_divergent.forecasting.fit import usable_columns
 
@@ -97,14 +102,35 @@ class Forecaster:
             multivariate=self.model.capabilities.multivariate,
             historical_categorical=[name for name in table.schema.historical_categorical if name in store.categories],
         )
+        ahead, codes = self._ahead(table, store, future)
         numbers = np.arange(table.n_series)
         if self.model.capabilities.multivariate:
-            return self._outputs(windows.forecast_batch(numbers), columns).transpose(2, 1, 3, 0)[..., 0]
-        parts = [
-            self._outputs(windows.forecast_batch(numbers[first : first + SERIES_PER_BATCH]), columns)[:, :, 0]
-            for first in range(0, len(numbers), SERIES_PER_BATCH)
-        ]
+            return self._outputs(windows.forecast_batch(numbers, ahead, codes), columns).transpose(2, 1, 3, 0)[..., 0]
+        parts = []
+        for first in range(0, len(numbers), SERIES_PER_BATCH):
+            some = slice(first, first + SERIES_PER_BATCH)
+            batch = windows.forecast_batch(
+                numbers[some], None if ahead is None else ahead[some], None if codes is None else codes[some]
+            )
+            parts.append(self._outputs(batch, columns)[:, :, 0])
         return np.concatenate(parts) if parts else np.empty((0, self.model.h, len(columns.names)))
+
+    def _ahead(
+        self, table: TimeSeriesDataFrame, store: SeriesStore, future: Any
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The columns known ahead for the horizon: numbers [S, H, F] and codes [S, H, K], as far as the model takes them."""
+        if store.future is None and store.categorical is None:
+            return None, None
+        values = table.future_values(future, self.model.h)
+        codes = values.categorical
+        if store.categorical is not None:
+            # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.
+            width = store.categorical.shape[1]
+            wide = np.zeros((table.n_series, self.model.h, width), dtype=np.int32)
+            if codes is not None:
+                wide[..., : codes.shape[2]] = codes
+            codes = wide
+        return (None if store.future is None else values.future), (None if store.categorical is None else codes)
 
     @torch.inference_mode()
     def _outputs(self, batch: Batch, columns: Columns) -> np.ndarray:

@@ -23,20 +23,23 @@ class Columns:
 
     def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
         """The columns for a batch, [B, H, C, columns], in original units."""
+        if module.head is not None:
+            # An implicit quantile network is asked for all levels at once, the median among them, so that none cross.
+            wanted = [0.5 if level is None else level for level in self.levels]
+            asked = sorted(set(wanted))
+            found = module.original(module.forecast(batch, _tensor(asked, batch)))[..., : len(asked)]
+            return torch.stack([found[..., asked.index(level)] for level in wanted], dim=-1)
+        output = module(batch)
+        parts: dict[float | None, Tensor] = {None: module.loss.point(output)}
         asked = [level for level in self.levels if level is not None]
-        levels = torch.tensor(asked, dtype=batch.y.dtype, device=batch.y.device)
-        parts: dict[float | None, Tensor] = {}
-        if None in self.levels:
-            parts[None] = module.loss.point(module(batch))
         if asked:
-            found = self._quantiles(module, batch, levels)
+            found = module.loss.quantiles(output, _tensor(asked, batch))
             parts |= {level: found[..., position] for position, level in enumerate(asked)}
         return torch.stack([parts[level] for level in self.levels], dim=-1)
 
-    def _quantiles(self, module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:
-        if module.head is not None:  # an implicit quantile network is asked for the levels themselves
-            return module.original(module.forecast(batch, levels))
-        return module.loss.quantiles(module(batch), levels)
+
+def _tensor(levels: Sequence[float], batch: Batch) -> Tensor:
+    return torch.tensor(levels, dtype=batch.y.dtype, device=batch.y.device)
 
 
 def forecast_columns(

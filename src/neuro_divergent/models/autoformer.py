@@ -135,9 +135,13 @@ class AutoCorrelation(nn.Module):
         return products.gather(2, self.later.expand_as(products)).sum(dim=1)
 
     def mixing(self, correlation: Tensor) -> Tensor:
-        """[B, T] → [B, T, T]: the matrix that adds up shifted copies of a series with the best lags' weights."""
-        best, lags = correlation.topk(self.lags, dim=-1)
-        weights = torch.zeros_like(correlation).scatter(1, lags, best.softmax(dim=-1))
+        """[B, T] → [B, T, T]: the matrix that adds up shifted copies of a series with the best lags' weights.
+
+        Lags as good as the last chosen one, up to rounding, are chosen too: nothing hangs on how a tie falls.
+        """
+        rounding = 1e-5 * correlation.abs().amax(dim=-1, keepdim=True)
+        last = correlation.topk(self.lags, dim=-1).values[:, -1:]
+        weights = correlation.masked_fill(correlation < last - rounding, float("-inf")).softmax(dim=-1)
         shift = weights.unsqueeze(1).expand(-1, self.steps, -1)
         return torch.zeros_like(shift).scatter(2, self.later.expand_as(shift), shift)
 

@@ -142,9 +142,10 @@ class WaveletLayer(nn.Module):
 
 def wavelet(z: Tensor, name: WaveletName) -> Tensor:
     """The mother wavelet at z."""
-    envelope = torch.exp(-0.5 * z**2)
+    envelope = torch.exp(-0.5 * z.square())
     if name == "mexican_hat":
-        return 2 / (math.sqrt(3) * math.pi**0.25) * (z**2 - 1) * envelope
+        height: float = 2 / (math.sqrt(3) * math.pi**0.25)
+        return height * (z.square() - 1) * envelope
     if name == "morlet":
         return torch.cos(5.0 * z) * envelope
     return -z * envelope

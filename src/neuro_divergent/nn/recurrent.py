@@ -15,7 +15,6 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.nn.inputs import CategoryEmbedding, StepInputs
 from neuro_divergent.nn.perceptron import ActivationName, perceptron
 
-
 EncoderMaker = Callable[[int], nn.RNNBase]
 """Makes a batch-first recurrent encoder for so many columns."""
 
@@ -46,7 +45,7 @@ class RecursiveRecurrent(nn.Module):
 
     While training it is told the true previous values of the horizon (teacher forcing), all steps in one call; with
     `teacher_forcing` below 1 each of them is, by chance, replaced by the network's own forecast. When forecasting it
-    is told its own forecasts, which are its first output. Columns known only up to now are 0, their mean, beyond it.
+    is told its own forecasts. Columns known only up to now are 0, their mean, beyond it.
     """
 
     def __init__(self, spec: InputSpec, encoder: EncoderMaker, head: Callable[[int], nn.Module]) -> None:
@@ -54,14 +53,16 @@ class RecursiveRecurrent(nn.Module):
         self.spec = spec
         self.teacher_forcing = 1.0
         """Share of true values among those that are told while training; the engine sets it."""
+        self.feedback: Callable[[Tensor], Tensor] | None = None
+        """Which forecast in scaled units the outputs [..., Q] stand for, such as a loss's `point`; None: the first."""
         self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
         embedded = 0 if self.embedding is None else self.embedding.width
         self.encoder = encoder(1 + spec.historical + spec.future + embedded + spec.static)
         self.head = head(self.encoder.hidden_size)
 
     def forward(self, batch: Batch) -> Tensor:
-        """[B, H, 1, Q], each step told the first output of the one before."""
-        return self._unroll(batch, lambda output, _: output[..., :1])
+        """[B, H, 1, Q], each step told the forecast of the one before."""
+        return self._unroll(batch, lambda output, _: self._forecast(output))
 
     def train_forward(self, batch: Batch) -> Tensor:
         """[B, H, 1, Q], told the scaled target."""
@@ -113,7 +114,11 @@ class RecursiveRecurrent(nn.Module):
 
     def _scheduled(self, output: Tensor, truth: Tensor) -> Tensor:
         teach = torch.rand(truth.shape, device=truth.device) < self.teacher_forcing
-        return torch.where(teach, truth, output[..., :1])
+        return torch.where(teach, truth, self._forecast(output))
+
+    def _forecast(self, output: Tensor) -> Tensor:
+        """[B, 1, Q] → [B, 1, 1]"""
+        return output[..., :1] if self.feedback is None else self.feedback(output).unsqueeze(-1)
 
 
 def dense_head(sizes: tuple[int, ...], outputs: int, act: ActivationName = "relu") -> Callable[[int], nn.Module]:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from neuro_divergent.core.config import Description
 
 Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+def is_remote(place: object) -> bool:
+    """Whether a directory is named by an address such as s3://bucket/run."""
+    return isinstance(place, str) and "://" in place
+
+
+def _as_place(value: object) -> object:
+    # A Path would make s3:/bucket of s3://bucket.
+    return Path(value) if isinstance(value, str) and not is_remote(value) else value
+
+
+Place = Annotated[Path | str, BeforeValidator(_as_place)]
+"""A local directory, or an address that fsspec knows (s3://, gs://, memory://)."""
 
 
 class Checkpoints(Description):
@@ -17,8 +32,8 @@ class Checkpoints(Description):
 
     positional: ClassVar[tuple[str, ...]] = ("directory",)
 
-    directory: Path
-    """The run's directory."""
+    directory: Place
+    """The run's directory: a local one, or an address such as s3://bucket/run."""
     every_n_epochs: Count | None = 10
     """Save after every n-th epoch."""
     every_n_steps: Count | None = None
@@ -33,3 +48,24 @@ class Checkpoints(Description):
     """How many of the newest checkpoints are kept; None keeps all."""
     keep_best: Annotated[int, Field(ge=0)] = 0
     """How many of the best checkpoints are kept besides."""
+    keep_every: Count | None = None
+    """Every n-th checkpoint is kept for good besides."""
+    asynchronous: bool = True
+    """Write in the background while the training goes on; False waits for each write."""
+    compression: Literal["zstd"] | None = None
+    """Compress the tensors."""
+    on_failure: Literal["stop", "continue"] = "stop"
+    """When a checkpoint cannot be written: stop with the error, or go on without it and say so."""
+
+
+class FaultTolerance(Description):
+    """What a run survives on its own: crashes and hangs of its process, and a memory that is too small."""
+
+    retries: Annotated[int, Field(ge=0)] = 3
+    """How often a crashed or hung training is started again from its last checkpoint; 0 trains unsupervised."""
+    health_check_interval: Seconds = 60.0
+    """Seconds without a finished step after which the training counts as hung."""
+    startup_seconds: Seconds = 300.0
+    """Seconds that starting up, or one validation, may take."""
+    halve_on_out_of_memory: bool = True
+    """Compute a batch in two halves, then four quarters, ... when the memory is too small for it."""

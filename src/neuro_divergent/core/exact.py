@@ -1,0 +1,51 @@
+"""Numbers in JSON that come back as the same bits: Python writes a float so that reading it gives it back exactly.
+
+What JSON has no word for is written as an object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from neuro_divergent.core.errors import StorageError
+
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def to_plain(value: Any, place: str = "value") -> Any:
+    """Plain JSON data for numbers, texts, lists and mappings.
+
+    >>> to_plain({"loss": float("nan"), "steps": (1, 2)})
+    {'loss': {'float': 'nan'}, 'steps': [1, 2]}
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item, place) for item in value]
+    if hasattr(value, "tolist"):  # a numpy or torch number or array
+        return to_plain(value.tolist(), place)
+    raise StorageError(
+        f"only numbers, texts, lists and mappings can be saved, but {place} is a {type(value).__name__}. "
+        "Give it as plain data"
+    )
+
+
+def from_plain(value: Any) -> Any:
+    """What `to_plain` was given, except that tuples have become lists.
+
+    >>> from_plain([1.5, {"float": "-inf"}])
+    [1.5, -inf]
+    """
+    if isinstance(value, dict):
+        if value.keys() == {"float"} and value["float"] in _WORDS:
+            return _WORDS[value["float"]]
+        return {key: from_plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    return value

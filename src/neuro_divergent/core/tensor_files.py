@@ -1,0 +1,119 @@
+"""Tensors in safetensors files: checked before anything is allocated for them, compressed if asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.core.errors import CorruptFileError
+from neuro_divergent.core.extras import require
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MAX_HEADER_BYTES = 64 * 2**20
+MAX_TENSORS = 1_000_000
+MAX_DIMENSIONS = 32
+MAX_DECOMPRESSED_BYTES = 16 * 2**30
+
+_CHECKSUM = "sha256"
+_BYTES = {
+    **{"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2},
+    **{"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8},
+}
+
+
+def write_tensors(tensors: Mapping[str, Tensor], *, checksum: bool = False) -> bytes:
+    """A safetensors file; with `checksum` it vouches for itself, for files that have no manifest beside them."""
+    import safetensors.torch
+
+    data = safetensors.torch.save(dict(tensors))
+    if not checksum:
+        return data
+    return safetensors.torch.save(dict(tensors), metadata={_CHECKSUM: _digest(data)})
+
+
+def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:
+    """The tensors of a file from a stranger."""
+    import safetensors.torch
+
+    header = check_safetensors(data, name)
+    expected = (header.get("__metadata__") or {}).get(_CHECKSUM)
+    if expected is not None and expected != _digest(data):
+        raise CorruptFileError(f"{name} is damaged: its sha256 is not the one that it was written with")
+    try:
+        return safetensors.torch.load(data)
+    except Exception as error:
+        raise CorruptFileError(f"{name} must be a safetensors file, but is not: {error}") from None
+
+
+def check_safetensors(data: bytes, name: str) -> dict[str, Any]:
+    """Refuse a header that is too large, lists too much or does not fit the file; give it otherwise."""
+    from neuro_divergent.core.bundle import parse_json
+
+    if len(data) < 8:
+        raise CorruptFileError(f"{name} must be a safetensors file, but has only {len(data)} bytes")
+    (size,) = struct.unpack("<Q", data[:8])
+    if size > MAX_HEADER_BYTES or size > len(data) - 8:
+        raise CorruptFileError(f"{name} has a header of {size} bytes, which is more than the file or the limit allows")
+    header = parse_json(data[8 : 8 + size], f"the header of {name}")
+    if not isinstance(header, dict) or len(header) > MAX_TENSORS:
+        raise CorruptFileError(f"{name} must list at most {MAX_TENSORS} tensors")
+    end = 0
+    spans = sorted(_span(key, facts, name) for key, facts in header.items() if key != "__metadata__")
+    for begin, stop in spans:
+        if begin != end:
+            raise CorruptFileError(f"{name} must hold its tensors end to end, but they overlap or leave gaps")
+        end = stop
+    if end != len(data) - 8 - size:
+        raise CorruptFileError(f"{name} must hold {end} bytes of tensors, but has {len(data) - 8 - size}")
+    metadata = header.get("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(item, str) for item in metadata.values()):
+        raise CorruptFileError(f"{name} must have texts as its metadata, but has not")
+    return header
+
+
+def _span(key: str, facts: Any, name: str) -> tuple[int, int]:
+    """Where a tensor's bytes are; its shape and number format must ask for exactly as many."""
+    try:
+        shape, (begin, end), width = facts["shape"], facts["data_offsets"], _BYTES[facts["dtype"]]
+        plain = all(type(item) is int and item >= 0 for item in (*shape, begin, end))
+        if plain and len(shape) <= MAX_DIMENSIONS and end - begin == math.prod(shape) * width:
+            return begin, end
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise CorruptFileError(f"{name} describes the tensor {key[:80]!r} in a way that does not fit its bytes")
+
+
+def compress(data: bytes) -> bytes:
+    """The bytes under zstd."""
+    packed: bytes = _codec().compress(data, asbytes=True)
+    return packed
+
+
+def decompress(data: bytes, size: int, name: str) -> bytes:
+    """What `compress` was given, which must have had `size` bytes; no more than that is ever allocated."""
+    if type(size) is not int or not 0 <= size <= MAX_DECOMPRESSED_BYTES:
+        raise CorruptFileError(f"{name} must unpack to at most {MAX_DECOMPRESSED_BYTES} bytes, but says {size!r}")
+    try:
+        plain: bytes = _codec().decompress(data, size, asbytes=True)
+    except (OSError, MemoryError) as error:
+        raise CorruptFileError(f"{name} must unpack to {size} bytes, but does not: {error}") from None
+    return plain
+
+
+def _codec() -> Any:
+    return require("pyarrow", extra="pandas", purpose="zstd compression").Codec("zstd")
+
+
+def _digest(data: bytes) -> str:
+    """sha256 over names, shapes and bytes of the tensors, whatever the metadata says."""
+    (size,) = struct.unpack("<Q", data[:8])
+    header = {key: facts for key, facts in json.loads(data[8 : 8 + size]).items() if key != "__metadata__"}
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    digest.update(memoryview(data)[8 + size :])
+    return digest.hexdigest()

@@ -1,0 +1,54 @@
+"""Calendar and target features as columns of a store, and their continuation into the horizon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.data.features import calendar, history, parse_features
+from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.store import SeriesStore
+
+
+def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tuple[SeriesStore, DataSchema]:
+    """The store with the schema's features as further columns; the span of time is kept for later data."""
+    features = parse_features(schema.features)
+    if schema.span is None and len(times):
+        physical = times.to_physical()
+        schema = schema.replace(span=(int(physical.min()), int(physical.max())))  # type: ignore[arg-type]
+    ahead = horizon_features(store, schema, times)
+    past = history(features, store.y, store.offsets, store.mask)
+    names = {
+        role: tuple(column for feature in features if feature.role == role for column in feature.columns)
+        for role in ("future", "historical")
+    }
+    store = replace(
+        store,
+        future=_beside(store.future, ahead, store.y.dtype),
+        historical=_beside(store.historical, past, store.y.dtype),
+        future_names=(*store.future_names, *names["future"]),
+        historical_names=(*store.historical_names, *names["historical"]),
+    )
+    return store, schema
+
+
+def horizon_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> npt.NDArray[np.float32]:
+    """The features that the calendar gives for these times, [T, columns]."""
+    span = None
+    if schema.span is not None and len(times):
+        ends = pl.Series(schema.span, dtype=pl.Int64).cast(times.dtype)
+        span = (ends[0], ends[1])
+    return calendar(schema.features, times, freq=store.freq, span=span)
+
+
+def _beside(
+    block: npt.NDArray[Any] | None, added: npt.NDArray[Any], dtype: np.dtype[Any]
+) -> npt.NDArray[np.floating] | None:
+    if added.shape[1] == 0:
+        return block
+    added = added.astype(dtype, copy=False)
+    return added if block is None else np.concatenate([block, added], axis=1)
