@@ -8,7 +8,11 @@ from neuro_divergent.core import registry
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.testing import OPTIMIZER_CHECKS, check_optimizer
 
-MEMBERS = {kind: cls for kind, cls in registry.members("optimizer").items() if cls.__module__.startswith("neuro_divergent.optim")}
+MEMBERS = {
+    kind: cls
+    for kind, cls in registry.members("optimizer").items()
+    if cls.__module__.startswith("neuro_divergent.optim")
+}
 
 
 @pytest.mark.parametrize("kind", MEMBERS)

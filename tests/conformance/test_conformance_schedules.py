@@ -8,7 +8,11 @@ from neuro_divergent.core import registry
 from neuro_divergent.optim import Schedule
 from neuro_divergent.testing import SCHEDULE_CHECKS, check_schedule
 
-MEMBERS = {kind: cls for kind, cls in registry.members("schedule").items() if cls.__module__.startswith("neuro_divergent.optim")}
+MEMBERS = {
+    kind: cls
+    for kind, cls in registry.members("schedule").items()
+    if cls.__module__.startswith("neuro_divergent.optim")
+}
 
 
 @pytest.mark.parametrize("kind", MEMBERS)

@@ -15,6 +15,7 @@ from typing import Any
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.exact import parse_json as parse_json
 from neuro_divergent.core.tensor_files import check_safetensors as check_safetensors
 
 MANIFEST = "manifest.json"
@@ -22,10 +23,6 @@ FORMAT_VERSION = 1
 MAX_FILES = 64
 MAX_MANIFEST_BYTES = 2**20
 MAX_BYTES = 64 * 2**30
-MAX_JSON_BYTES = 256 * 2**20
-MAX_JSON_DEPTH = 64
-
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 Fetch = Callable[[str, int], bytes]
 """Gives the content of a file of the bundle, which must have at most so many bytes."""
@@ -70,23 +67,6 @@ def verified(place: str, found: Collection[str], fetch: Fetch) -> dict[str, byte
     return {name: _checked(f"{place}/{name}", fetch(name, facts["bytes"]), facts) for name, facts in listed.items()}
 
 
-def parse_json(data: bytes, name: str) -> Any:
-    """JSON from a stranger: limited in size and depth."""
-    if len(data) > MAX_JSON_BYTES:
-        raise CorruptFileError(f"{name} must be at most {MAX_JSON_BYTES} bytes, but has {len(data)}")
-    # Brackets inside strings count too: that only makes the limit stricter.
-    depth = deepest = 0
-    for byte in data.translate(None, _NOT_BRACKETS):
-        depth += 1 if byte in b"[{" else -1
-        deepest = max(deepest, depth)
-    if deepest > MAX_JSON_DEPTH:
-        raise CorruptFileError(f"{name} must be nested at most {MAX_JSON_DEPTH} deep, but is {deepest} deep")
-    try:
-        return json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"{name} must be JSON, but is not: {error}") from None
-
-
 def plain_bytes(path: Path, limit: int) -> bytes:
     """The bytes of a plain file, not of what a link, a pipe or a device would give; at most `limit` of them."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -101,10 +81,6 @@ def plain_bytes(path: Path, limit: int) -> bytes:
             return file.read(limit + 1)
     except OSError as error:
         raise CorruptFileError(f"{path} must be a readable plain file: {error.strerror or error}") from None
-
-
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:

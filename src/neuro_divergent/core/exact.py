@@ -1,16 +1,21 @@
-"""Numbers in JSON that come back as the same bits: Python writes a float so that reading it gives it back exactly.
+"""JSON whose numbers come back as the same bits, and JSON from strangers.
 
-What JSON has no word for is written as an object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
+Python writes a float so that reading it gives it back exactly. What JSON has no word for is written as an object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.errors import CorruptFileError, StorageError
 
+MAX_JSON_BYTES = 256 * 2**20
+MAX_JSON_DEPTH = 64
+
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -49,3 +54,24 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [from_plain(item) for item in value]
     return value
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """JSON from a stranger: limited in size and depth."""
+    if len(data) > MAX_JSON_BYTES:
+        raise CorruptFileError(f"{name} must be at most {MAX_JSON_BYTES} bytes, but has {len(data)}")
+    # Brackets inside strings count too: that only makes the limit stricter.
+    depth = deepest = 0
+    for byte in data.translate(None, _NOT_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MAX_JSON_DEPTH:
+        raise CorruptFileError(f"{name} must be nested at most {MAX_JSON_DEPTH} deep, but is {deepest} deep")
+    try:
+        return json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"{name} must be JSON, but is not: {error}") from None
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import CorruptFileError
+from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 def check_safetensors(data: bytes, name: str) -> dict[str, Any]:
     """Refuse a header that is too large, lists too much or does not fit the file; give it otherwise."""
-    from neuro_divergent.core.bundle import parse_json
-
     if len(data) < 8:
         raise CorruptFileError(f"{name} must be a safetensors file, but has only {len(data)} bytes")
     (size,) = struct.unpack("<Q", data[:8])

@@ -125,11 +125,11 @@ class Inception(nn.Module):
 
     def __init__(self, width: int, outer: int, kernels: int) -> None:
         super().__init__()
-        self.kernels = nn.ModuleList(nn.Conv2d(width, outer, 2 * size + 1, padding=size) for size in range(kernels))
-        for kernel in self.kernels:
-            assert isinstance(kernel, nn.Conv2d)
-            nn.init.kaiming_normal_(kernel.weight, mode="fan_out", nonlinearity="relu")
-            nn.init.zeros_(kernel.bias)  # type: ignore[arg-type]
+        sizes = [2 * reach + 1 for reach in range(kernels)]
+        self.weights = nn.ParameterList(nn.Parameter(torch.empty(outer, width, size, size)) for size in sizes)
+        self.biases = nn.Parameter(torch.zeros(kernels, outer))
+        for weight in self.weights:
+            nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, width, rows, columns] → [B, outer, rows, columns]"""
@@ -137,7 +137,6 @@ class Inception(nn.Module):
 
     def folded(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the one convolution that they all amount to."""
-        reach = len(self.kernels) - 1
-        weights = [F.pad(kernel.weight, [reach - size] * 4) for size, kernel in enumerate(self.kernels)]
-        biases = [kernel.bias for kernel in self.kernels]
-        return torch.stack(weights).mean(dim=0), torch.stack(biases).mean(dim=0)
+        largest = len(self.weights) - 1
+        padded = [F.pad(weight, [largest - reach] * 4) for reach, weight in enumerate(self.weights)]
+        return torch.stack(padded).mean(dim=0), self.biases.mean(dim=0)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import isolated
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.forecasting.model import Model
@@ -18,6 +19,16 @@ from neuro_divergent.testing.suite import expecting, require
 def usual_case(model: Model) -> Case:
     """Three series, every declared column, and the loss that suits the model."""
     return Case(model=model, loss=usual_loss(model))
+
+
+def shortest(case: Case) -> Case:
+    """The case at h=2 and input_size=4 if the model accepts that, else as it is."""
+    try:
+        small = case.resized(h=2, input_size=4)
+        small.module()
+    except ConfigError:
+        return case
+    return small
 
 
 def to_export(case: Case, windows: int, seed: int = 0) -> Batch:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import islice
 from typing import Any
 
 import torch
 
-from neuro_divergent.core import seeding
 from neuro_divergent.core.errors import NonFiniteError
 from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, set_rate, to_eval, to_train
-from neuro_divergent.training import stopping
+from neuro_divergent.training import memory, stopping
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import Strategy
@@ -28,18 +28,42 @@ def run(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks
     generator_state = torch.get_rng_state()
     try:
         callbacks("on_fit_start", state)
-        while state.step < until and not state.stopping:
+        # An epoch may have been cut short after its last step: its end is still due then.
+        while not state.stopping and (state.step < until or state.position > 0):
             run_epoch(task, state, until, strategy, callbacks)
+            save_if_due(state, callbacks)
         state.history.stopped = state.stopping or "all epochs were done"
+        finish_saving(state, callbacks)
         _settle_weights(state)
         callbacks("on_fit_end", state)
     except BaseException as error:
         state.error = error
+        if state.saver is not None and isinstance(error, Exception):
+            state.saver.join()
         callbacks("on_exception", state)
         raise
     finally:
         torch.set_rng_state(generator_state)
     return state
+
+
+def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
+    """A checkpoint if it is time for one; a failure of the last one is reported here."""
+    if state.saver is not None:
+        state.saver.check(state)
+        if not state.stopping and state.saver.due(state):
+            state.saver.save(state, callbacks)
+
+
+def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
+    """The last checkpoint, before the weights become the best ones; then a signal that came may have its way."""
+    signalled = state.guard is not None and state.guard.received is not None
+    if state.saver is not None:
+        if state.saver.settings.on_stop or signalled:
+            state.saver.save(state, callbacks)
+        state.saver.join(state)
+    if state.guard is not None:
+        state.guard.raise_if_received()
 
 
 def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> None:
@@ -49,12 +73,15 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
     state.module.train()
     to_train(state.optimizer)
     begun = time.perf_counter()
-    for batch in batches(state.source, state.epoch, state.position, state.config.num_workers):
+    rest = batches(state.source, state.epoch, state.position, state.config.num_workers)
+    for batch in islice(rest, max(0, until - state.step)):
         callbacks("on_batch_start", state)
         train_step(task, state, batch, strategy)
         callbacks("on_batch_end", state)
-        if state.step >= until or state.stopping:
+        if state.stopping:
             break
+        if state.position < state.steps_per_epoch and state.step < until:
+            save_if_due(state, callbacks)
     state.epoch_seconds += time.perf_counter() - begun
     if state.position >= state.steps_per_epoch or (state.step >= until and not state.stopping):
         end_epoch(task, state, callbacks)
@@ -62,12 +89,10 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
 
 def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) -> None:
     """One optimizer step on one effective batch."""
-    config, optimizer = state.config, state.optimizer
+    optimizer = state.optimizer
     set_learning_rate(state)
-    # What the network draws (dropout) is keyed by the step, not by what was drawn before it.
-    torch.default_generator.manual_seed(seeding.key(config.seed, "network", state.step) >> 1)
     optimizer.zero_grad(set_to_none=True)
-    loss = strategy.gradients(task, state, batch)
+    loss = memory.gradients(strategy, task, state, batch)
     state.precision.unscale(optimizer)
     norm = strategy.condition_gradients(state)
     state.loss, state.gradient_norm = loss, norm

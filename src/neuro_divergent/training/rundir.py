@@ -1,15 +1,18 @@
-"""A run is a directory: config.json, events.jsonl, and later its checkpoints, model and report."""
+"""A run is a directory: config.json, events.jsonl, checkpoints, and later its model and report."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuro_divergent.core import files
-from neuro_divergent.training.callbacks.base import Callback
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.writers import JsonLines
+from neuro_divergent.training.places import CHECKPOINTS, LocalPlace, place_of
 
 if TYPE_CHECKING:
+    from neuro_divergent.training.config import TrainingConfig
     from neuro_divergent.training.state import TrainState
 
 
@@ -30,6 +33,11 @@ class RunDirectory:
         return self.path / "events.jsonl"
 
     @property
+    def checkpoints(self) -> Path:
+        """The saved states of the run."""
+        return self.path / CHECKPOINTS
+
+    @property
     def model(self) -> Path:
         """The trained model."""
         return self.path / "model"
@@ -39,8 +47,34 @@ class RunDirectory:
         """The report."""
         return self.path / "report.html"
 
-    def callback(self, state: TrainState) -> Callback:
-        """Write the configuration now, and give the callback that writes the events."""
-        files.write_text(self.config, state.config.to_json() + "\n")
-        state.run_directory = self.path
-        return JsonLines(path=self.events).build()
+
+def begin_directory(directory: Path | str, state: TrainState) -> list[Callback]:
+    """Write the configuration, and give the callback that writes the events (a remote directory takes none)."""
+    place = place_of(directory)
+    place.write_text("config.json", _described(state.config).to_json() + "\n")
+    if not isinstance(place, LocalPlace):
+        return []
+    state.run_directory = place.run
+    events = RunDirectory(place.run).events
+    _end_last_line(events)
+    return [JsonLines(path=events).build()]
+
+
+def _described(config: TrainingConfig) -> TrainingConfig:
+    """The configuration without live callbacks, which no file can hold."""
+    return config.replace(callbacks=tuple(item for item in config.callbacks if isinstance(item, CallbackSettings)))
+
+
+def _end_last_line(path: Path) -> None:
+    """A killed process may have left half a line: what follows must not be glued to it."""
+    if not path.exists():
+        return
+    try:
+        with open(path, "r+b") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+    except OSError as error:
+        raise StorageError(f"the log {path} could not be written: {error.strerror or error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,10 @@ from neuro_divergent.training.history import History
 from neuro_divergent.training.precision import Precision
 from neuro_divergent.training.stopping import Patience
 from neuro_divergent.training.task import Source
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.saver import Saver
+    from neuro_divergent.training.signals import Guard
 
 
 @dataclass
@@ -55,7 +59,13 @@ class TrainState:
     """Steps left out because something was not finite."""
     stopping: str = ""
     """Why the training should end now, or empty."""
+    micro_batches: int = 1
+    """In how many pieces each micro-batch is computed, because the memory was too small for the whole."""
     error: BaseException | None = None
+    saver: Saver | None = None
+    """What writes the checkpoints, if any are asked for."""
+    guard: Guard | None = None
+    """What watches for signals, where they are watched."""
     run_directory: Path | None = None
     shared: dict[str, Any] = field(default_factory=dict)
     """A place where callbacks may leave things for each other."""

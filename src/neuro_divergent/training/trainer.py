@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,10 +20,14 @@ from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_row
 from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
 from neuro_divergent.training.config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.heartbeat import heartbeat
 from neuro_divergent.training.history import History
 from neuro_divergent.training.loop import run
 from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.rundir import RunDirectory
+from neuro_divergent.training.resume import Resume
+from neuro_divergent.training.resume import begin as begin_run
+from neuro_divergent.training.rundir import begin_directory
+from neuro_divergent.training.signals import Guard
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import SingleProcess
 from neuro_divergent.training.task import Source, Task
@@ -41,15 +47,28 @@ class Trainer:
     def __init__(self, config: TrainingConfig | None = None) -> None:
         self.config = config or TrainingConfig()
 
-    def fit(self, module: nn.Module, data: Any, *, validation: Any = None) -> History:
+    def fit(
+        self,
+        module: nn.Module,
+        data: Any,
+        *,
+        validation: Any = None,
+        resume: str | os.PathLike[str] | None = None,
+        resume_with: Mapping[str, Any] | None = None,
+    ) -> History:
         """Train the module in place and give the history.
 
         Args:
             module: any module whose forward takes a batch of x.
             data: (x, y) or (x, y, weight): numpy arrays, tensors or lists with rows first.
             validation: held-back (x, y); without it the last `validation_split` of the rows is held back.
+            resume: "auto" goes on from the newest checkpoint of the run's directory, or starts if there is none; a path
+                goes on from that run or checkpoint.
+            resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
         """
-        config = self.config.resolved()
+        begin = Resume(resume, resume_with)
+        config = begin.applied(self.config).resolved()
+        refuse_supervision(config)
         loss = config.loss
         assert loss != "auto"
         device = resolve_device(config.device)
@@ -67,7 +86,31 @@ class Trainer:
             size = max(1024, effective_batch(config))
             validation_source = ArraySource(held, Sequential(n=held.x.shape[0], batch_size=size))
         state = prepare(module, config, source, validation_source, precision)
-        return train(task, state).history
+        parts = {"training": rows, "validation": held}
+        return train(task, state, resume=begin, identity=lambda: {"data": rows_identity(parts)}).history
+
+
+def rows_identity(parts: Mapping[str, Rows | None]) -> dict[str, Any]:
+    """How many rows each part has, and a hash of all values: the same data has the same identity."""
+    digest = hashlib.sha256()
+    facts: dict[str, Any] = {}
+    for name, rows in parts.items():
+        facts[f"{name}_rows"] = 0 if rows is None else rows.x.shape[0]
+        for tensor in rows or ():
+            if tensor is not None:
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return facts | {"fingerprint": digest.hexdigest()}
+
+
+def refuse_supervision(config: TrainingConfig) -> None:
+    """A module of the user's cannot be described to another process."""
+    tolerance = getattr(config, "fault_tolerance", None)
+    if tolerance is not None and tolerance.retries > 0:
+        raise ConfigError(
+            "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
+            "training with resume='auto' into a script and run it with neuro_divergent.training.supervisor.supervise"
+        )
 
 
 def effective_batch(config: TrainingConfig) -> int:
@@ -116,16 +159,36 @@ def prepare(
     )
 
 
-def train(task: Task, state: TrainState, *, title: str = "training", extra: tuple[Callback, ...] = ()) -> TrainState:
-    """Run a prepared state to its end, with the configured callbacks around it."""
+def train(
+    task: Task,
+    state: TrainState,
+    *,
+    title: str = "training",
+    extra: tuple[Callback, ...] = (),
+    resume: Resume = Resume(),  # noqa: B008  # frozen
+    identity: Callable[[], Mapping[str, Any]] = dict,
+) -> TrainState:
+    """Run a prepared state to its end, with the configured callbacks around it.
+
+    Args:
+        task: how a batch becomes numbers.
+        state: what `prepare` made.
+        title: the name on the progress line.
+        extra: callbacks besides the configured ones.
+        resume: whether to go on from a checkpoint.
+        identity: gives what must be the same for a resume, such as the data's fingerprint; called only if needed.
+    """
     config = state.config
     callbacks = [item.build() if isinstance(item, CallbackSettings) else item for item in config.callbacks]
     if config.progress is True or (config.progress == "auto" and watched()):
         callbacks.append(ProgressLine(title))
     if config.checkpoints is not None:
-        callbacks.append(RunDirectory(config.checkpoints.directory).callback(state))
+        callbacks += begin_directory(config.checkpoints.directory, state)
+    listed = CallbackList([*callbacks, *extra, *heartbeat()])
     with surroundings(config):
-        return run(task, state, state.total_steps, SingleProcess(), CallbackList([*callbacks, *extra]))
+        begin_run(state, listed, resume, identity)
+        with Guard(state):
+            return run(task, state, state.total_steps, SingleProcess(), listed)
 
 
 @contextmanager

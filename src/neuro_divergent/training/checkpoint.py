@@ -1,0 +1,212 @@
+"""What a checkpoint holds: weights, optimizer state, and every number that a run carries from step to step.
+
+Randomness is counted and batches are a function of (epoch, step), so that the position is the whole random state.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_divergent._version import __version__
+from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.exact import from_plain, parse_json, to_plain
+from neuro_divergent.core.tensor_files import compress, decompress, read_tensors, write_tensors
+from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
+from neuro_divergent.training.history import History
+from neuro_divergent.training.stopping import Patience
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.callbacks.base import CallbackList
+    from neuro_divergent.training.state import TrainState
+
+SCHEMA = 1
+STATE = "state.json"
+WEIGHTS = "weights.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+PACKED = ".zst"
+
+NUMBERS = (
+    "step",
+    "epoch",
+    "position",
+    "epoch_loss",
+    "epoch_seconds",
+    "rate_factor",
+    "loss",
+    "gradient_norm",
+    "validation",
+    "skipped",
+    "micro_batches",
+)
+"""The plain fields of the state that a resume takes back."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run at one step, independent of the run that goes on."""
+
+    document: dict[str, Any]
+    """Everything but tensors and step records, not yet plain data."""
+    weights: dict[str, Tensor]
+    """module/<name>, best/<name>, average/<name>."""
+    optimizer: dict[str, Tensor]
+    step_loss: list[float]
+    gradient_norm: list[float]
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return int(self.document["progress"]["step"])
+
+    def contents(self, compression: str | None = None) -> dict[str, bytes]:
+        """The files of the checkpoint."""
+        records = {"step_loss": self.step_loss, "gradient_norm": self.gradient_norm}
+        steps = {f"history/{name}": torch.tensor(values, dtype=torch.float64) for name, values in records.items()}
+        files = {WEIGHTS: write_tensors(self.weights | steps), OPTIMIZER: write_tensors(self.optimizer)}
+        document = self.document
+        if compression is not None:
+            document = document | {"unpacked": {name: len(data) for name, data in files.items()}}
+            files = {name + PACKED: compress(data) for name, data in files.items()}
+        return files | {STATE: json.dumps(to_plain(document, "state"), indent=1, allow_nan=False).encode()}
+
+
+def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any]) -> Snapshot:
+    """Copy everything that the next step would change.
+
+    Args:
+        state: a run between two steps, the end of the last epoch dealt with.
+        callbacks: whose own state is kept too.
+        facts: what stays the same throughout the run: configuration, identity, versions.
+    """
+    to_train(state.optimizer)  # a validation may have left the weights for evaluation in the module
+    weights = _copies("module/", state.module.state_dict())
+    if state.best_weights is not None:  # never changed in place, so the very tensors will do
+        weights |= {f"best/{name}": tensor for name, tensor in state.best_weights.items()}
+    if state.averager is not None:
+        weights |= _copies("average/", state.averager.state_tensors())
+    history = state.history
+    document = {
+        "schema": SCHEMA,
+        "kind": "Checkpoint",
+        "time": time.time(),
+        "progress": {name: getattr(state, name) for name in NUMBERS}
+        | {"total_steps": state.total_steps, "steps_per_epoch": state.steps_per_epoch},
+        "random": {"scheme": "counted", "seed": state.config.seed, "step": state.step},
+        "patience": state.patience._asdict(),
+        "plateau": None if state.plateau is None else asdict(state.plateau),
+        "precision": state.precision.state_dict(),
+        "callbacks": [{"name": type(item).__name__, "state": item.state_dict()} for item in callbacks.callbacks],
+        "history": {
+            "epochs": list(history.epochs),
+            "events": list(history.events),
+            "best_epoch": history.best_epoch,
+            "stopped": history.stopped,
+            "rates": list(history.rates),
+        },
+    }
+    return Snapshot(
+        document=document | dict(facts),
+        weights=weights,
+        optimizer=_copies("", state_tensors(state.optimizer)),
+        step_loss=list(history.step_loss),
+        gradient_norm=list(history.gradient_norm),
+    )
+
+
+def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
+    """A snapshot from the verified files of a checkpoint."""
+    document = from_plain(parse_json(contents.get(STATE, b""), f"{place}/{STATE}"))
+    if not isinstance(document, dict) or document.get("kind") != "Checkpoint":
+        raise CorruptFileError(f"{place} must be a checkpoint, but {STATE} does not say so")
+    if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA:
+        raise StorageError(
+            f"this version reads checkpoints of schema {SCHEMA} and older, but {place} has {document.get('schema')!r}. "
+            "Update neuro-divergent to resume from it"
+        )
+    files = {name: _unpacked(contents, document, name, place) for name in (WEIGHTS, OPTIMIZER)}
+    weights = read_tensors(files[WEIGHTS], f"{place}/{WEIGHTS}")
+    records = {name: weights.pop(f"history/{name}", None) for name in ("step_loss", "gradient_norm")}
+    if any(values is None for values in records.values()):
+        raise CorruptFileError(f"{place}/{WEIGHTS} lacks the losses of the steps")
+    return Snapshot(
+        document=document,
+        weights=weights,
+        optimizer=read_tensors(files[OPTIMIZER], f"{place}/{OPTIMIZER}"),
+        **{name: values.tolist() for name, values in records.items() if values is not None},
+    )
+
+
+def restore(state: TrainState, callbacks: CallbackList, snapshot: Snapshot, *, fresh_optimizer: bool = False) -> None:
+    """Put a prepared state where the snapshot was taken; `fresh_optimizer` leaves the optimizer as it is."""
+    document = snapshot.document
+    try:
+        state.module.load_state_dict(part(snapshot.weights, "module/"))
+        if not fresh_optimizer:
+            load_state(state.optimizer, snapshot.optimizer)
+        if state.averager is not None:
+            state.averager.load_state(part(snapshot.weights, "average/"))
+        best = part(snapshot.weights, "best/")
+        state.best_weights = {name: tensor.to(state.precision.device) for name, tensor in best.items()} or None
+        for name in NUMBERS:
+            setattr(state, name, document["progress"][name])
+        state.patience = Patience(**document["patience"])
+        if state.plateau is not None and document["plateau"] is not None:
+            state.plateau = PlateauState(**document["plateau"])
+        state.precision.load_state_dict(document["precision"])
+        history = document["history"] | {"rates": [tuple(pair) for pair in document["history"]["rates"]], "stopped": ""}
+        state.history = History(step_loss=snapshot.step_loss, gradient_norm=snapshot.gradient_norm, **history)
+        _restore_callbacks(callbacks, document["callbacks"])
+    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        raise StorageError(f"the checkpoint of step {snapshot.step} does not fit this run: {error}") from error
+
+
+def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors under a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def versions() -> dict[str, Any]:
+    """What the bits depend on besides configuration and data."""
+    return {
+        "neuro_divergent": __version__,
+        "torch": torch.__version__.split("+")[0],
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _copies(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        prefix + name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+
+
+def _unpacked(contents: Mapping[str, bytes], document: dict[str, Any], name: str, place: str) -> bytes:
+    if name in contents:
+        return contents[name]
+    sizes = document.get("unpacked")
+    if name + PACKED not in contents or not isinstance(sizes, dict):
+        raise CorruptFileError(f"{place} must hold {name}, but does not")
+    return decompress(contents[name + PACKED], sizes.get(name, -1), f"{place}/{name}{PACKED}")
+
+
+def _restore_callbacks(callbacks: CallbackList, kept: list[dict[str, Any]]) -> None:
+    """Give each callback what the one of its name had, in their order."""
+    waiting = list(kept)
+    for callback in callbacks.callbacks:
+        own = next((item for item in waiting if item["name"] == type(callback).__name__), None)
+        if own is not None:
+            waiting.remove(own)
+            callback.load_state_dict(own["state"])

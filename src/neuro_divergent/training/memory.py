@@ -1,0 +1,72 @@
+"""When the memory is too small for a batch: the same batch in halves, quarters, ... accumulated to the same step."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from neuro_divergent.core import seeding
+from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.training.task import Task
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.strategy import Strategy
+
+log = logging.getLogger(__name__)
+
+
+def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> float:
+    """The strategy's gradients, in smaller pieces if the memory asks for it and the configuration allows it."""
+    while True:
+        # What the network draws (dropout) is keyed by the step, not by what was drawn before it.
+        torch.default_generator.manual_seed(seeding.key(state.config.seed, "network", state.step) >> 1)
+        try:
+            return strategy.gradients(task, _in_pieces(state), batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = str(error).splitlines()[0]
+        # Outside of the except block: the error holds on to the frames, and they to the memory.
+        _halve(state, reason)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch means that memory ran out, on any device."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error)
+    return "can't allocate memory" in text or "out of memory" in text.lower()
+
+
+def _in_pieces(state: TrainState) -> TrainState:
+    """The state as the strategy should see it: with as many micro-batches as the memory has taught."""
+    if state.micro_batches == 1:
+        return state
+    config = state.config
+    pieces = config.model_copy(update={"accumulate_gradients": config.accumulate_gradients * state.micro_batches})
+    return replace(state, config=pieces)
+
+
+def _halve(state: TrainState, reason: str) -> None:
+    config = state.config
+    tolerance = getattr(config, "fault_tolerance", None)
+    batch_size = int(config.batch_size)
+    size = batch_size // state.micro_batches
+    if tolerance is None or not tolerance.halve_on_out_of_memory or size <= 1 or config.gradient_method != "autograd":
+        raise TrainingError(
+            f"the memory must hold one micro-batch, but {size} rows at step {state.step + 1} were too many: {reason}. "
+            f"Lower batch_size and raise accumulate_gradients, or set fault_tolerance=FaultTolerance(retries=0), which "
+            "does it for you"
+        )
+    state.micro_batches *= 2
+    state.optimizer.zero_grad(set_to_none=True)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    log.warning("out of memory: micro-batches of %d instead of %d rows from now on", batch_size // state.micro_batches, size)
+    state.log(event="out_of_memory", micro_batches=state.micro_batches, why=reason)

@@ -1,0 +1,221 @@
+"""Where checkpoints are kept: a local directory, or anything that fsspec reaches.
+
+A checkpoint is a bundle. Locally it appears by one rename; elsewhere its manifest is written last, which comes to the
+same: without a manifest that verifies there is no checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.extras import require
+from neuro_divergent.training.checkpointing import is_remote
+
+CHECKPOINTS = "checkpoints"
+EARLIER = "checkpoints-earlier"
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+def step_name(step: int) -> str:
+    """The name of a step's checkpoint."""
+    return f"step-{step:08d}"
+
+
+def step_of(name: str) -> int:
+    """The step in a checkpoint's name."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else -1
+
+
+class Place(Protocol):
+    """The checkpoints of one run."""
+
+    address: str
+
+    def names(self) -> list[str]:
+        """The checkpoints, oldest first, whether they verify or not."""
+        ...
+
+    def read(self, name: str) -> dict[str, bytes]:
+        """The verified files of one checkpoint."""
+        ...
+
+    def write(self, name: str, contents: Mapping[str, bytes]) -> None:
+        """Make a checkpoint, replacing one of the same name; whole or not at all."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint."""
+        ...
+
+    def set_aside(self, names: list[str]) -> None:
+        """Move checkpoints that do not belong to the run any more to where the latest such ones are kept."""
+        ...
+
+    def clean(self) -> None:
+        """Remove what a killed process left unfinished."""
+        ...
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run's directory."""
+        ...
+
+
+def place_of(directory: Path | str) -> Place:
+    """The checkpoints of a run's directory."""
+    return RemotePlace(str(directory)) if is_remote(directory) else LocalPlace(Path(directory))
+
+
+class LocalPlace:
+    """The checkpoints in a local run directory."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.path = run / CHECKPOINTS
+        self.address = str(self.path)
+
+    def names(self) -> list[str]:
+        """The checkpoints, oldest first."""
+        return sorted((name for name in files.names(self.path) if step_of(name) >= 0), key=step_of)
+
+    def read(self, name: str) -> dict[str, bytes]:
+        """The verified files of one checkpoint."""
+        return bundle.read(self.path / name)
+
+    def write(self, name: str, contents: Mapping[str, bytes]) -> None:
+        """Make a checkpoint by one rename."""
+        bundle.write(self.path / name, contents, overwrite=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint."""
+        files.remove_directory(self.path / name)
+
+    def set_aside(self, names: list[str]) -> None:
+        """Move checkpoints to checkpoints-earlier, in place of what was there."""
+        if not names:
+            return
+        aside = self.run / EARLIER
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            files.make_directories(aside)
+            for name in names:
+                os.rename(files.present(self.path / name), aside / name)
+            files.sync_directory(self.path)
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be changed: {error.strerror or error}") from error
+
+    def clean(self) -> None:
+        """Remove what a killed process left unfinished."""
+        files.remove_leftovers(self.path)
+        files.remove_leftovers(self.run)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run's directory."""
+        files.write_text(self.run / name, text)
+
+
+class RemotePlace:
+    """The checkpoints at an address that fsspec knows, such as s3://bucket/run."""
+
+    def __init__(self, address: str) -> None:
+        fsspec = require("fsspec", extra="s3", purpose="A remote run directory")
+        try:
+            self._system, self._root = fsspec.core.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise StorageError(
+                f"{address} could not be opened: {error}. For s3:// install it with: pip install 'neuro-divergent[s3]'"
+            ) from error
+        self.address = f"{address.rstrip('/')}/{CHECKPOINTS}"
+
+    def names(self) -> list[str]:
+        """The checkpoints, oldest first."""
+        found = self._listed(f"{self._root}/{CHECKPOINTS}")
+        return sorted((name for name in found if step_of(name) >= 0), key=step_of)
+
+    def read(self, name: str) -> dict[str, bytes]:
+        """The verified files of one checkpoint."""
+        folder = self._folder(name)
+
+        def fetch(file: str, limit: int) -> bytes:
+            try:
+                # One byte more than allowed shows a file that is too long without fetching all of it.
+                content: bytes = self._system.cat_file(f"{folder}/{file}", start=0, end=limit + 1)
+            except Exception as error:
+                raise CorruptFileError(f"{self.address}/{name}/{file} could not be read: {error}") from error
+            if len(content) > limit:
+                raise CorruptFileError(f"{self.address}/{name}/{file} must have at most {limit} bytes, but has more")
+            return content
+
+        return bundle.verified(f"{self.address}/{name}", self._listed(folder), fetch)
+
+    def write(self, name: str, contents: Mapping[str, bytes]) -> None:
+        """Make a checkpoint; its manifest is written last."""
+        folder = self._folder(name)
+        try:
+            if self._system.exists(folder):
+                self.remove(name)
+            self._system.makedirs(folder, exist_ok=True)
+            for file, data in contents.items():
+                self._system.pipe_file(f"{folder}/{file}", data)
+            self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(contents))
+        except Exception as error:
+            raise StorageError(f"{self.address}/{name} could not be written: {error}") from error
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint: what vouches for it goes first."""
+        folder = self._folder(name)
+        try:
+            if self._system.exists(f"{folder}/{bundle.MANIFEST}"):
+                self._system.rm_file(f"{folder}/{bundle.MANIFEST}")
+            self._system.rm(folder, recursive=True)
+        except Exception as error:
+            raise StorageError(f"{self.address}/{name} could not be removed: {error}") from error
+
+    def set_aside(self, names: list[str]) -> None:
+        """Move checkpoints to checkpoints-earlier, in place of what was there."""
+        aside = f"{self._root}/{EARLIER}"
+        try:
+            if names and self._system.exists(aside):
+                self._system.rm(aside, recursive=True)
+            for name in names:
+                for file in self._listed(self._folder(name)):
+                    self._system.makedirs(f"{aside}/{name}", exist_ok=True)
+                    self._system.mv(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
+                if self._system.exists(self._folder(name)):
+                    self._system.rm(self._folder(name), recursive=True)
+        except Exception as error:
+            raise StorageError(f"{self.address} could not be changed: {error}") from error
+
+    def clean(self) -> None:
+        """Remove checkpoints whose writing was cut short: they have no manifest."""
+        for name in self.names():
+            if bundle.MANIFEST not in self._listed(self._folder(name)):
+                self.remove(name)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run's directory."""
+        try:
+            self._system.makedirs(self._root, exist_ok=True)
+            self._system.pipe_file(f"{self._root}/{name}", text.encode())
+        except Exception as error:
+            raise StorageError(f"{self._root}/{name} could not be written: {error}") from error
+
+    def _folder(self, name: str) -> str:
+        return f"{self._root}/{CHECKPOINTS}/{name}"
+
+    def _listed(self, folder: str) -> list[str]:
+        self._system.invalidate_cache()
+        try:
+            entries: list[Any] = self._system.ls(folder, detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise StorageError(f"{folder} could not be listed: {error}") from error
+        return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries]

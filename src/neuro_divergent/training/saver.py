@@ -1,0 +1,149 @@
+"""Saving while training: when a checkpoint is due, writing it in the background, keeping some of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.core.errors import NeuroDivergentError, StorageError
+from neuro_divergent.core.exact import from_plain, parse_json
+from neuro_divergent.training import checkpoint
+from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.places import Place, place_of, step_name
+from neuro_divergent.training.retention import Kept, superfluous
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.callbacks.base import CallbackList
+    from neuro_divergent.training.state import TrainState
+
+log = logging.getLogger(__name__)
+
+
+class Saver:
+    """The checkpoints of one run, from the loop's side.
+
+    A snapshot is taken between two steps; a thread writes it, reads it back, and only then removes what is not to be
+    kept. At most one write is under way. A write that failed is reported at the next step.
+    """
+
+    def __init__(self, settings: Checkpoints, facts: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self.place: Place = place_of(settings.directory)
+        self._facts = facts
+        self._kept: list[Kept] = []
+        self._count = 0
+        self._saved_step = -1
+        self._saved_time = time.monotonic()
+        self._writing: threading.Thread | None = None
+        self._failure: Exception | None = None
+
+    def begin(self, resumed_step: int | None) -> None:
+        """Make room: leftovers go, checkpoints that are not of this run's past are set aside."""
+        self.place.clean()
+        names = self.place.names()
+        past = [] if resumed_step is None else [name for name in names if name <= step_name(resumed_step)]
+        stale = [name for name in names if name not in past]
+        if stale:
+            log.warning("%s holds %d checkpoints that this run does not go on from: set aside", self.place.address, len(stale))
+            self.place.set_aside(stale)
+        self._kept = [self._known(name) for name in past]
+        self._count = max((item.number for item in self._kept), default=0)
+        self._saved_step = -1 if resumed_step is None else resumed_step
+
+    def due(self, state: TrainState) -> bool:
+        """Whether to save now, between two steps or two epochs."""
+        settings = self.settings
+        if state.step == self._saved_step:
+            return False
+        if settings.every_n_steps is not None and state.step % settings.every_n_steps == 0:
+            return True
+        if settings.every_n_minutes is not None and time.monotonic() - self._saved_time >= 60 * settings.every_n_minutes:
+            return True
+        if state.position > 0 or state.epoch == 0:
+            return False
+        by_epochs = settings.every_n_epochs is not None and state.epoch % settings.every_n_epochs == 0
+        return by_epochs or (settings.on_best and _is_best(state))
+
+    def save(self, state: TrainState, callbacks: CallbackList) -> None:
+        """Take a snapshot now and have it written."""
+        if state.step == self._saved_step:
+            return
+        callbacks("on_checkpoint_start", state)
+        self.join(state)
+        self._count += 1
+        score = _score(state)
+        facts = dict(self._facts) | {"number": self._count, "score": score}
+        snapshot = checkpoint.take(state, callbacks, facts)
+        self._saved_step, self._saved_time = state.step, time.monotonic()
+        kept = Kept(step_name(state.step), self._count, score)
+        if self.settings.asynchronous:
+            self._writing = threading.Thread(target=self._write, args=(snapshot, kept), name="nd-saver", daemon=True)
+            self._writing.start()
+        else:
+            self._write(snapshot, kept)
+            self.check(state)
+        callbacks("on_checkpoint_end", state)
+
+    def check(self, state: TrainState) -> None:
+        """Report a write that failed: stop, or go on without it, as configured."""
+        if self._failure is None:
+            return
+        failure, self._failure = self._failure, None
+        if self.settings.on_failure == "stop":
+            raise failure
+        log.warning("a checkpoint was not saved, the training goes on: %s", failure)
+        state.log(event="checkpoint_failed", why=str(failure))
+
+    def join(self, state: TrainState | None = None) -> None:
+        """Wait for the write that is under way, and report it to the run if one is given."""
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+        if state is not None:
+            self.check(state)
+
+    def _write(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
+        try:
+            self.place.write(kept.name, snapshot.contents(self.settings.compression))
+            self.place.read(kept.name)
+            self._kept.append(kept)
+            for name in superfluous(self.settings, self._kept):
+                self.place.remove(name)
+                self._kept = [item for item in self._kept if item.name != name]
+        except NeuroDivergentError as error:
+            self._failure = error
+        except Exception as error:
+            self._failure = StorageError(f"the checkpoint of step {snapshot.step} could not be written: {error}")
+            self._failure.__cause__ = error
+
+    def _known(self, name: str) -> Kept:
+        """Number and score of a checkpoint of an earlier session; one that cannot be read has neither."""
+        try:
+            document = from_plain(parse_json(self.place.read(name)[checkpoint.STATE], name))
+            return Kept(name, int(document["number"]), document["score"])
+        except (StorageError, KeyError, TypeError, ValueError):
+            return Kept(name, 0, None)
+
+
+def _monitored(state: TrainState) -> tuple[list[float], float]:
+    """The values that tell which epoch was best, and the sign that makes smaller better."""
+    rule, records = state.config.early_stopping, state.history.epochs
+    if rule is not None and rule != "auto":
+        name, sign = rule.monitor, 1.0 if rule.mode == "min" else -1.0
+    else:
+        name, sign = "validation_loss" if state.validation_source is not None else "train_loss", 1.0
+    return [sign * record[name] for record in records if name in record], sign
+
+
+def _score(state: TrainState) -> float | None:
+    """The newest monitored value, made so that smaller is better."""
+    values, _ = _monitored(state)
+    return values[-1] if values and values[-1] == values[-1] else None
+
+
+def _is_best(state: TrainState) -> bool:
+    values, _ = _monitored(state)
+    return bool(values) and all(values[-1] < value for value in values[:-1])

@@ -1,0 +1,67 @@
+"""SIGINT and SIGTERM while training: the step is finished, the run is saved, then the signal has its way.
+
+After a saved SIGINT `KeyboardInterrupt` is raised (exit code 130 on the command line), after a saved SIGTERM
+`SystemExit(143)`. A second signal raises at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.state import TrainState
+
+log = logging.getLogger(__name__)
+
+WATCHED = (signal.SIGINT, signal.SIGTERM)
+
+
+class Guard:
+    """Turns the first signal into a request to stop; handlers are given back as they were found.
+
+    Only the main thread may handle signals: elsewhere, or where nothing is saved, the guard does nothing.
+    """
+
+    def __init__(self, state: TrainState) -> None:
+        self.state = state
+        self.received: signal.Signals | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Guard:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and self.state.saver is not None:
+            self._previous = {number: signal.signal(number, self._handle) for number in WATCHED}
+            self.state.guard = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self.state.guard = None
+        if kind is None:
+            self.raise_if_received()
+
+    def raise_if_received(self) -> None:
+        """Let the signal have its way, now that the run is safe."""
+        if self.received is not None:
+            number, self.received = self.received, None
+            _raise(number)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.received is not None:
+            _raise(signal.Signals(number))
+        self.received = signal.Signals(number)
+        self.state.stop(f"{self.received.name} was received")
+        log.warning("%s: finishing the step and saving; once more stops at once", self.received.name)
+
+
+def _raise(number: signal.Signals) -> NoReturn:
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
