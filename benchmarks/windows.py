@@ -51,12 +51,13 @@ def ours(series: int, length: int, rounds: int, *, varied: bool) -> dict[str, fl
     steps = sampler.steps_per_epoch - 1
     matrix = torch.from_numpy(y)[: len(y) // (L + H) * (L + H)].view(-1, L + H)
     rows = [torch.from_numpy(rng.integers(0, len(matrix), B)) for _ in range(STEPS)]
+    batch = windows.batches(sampler)
     numbers = [sampler.numbers(0, step % steps).copy() for step in range(STEPS)]
     return best(
         {
             "plain": lambda step: matrix.index_select(0, rows[step]),
             "gather": lambda step: windows.gather(numbers[step]),
-            "step": lambda step: windows.gather(sampler.numbers(0, step % steps)),
+            "step": lambda step: batch(0, step % steps),
         },
         rounds,
     )

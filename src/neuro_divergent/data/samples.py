@@ -67,7 +67,7 @@ def hourly_panel(series: int = 50, hours: int = 1344, *, seed: int = 7) -> pl.Da
         y = level * trend * (1 + day + week) + _autoregressive(draw.normal(0, 0.05 * level, hours), 0.6)
         keep = np.ones(hours, dtype=bool)
         if number % 10 == 0:
-            first = int(draw.integers(hours // 2, hours - 100))
+            first = int(draw.integers(hours // 2, max(hours // 2 + 1, hours - 100)))
             keep[first : first + int(draw.integers(3, 13))] = False
         times = start + hour[keep] * np.timedelta64(3_600_000_000, "us")
         name = f"series-{number:02d}"

@@ -138,10 +138,14 @@ class Sampler(ABC):
             raise ConfigError(f"an epoch has the steps 0 to {self.steps_per_epoch - 1}, but got step={step}")
         if not 0 <= rank < world:
             raise ConfigError(f"rank must be from 0 to world - 1, but got rank={rank}, world={world}")
-        index, inside = divmod(step, self._steps_per_block)
-        block = self._computed(epoch, index)
-        batch = block[inside * self.batch_size : (inside + 1) * self.batch_size]
+        block, place = self.block(epoch, step)
+        batch = block[place]
         return batch if world == 1 else batch[len(batch) * rank // world : len(batch) * (rank + 1) // world]
+
+    def block(self, epoch: int, step: int) -> tuple[Ints, slice]:
+        """The numbers of several steps that were computed together, and where among them those of one step are."""
+        index, inside = divmod(step, self._steps_per_block)
+        return self._computed(epoch, index), slice(inside * self.batch_size, (inside + 1) * self.batch_size)
 
     def _computed(self, epoch: int, index: int) -> Ints:
         # One attribute, replaced whole: loader threads that ask for different blocks see either one, never a mixture.

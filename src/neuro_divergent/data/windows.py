@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.sampling import Sampler
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.window_columns import Column
 from neuro_divergent.data.window_gather import Gather, write_horizon
@@ -114,6 +115,27 @@ class Windows:
         """The batch of the given windows, in their order."""
         series, time, row = self._index.locate(_plain(numbers))
         return self._rows.batch(series, time, row, clipped=self._padded, partial_targets=self._ragged)
+
+    def batches(self, sampler: Sampler) -> Callable[[int, int], Batch]:
+        """The batch of each (epoch, step) in the order of a sampler.
+
+        A sampler draws the numbers of several steps together; their places are looked up together, too, which spreads
+        the cost of the look-up over these steps.
+        """
+        known: tuple[Ints, tuple[Ints, Ints, Ints]] | None = None
+
+        def batch(epoch: int, step: int) -> Batch:
+            nonlocal known
+            block, place = sampler.block(epoch, step)
+            here = known  # replaced whole: threads that ask for different blocks never see a mixture
+            if here is None or here[0] is not block:
+                known = here = (block, self._index.locate(block))
+            series, time, row = here[1]
+            return self._rows.batch(
+                series[place], time[place], row[place], clipped=self._padded, partial_targets=self._ragged
+            )
+
+        return batch
 
     def last(self, future: npt.NDArray[Any] | None = None, categorical: npt.NDArray[Any] | None = None) -> Batch:
         """The window of every series that ends at its last row, to forecast from."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,11 +29,14 @@ from neuro_divergent.forecasting.anchor import Anchor
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.supervised import supervised, train_supervised
 from neuro_divergent.forecasting.task import ForecastTask, WindowSource
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
+from neuro_divergent.training.places import REFIT, inside
 from neuro_divergent.training.precision import Precision
+from neuro_divergent.training.resume import Resume
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.trainer import effective_batch, prepare, train, training_sampler
 
@@ -87,10 +92,17 @@ def fit(
     *,
     validation: Any = None,
     short: Short = "error",
+    task: Callable[..., ForecastTask] = ForecastTask,
+    resume: str | os.PathLike[str] | None = None,
+    resume_with: Mapping[str, Any] | None = None,
     **columns: Any,
 ) -> Forecaster:
     """Train a model on a table; see `Model.fit`."""
+    begin = Resume(resume, resume_with)
+    config = begin.applied(config)
     table = TimeSeriesDataFrame.from_frame(data, **columns)
+    if supervised(config):
+        begin = train_supervised(model, table, config, begin, validation=validation, short=short)
     held: Range | None = None
     if validation is not None:
         table, training_rows = _joined(table, validation)
@@ -101,15 +113,15 @@ def fit(
     store = usable_columns(model, table.store)
     hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
     problem = Problem(
-        model, store, anchor_lengths(model, store), hidden, short, lambda: table.all_times().to_numpy()
+        model, store, anchor_lengths(model, store), hidden, short, lambda: table.all_times().to_numpy(), task
     )
     resolved = config.resolved(model.recipe(len(problem.windows(trained))))
     share = resolved.validation_split
     if held is None and isinstance(share, float):
         trained, held = splits.split_by_time(store, share, model.h, lookback=model.input_size)
-    state = _train(problem, resolved, trained, held)
+    state = _train(problem, resolved, trained, held, begin)
     if resolved.refit_on_all:
-        state = _refit(problem, resolved, state)
+        state = _refit(problem, resolved, state, begin)
     module = state.module
     assert isinstance(module, ForecastModule)
     return Forecaster(
@@ -176,7 +188,9 @@ def usable_columns(model: Model, store: SeriesStore) -> SeriesStore:
     return store
 
 
-def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range | None) -> TrainState:
+def _train(
+    problem: Problem, config: TrainingConfig, trained: Range, held: Range | None, resume: Resume
+) -> TrainState:
     model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
@@ -205,8 +219,20 @@ def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range
     if isinstance(config.curriculum, GrowingHorizon):
         curriculum = config.curriculum
         horizon = lambda: curriculum.horizon(state.step, state.total_steps, model.h)  # noqa: E731
-    task = ForecastTask(loss, config.validation_loss, config.metrics, horizon, names=store.ids)
-    return train(task, state, title=model.name)
+    columns = {"future": store.future_names, "historical": store.historical_names, "static": store.static_names}
+    task = problem.task(loss, config.validation_loss, config.metrics, horizon, names=store.ids, columns=columns)
+    identity = lambda: _identity(problem, trained, held)  # noqa: E731
+    return train(task, state, title=model.name, resume=resume, identity=identity)
+
+
+def _identity(problem: Problem, trained: Range, held: Range | None) -> dict[str, Any]:
+    """What must be the same for a resume: the model, the table, and which rows are for what."""
+    store = problem.store
+    digest = hashlib.sha256(store.fingerprint().encode())
+    for rows in (*trained, *(held or ())):
+        digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
+    data = {"series": len(store.ids), "rows": len(store.y), "freq": store.freq, "fingerprint": digest.hexdigest()}
+    return {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor)}
 
 
 def _sampler(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: int | None) -> Sampler:
@@ -251,14 +277,17 @@ def _validation_source(
     return WindowSource(windows, Sequential(len(windows), max(1024, effective_batch(config))), **placed)
 
 
-def _refit(problem: Problem, config: TrainingConfig, found: TrainState) -> TrainState:
+def _refit(problem: Problem, config: TrainingConfig, found: TrainState, resume: Resume) -> TrainState:
     """Train afresh on everything for the epochs that validation found best."""
     epochs = found.history.best_epoch or len(found.history)
     lengths = problem.store.lengths
     again = config.replace(
         max_epochs=epochs, max_steps=None, validation_split=None, early_stopping=None, refit_on_all=False
     )
-    state = _train(problem, again, (np.zeros_like(lengths), lengths), None)
+    if config.checkpoints is not None:  # a run of its own, inside the run
+        again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
+    own = Resume(None if resume.source is None or config.checkpoints is None else "auto")
+    state = _train(problem, again, (np.zeros_like(lengths), lengths), None, own)
     state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
     state.config = config
     return state

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.augmentation import Augmentation
 from neuro_divergent.data.sampling import Sampler
 from neuro_divergent.data.windows import Windows
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.task import ScoredTask, loss_sums
+from neuro_divergent.training.task import ScoredTask, epoch_steps, loss_sums
 
 
 class WindowSource:
@@ -32,22 +33,31 @@ class WindowSource:
         seed: int = 0,
     ) -> None:
         self.windows, self.sampler = windows, sampler
+        self._gathered = windows.batches(sampler)
         self.device, self.dtype = device, dtype
         self.augmentation, self.seed = augmentation, seed
-        steps = sampler.steps_per_epoch
-        self.steps_per_epoch = steps if steps_per_epoch is None else min(steps, steps_per_epoch)
+        self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
         self._as_is = device.type == "cpu" and windows.store.y.dtype == np.dtype(str(dtype).split(".")[1])
 
     def batch(self, epoch: int, step: int) -> Batch:
         """The windows of one optimizer step."""
-        batch = self.windows.gather(self.sampler.numbers(epoch, step))
+        batch = self._gathered(epoch, step)
         if self.augmentation is not None:
             batch = self.augmentation.apply(batch, self.seed, epoch * self.steps_per_epoch + step)
         return batch if self._as_is else batch.to(self.device, self.dtype)
 
 
 class ForecastTask(ScoredTask):
-    """A forecast module against the windows' targets."""
+    """A forecast module against the windows' targets.
+
+    Args:
+        loss: what is minimised.
+        validation_loss: what a validation computes; None for the same.
+        metrics: names of metrics that a validation computes besides.
+        horizon: how many steps of the horizon count now; None for all.
+        names: of the series, by their number.
+        columns: names of the columns in the batch's fields, such as {"future": ("price",)}.
+    """
 
     def __init__(
         self,
@@ -56,20 +66,31 @@ class ForecastTask(ScoredTask):
         metrics: Sequence[str] = (),
         horizon: Callable[[], int] | None = None,
         names: Sequence[object] = (),
+        columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(loss, validation_loss, metrics)
+        if loss.task == "classification":
+            raise ConfigError(
+                f"a forecast is a number, but {loss.kind} is for classes. Use DistributionLoss(distribution='Bernoulli') for "
+                "zeros and ones, or nd.Trainer on arrays"
+            )
         self._horizon = horizon
         self._names = names
+        self._columns = columns or {}
 
     def __call__(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of windows."""
         assert isinstance(module, ForecastModule)
-        values = module.loss_values(batch)
+        values = self.values(module, batch)
         weights = target_weights(batch, self.loss)
         if self._horizon is not None and (shown := self._horizon()) < values.shape[1]:
             weights = torch.ones_like(values) if weights is None else weights.clone()
             weights[:, shown:] = 0.0
         return values, weights
+
+    def values(self, module: ForecastModule, batch: Batch) -> Tensor:
+        """[B, H, C] unreduced loss."""
+        return module.loss_values(batch)
 
     def score(self, module: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Sums of the validation loss, and of the metrics in original units."""
@@ -87,17 +108,30 @@ class ForecastTask(ScoredTask):
     def blame(self, batch: Batch, values: Tensor | None) -> str:
         """The series and the columns involved."""
         words = []
-        if values is not None and batch.series is not None and batch.y.shape[2] == 1:
-            bad = (~torch.isfinite(values).reshape(values.shape[0], -1).all(dim=1)).nonzero().flatten()
-            names = list(dict.fromkeys(str(self._names[int(batch.series[row])]) for row in bad.tolist()))
-            if names:
-                shown = ", ".join(names[:5]) + (" and others" if len(names) > 5 else "")
-                words.append(f"Series involved: {shown}.")
-        for field in ("y", "future", "historical", "static", "target"):
+        if values is not None and (names := self._bad_series(batch, values)):
+            words.append(f"Series involved: {', '.join(names[:5])}{' and others' if len(names) > 5 else ''}.")
+        for field in ("y", "target", "future", "historical", "static"):
             tensor = getattr(batch, field)
             if tensor is not None and not bool(torch.isfinite(tensor).all()):
-                words.append(f"The input {field!r} has values that are not finite.")
+                words.append(f"The column {self._bad_columns(field, tensor)} has values that are not finite.")
         return " ".join(words)
+
+    def _bad_series(self, batch: Batch, values: Tensor) -> list[str]:
+        """Names of the series whose values are not finite; those that do not count are not to blame."""
+        weights = target_weights(batch, self.loss)
+        bad = ~torch.isfinite(values) if weights is None else ~torch.isfinite(values) & (weights > 0)
+        if batch.series is None or len(self._names) == 0:
+            return []
+        of_series = bad.any(dim=1).any(dim=0) if batch.y.shape[2] > 1 else bad.reshape(len(bad), -1).any(dim=1)
+        numbers = batch.series[of_series.to(batch.series.device)].tolist()
+        return list(dict.fromkeys(str(self._names[int(number)]) for number in numbers))
+
+    def _bad_columns(self, field: str, tensor: Tensor) -> str:
+        names = self._columns.get(field, ())
+        if field in ("y", "target"):
+            return repr(names[0]) if names else "of the target"
+        bad = (~torch.isfinite(tensor)).reshape(-1, tensor.shape[-1]).any(dim=0).nonzero().flatten().tolist()
+        return ", ".join(repr(names[number]) if number < len(names) else f"{field} {number}" for number in bad)
 
 
 def target_weights(batch: Batch, loss: Loss) -> Tensor | None:

@@ -76,9 +76,7 @@ class FEDformer(Model):
             # As in the paper's own experiments, all encoder layers share their weights on frequencies.
             mix = _FrequencyWeights(self, spec.lookback)
             return [
-                SeasonalEncoderLayer(
-                    FourierBlock(D, mix), split, D, self.ff_size, self.activation, self.dropout
-                )
+                SeasonalEncoderLayer(FourierBlock(D, mix), split, D, self.ff_size, self.activation, self.dropout)
                 for _ in range(self.encoder_layers)
             ]
 
@@ -165,9 +163,7 @@ class _FrequencyWeights(nn.Module):
         """[B, T, D] → [B, T, D]"""
         real, imaginary = (part.unsqueeze(-2) for part in self.fourier(split_heads(x, self.heads)))
         a, b = self.weight[0], self.weight[1]
-        mixed = self.fourier.back(
-            (real @ a - imaginary @ b).squeeze(-2), (real @ b + imaginary @ a).squeeze(-2)
-        )
+        mixed = self.fourier.back((real @ a - imaginary @ b).squeeze(-2), (real @ b + imaginary @ a).squeeze(-2))
         return join_heads(mixed)
 
 

@@ -154,9 +154,7 @@ class SparseAttention(Attention):
         rows = chosen.unsqueeze(-1).expand(-1, -1, -1, query.shape[-1])
         bias = None if self.bias is None else self.bias[chosen].to(query.dtype)
         dropout = self.dropout if self.training else 0.0
-        attended = F.scaled_dot_product_attention(
-            query.gather(2, rows), key, value, attn_mask=bias, dropout_p=dropout
-        )
+        attended = F.scaled_dot_product_attention(query.gather(2, rows), key, value, attn_mask=bias, dropout_p=dropout)
         return self._means(query, value).scatter(2, rows, attended)
 
     def measure(self, query: Tensor, key: Tensor) -> Tensor:

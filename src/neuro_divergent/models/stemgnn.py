@@ -5,6 +5,7 @@ Letters: B windows, L lookback, H horizon, C channels, Q outputs, K orders of th
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, ClassVar
 
 import torch
@@ -154,4 +155,4 @@ class _Gate(nn.Module):
 
 def _gates(lookback: int, width: int) -> list[nn.Module]:
     sizes = [ORDERS * lookback] + [ORDERS * width] * GATES
-    return [_Gate(inner, outer) for inner, outer in zip(sizes, sizes[1:], strict=False)]
+    return [_Gate(inner, outer) for inner, outer in pairwise(sizes)]

@@ -1,6 +1,6 @@
 """TimeLLM: a frozen language model reads patches of the window, told to it in its own words.
 
-Letters: B windows, L lookback, H horizon, Q outputs, N patches, P patch length, D width of a patch, N heads,
+Letters: B windows, L lookback, H horizon, Q outputs, N patches, P patch length, D width of a patch,
 W width of the language model.
 """
 
@@ -75,7 +75,8 @@ class TimeLLM(Model):
         if not directory.is_dir():
             raise ConfigError(f"llm must be a directory with a language model, but got llm={self.llm!r}")
         transformers = require("transformers", extra="llm", purpose="TimeLLM")
-        words = transformers.AutoModel.from_pretrained(directory, local_files_only=True, use_safetensors=True)
+        reader = transformers.AutoModelForCausalLM
+        words = reader.from_pretrained(directory, local_files_only=True, use_safetensors=True).base_model
         prompt: list[int] = []
         if self.prompt:
             prompt = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True).encode(self.prompt)
@@ -151,6 +152,8 @@ def _keep_layers(words: Any, count: int) -> None:
     lists = {name: part for name, part in words.named_modules() if isinstance(part, nn.ModuleList)}
     name, layers = max(lists.items(), key=lambda item: len(item[1]))
     if count > len(layers):
-        raise ConfigError(f"llm_layers must be at most {len(layers)} for this language model, but got llm_layers={count}")
+        raise ConfigError(
+            f"llm_layers must be at most {len(layers)} for this language model, but got llm_layers={count}"
+        )
     owner = words.get_submodule(name.rpartition(".")[0])
     setattr(owner, name.rpartition(".")[2], layers[:count])

@@ -5,6 +5,7 @@ Letters: B windows, L lookback, H horizon, C channels, Q outputs, D width, M res
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, ClassVar, Self
 
 import torch
@@ -113,7 +114,7 @@ class _Block(nn.Module):
     def __init__(self, model: TimeMixer, lengths: list[int]) -> None:
         super().__init__()
         D, inner = model.hidden_size, model.ff_size
-        pairs = list(zip(lengths, lengths[1:], strict=False))
+        pairs = list(pairwise(lengths))
         self.split = nn.ModuleList(Decomposition(length, model.moving_average) for length in lengths)
         self.cross = perceptron([D, inner, D], act="gelu") if model.channel_mixing else nn.Identity()
         self.coarsen = nn.ModuleList(perceptron([fine, coarse, coarse], act="gelu") for fine, coarse in pairs)

@@ -27,7 +27,8 @@ class TimesNet(Model):
     group: ClassVar[ModelFamily] = "convolutional"
     capabilities: ClassVar[Capabilities] = Capabilities(future=True, categorical=True)
     paper: ClassVar[str] = (
-        "Wu, Hu, Liu, Zhou, Wang & Long (2023), TimesNet: Temporal 2D-variation modeling for general time series analysis"
+        "Wu, Hu, Liu, Zhou, Wang & Long (2023), "
+        "TimesNet: Temporal 2D-variation modeling for general time series analysis"
     )
 
     hidden_size: Annotated[int, Field(ge=1)] = 64

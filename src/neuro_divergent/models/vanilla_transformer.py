@@ -63,10 +63,10 @@ class _Network(nn.Module):
         D, rate = model.hidden_size, model.dropout
         self.known = KnownColumns(spec)
         self.embed_past = StepTokens(1, D, known=self.known.width, steps=spec.lookback, dropout=rate)
-        self.embed_ahead = StepTokens(
-            1, D, known=self.known.width, steps=self.context + spec.horizon, dropout=rate
+        self.embed_ahead = StepTokens(1, D, known=self.known.width, steps=self.context + spec.horizon, dropout=rate)
+        self.encoder = nn.Sequential(
+            *(self._encoder_layer(model) for _ in range(model.encoder_layers)), nn.LayerNorm(D)
         )
-        self.encoder = nn.Sequential(*(self._encoder_layer(model) for _ in range(model.encoder_layers)), nn.LayerNorm(D))
         self.decoder = nn.ModuleList(self._decoder_layer(model) for _ in range(model.decoder_layers))
         self.norm = nn.LayerNorm(D)
         self.output = nn.Linear(D, spec.outputs)

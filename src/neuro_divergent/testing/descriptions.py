@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +27,20 @@ def is_documented(description: Description) -> None:
     """The class has a docstring and every field a sentence under it: help texts and pages are made of them."""
     cls = type(description)
     require(bool(cls.__doc__), f"{cls.__name__} must have a docstring that says what it is, but has none")
+    if not _has_source(cls):
+        return
     described = field_docs(cls)
     missing = [name for name in cls.model_fields if name not in described]
     require(not missing, f"every field must have a sentence (a string) under it, but these have none: {missing}")
+
+
+def _has_source(cls: type) -> bool:
+    """Whether the sentences can be read at all; a class made in an interactive session has no file."""
+    try:
+        inspect.getsource(cls)
+    except (OSError, TypeError):
+        return False
+    return True
 
 
 def functions(value: Any) -> dict[str, Callable[..., Any]]:

@@ -206,10 +206,10 @@ def evaluation_is_deterministic(model: Model) -> None:
             first = module(batch)
         with isolated(2, "second"):
             second = module(batch)
-        require(torch.equal(first, second), "two forecasts of one batch in eval mode must be equal, but differ")
         for name, before, after in zip(Batch._fields, kept, batch, strict=True):
             unchanged = before is None or (after is not None and torch.equal(before, after))
             require(unchanged, f"forward must leave its input alone, but it changed batch.{name}")
+        require(torch.equal(first, second), "two forecasts of one batch in eval mode must be equal, but differ")
         changed = [name for name, tensor in module.state_dict().items() if not torch.equal(tensor, weights[name])]
         require(not changed, f"forecasting must not change the module, but it changed {', '.join(changed)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.sampling import Sampler
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.task import ScoredTask, loss_sums
+from neuro_divergent.training.task import ScoredTask, epoch_steps, loss_sums
 
 
 class Rows(NamedTuple):
@@ -25,8 +26,8 @@ def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> 
     """(x, y) or (x, y, weight) of numpy arrays, tensors or lists, checked, on the device."""
     if not isinstance(data, tuple | list) or len(data) not in (2, 3):
         raise DataError(f"data must be (x, y) or (x, y, weight), but got {type(data).__name__}")
-    x, y = (torch.as_tensor(part) for part in data[:2])
-    weight = torch.as_tensor(data[2], dtype=dtype, device=device) if len(data) == 3 else None
+    x, y = _tensor(data[0], "x"), _tensor(data[1], "y")
+    weight = _tensor(data[2], "weight").to(device=device, dtype=dtype) if len(data) == 3 else None
     if x.shape[0] != y.shape[0] or (weight is not None and weight.shape[0] != x.shape[0]):
         raise DataError(f"x and y must have the same number of rows, but got {x.shape[0]} and {y.shape[0]}")
     if x.shape[0] == 0:
@@ -41,6 +42,18 @@ def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> 
     else:
         y = y.to(dtype)
     return Rows(x.contiguous(), y.to(device).contiguous(), weight)
+
+
+def _tensor(part: Any, name: str) -> Tensor:
+    try:
+        tensor = torch.as_tensor(part)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{name} must be an array of numbers, but got {type(part).__name__}: {error}") from None
+    if tensor.ndim == 0:
+        raise DataError(f"{name} must have rows, but got the single number {tensor.item()}")
+    if name == "weight" and (bool((tensor < 0).any()) or not bool(torch.isfinite(tensor).all())):
+        raise DataError("weight must be finite and at least 0 in every row. Remove rows that should not count")
+    return tensor
 
 
 def takes_class_numbers(loss: Loss) -> bool:
@@ -81,12 +94,14 @@ class ArraySource:
 
     def __init__(self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None) -> None:
         self.rows, self.sampler = rows, sampler
-        steps = sampler.steps_per_epoch
-        self.steps_per_epoch = steps if steps_per_epoch is None else min(steps, steps_per_epoch)
+        self._elsewhere = rows.x.device.type != "cpu"
+        self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
 
     def batch(self, epoch: int, step: int) -> Rows:
         """The rows of one optimizer step."""
-        numbers = torch.from_numpy(self.sampler.numbers(epoch, step).copy()).to(self.rows.x.device)
+        numbers = torch.from_numpy(self.sampler.numbers(epoch, step).copy())
+        if self._elsewhere:
+            numbers = numbers.to(self.rows.x.device)
         x, y, weight = self.rows
         return Rows(
             x.index_select(0, numbers),
@@ -97,6 +112,14 @@ class ArraySource:
 
 class ArrayTask(ScoredTask):
     """module(x) against y, elementwise."""
+
+    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+        super().__init__(loss, validation_loss, metrics)
+        if loss.head() is not None:
+            raise ConfigError(
+                f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles of "
+                "plain arrays"
+            )
 
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of rows."""

@@ -66,11 +66,14 @@ class ActivationCheckpointing(Description):
     """Recompute activations in the backward pass instead of keeping them: less memory for more time."""
 
     every: Count = 1
-    """How many blocks (members of a Sequential or ModuleList) share one kept activation."""
+    """How many blocks share one kept activation: in a Sequential what lies between two layers with weights, in a
+    ModuleList its members, every n-th of which recomputes."""
 
 
 def _as_loss(value: Any) -> Any:
-    """A plain function becomes a description that refers to it."""
+    """A plain function becomes a description that refers to it, and a loss's class the loss with its defaults."""
+    if isinstance(value, type) and issubclass(value, Loss):
+        return value()
     is_function = callable(value) and not isinstance(value, Loss)
     return CustomLoss(function=value) if is_function else value
 
@@ -126,7 +129,7 @@ class TrainingConfig(Description):
     callbacks: tuple[Any, ...] = ()
     """Callbacks or their settings, called in this order."""
     log_every: Count = 10
-    """Write every n-th epoch to the log."""
+    """Write every n-th epoch to the log (Python's logging, at level INFO, under "neuro_divergent.training")."""
     validate_every: Count = 1
     """Score the validation set after every n-th epoch."""
     steps_per_epoch: Count | Auto | None = "auto"
@@ -138,7 +141,8 @@ class TrainingConfig(Description):
     num_workers: Annotated[int, Field(ge=0)] = 0
     """Threads that prepare batches ahead; the results are the same bits for any number."""
     compile: bool | Auto = "auto"
-    """Compile the network with torch.compile."""
+    """Compile the network with torch.compile while training; "auto" stays eager, and so does a machine without a
+    compiler, which the log says."""
     threads: Count | Auto = "auto"
     """Threads of the math library; "auto" leaves them as they are."""
     deterministic: bool = False
@@ -150,7 +154,7 @@ class TrainingConfig(Description):
     curriculum: Curriculum | None = None
     """Easy before hard: a growing horizon, or easy series first."""
     teacher_forcing: TeacherForcing | None = None
-    """Share of true values fed to a recursive decoder while training."""
+    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) while training."""
     nonfinite: Literal["stop", "skip"] = "stop"
     """What to do with a step whose loss or gradient is not finite: stop with an error, or skip it and count."""
     freeze: tuple[str, ...] = ()
@@ -162,20 +166,7 @@ class TrainingConfig(Description):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
-        if self.gradient_method != "autograd" and self.precision in ("bf16", "fp16"):
-            raise ConfigError(
-                f"numerical gradients need float32 or float64, but got precision={self.precision!r} with "
-                f"gradient_method={self.gradient_method!r}"
-            )
-        if self.gradient_method != "autograd" and self.activation_checkpointing is not None:
-            raise ConfigError(
-                "activation_checkpointing saves memory of the backward pass, but gradient_method="
-                f"{self.gradient_method!r} has none. Leave one of them out"
-            )
-        if self.validation_split is None and self.refit_on_all:
-            raise ConfigError(
-                "refit_on_all needs a validation to find the number of epochs, but got validation_split=None"
-            )
+        combinations.check(self)
         for callback in self.callbacks:
             if not isinstance(callback, Callback | CallbackSettings):
                 raise ConfigError(f"callbacks must be Callback objects or their settings, but got {callback!r}")
@@ -229,6 +220,8 @@ class TrainingConfig(Description):
                 value = getattr(recipe, name)
                 value = PLAIN_DEFAULTS[name] if isinstance(value, str) and value == "auto" else value
             fields[name] = value
+        if self.schedule == "auto" and isinstance(fields["optimizer"], ScheduleFreeAdamW):
+            fields["schedule"] = None  # it needs none, and would be worse with one
         if self.max_steps is not None and self.max_epochs == "auto":
             fields["max_epochs"] = None
         if fields["max_epochs"] is None and self.max_steps is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.training.running import held
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
     from neuro_divergent.training.task import Task
+
+log = logging.getLogger(__name__)
 
 
 def numerical(task: Task, state: TrainState, batch: Any, method: Literal["central", "one_sided"]) -> float:
@@ -26,12 +30,22 @@ def numerical(task: Task, state: TrainState, batch: Any, method: Literal["centra
         values, weights = task(state.module, batch)
         return float(task.loss.finish(weighted_mean(values, weights, in_float64=True)))
 
+    _warn_if_long(state)
     with torch.no_grad():
         here = loss()
-        for parameter in state.module.parameters():
-            if parameter.requires_grad:
-                parameter.grad = numerical_gradient(loss, parameter, method, here)
+        with held([state.module]):
+            for parameter in state.module.parameters():
+                if parameter.requires_grad:
+                    parameter.grad = numerical_gradient(loss, parameter, method, here)
     return here
+
+
+def _warn_if_long(state: TrainState) -> None:
+    count = sum(parameter.numel() for parameter in state.module.parameters() if parameter.requires_grad)
+    if count > 10_000 and state.step == 0:
+        log.warning(
+            "numerical gradients run the network %d times or more per step: gradient_method='autograd' runs it once", count
+        )
 
 
 def numerical_gradient(
@@ -102,8 +116,8 @@ def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, 
     `samples` elements are compared, and the largest relative difference is returned under its name.
 
     Args:
-        network: any module that takes `batch` (a Batch, a tensor, or a tuple of them).
-        batch: one input.
+        network: any module that takes `batch` (a Batch, a tensor, or several in a tuple) and gives a tensor.
+        batch: one input, or a tuple of several.
         tolerance: the largest relative difference that passes.
         samples: elements compared per parameter.
 
@@ -117,7 +131,8 @@ def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, 
     projection: list[Tensor] = []
 
     def scalar() -> Tensor:
-        output = network(inputs)
+        # Several inputs are several arguments; a Batch is one.
+        output = network(*inputs) if type(inputs) in (tuple, list) else network(inputs)
         if not projection:
             generator = torch.Generator().manual_seed(0)
             projection.append(torch.randn(output.shape, generator=generator, dtype=torch.float64))

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.core.config import encode
 from neuro_divergent.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,13 +66,19 @@ class History:
         }
 
     def to_json(self) -> str:
-        """The whole history as a JSON document."""
-        return json.dumps(self.to_dict(), allow_nan=False)
+        """The whole history as a JSON document; a figure that is not finite is written as its name ("nan", "inf")."""
+        return json.dumps(encode(self.to_dict()), allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> History:
-        """Read what `to_dict` gave."""
-        return cls(**data)
+        """Read what `to_dict` gave, also after it went through JSON."""
+        epochs = [{name: float(value) if name != "epoch" else value for name, value in e.items()} for e in data["epochs"]]
+        return cls(**data | {"epochs": epochs})
+
+    @classmethod
+    def from_json(cls, text: str) -> History:
+        """Read what `to_json` gave."""
+        return cls.from_dict(json.loads(text))
 
     def to_polars(self) -> pl.DataFrame:
         """One row per epoch."""

@@ -15,7 +15,7 @@ import torch
 
 from neuro_divergent.core.errors import NonFiniteError
 from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, set_rate, to_eval, to_train
-from neuro_divergent.training import memory, stopping
+from neuro_divergent.training import finite, memory, stopping
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import Strategy
@@ -96,9 +96,9 @@ def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) ->
     state.precision.unscale(optimizer)
     norm = strategy.condition_gradients(state)
     state.loss, state.gradient_norm = loss, norm
-    finite = math.isfinite(loss) and math.isfinite(norm)
-    state.precision.step(optimizer, finite)
-    if finite:
+    is_finite = math.isfinite(loss) and math.isfinite(norm)
+    state.precision.step(optimizer, is_finite)
+    if is_finite:
         if state.averager is not None:
             state.averager.update(state.step)
         state.history.step_loss.append(loss)
@@ -131,16 +131,14 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
     """Nothing was stepped: count it and go on if that was asked for, otherwise end with the place named."""
     state.skipped += 1
     # Under fp16 an overflow is how the loss scale finds its level: it is not a failure until it stays.
-    searching = state.precision.scaler is not None and state.skipped <= 50
+    searching = state.precision.searching and state.skipped <= 50
     what = "loss" if not math.isfinite(state.loss) else "gradient"
     state.log(event="skipped", what=what, value=str(state.loss if what == "loss" else state.gradient_norm))
     if state.config.nonfinite == "skip" or searching:
         return
-    with torch.no_grad(), state.precision.autocast():
-        values, _ = task(state.module, batch)
     raise NonFiniteError(
         f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
-        f"{state.loss if what == 'loss' else state.gradient_norm}. {task.blame(batch, values)} The weights are those of "
+        f"{state.loss if what == 'loss' else state.gradient_norm}. {finite.explanation(task, state, batch)} The weights are those of "
         "the last good step. Try a lower learning rate, gradient clipping or a scaler; nonfinite='skip' leaves such "
         "steps out and counts them."
     )
@@ -150,7 +148,7 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
     """Score, record, and let plateau schedule and early stopping see the figures."""
     record: dict[str, float] = {
         "epoch": state.epoch + 1,
-        "train_loss": state.epoch_loss / max(1, state.position),
+        "train_loss": _mean_loss(state),
         "learning_rate": state.learning_rate,
         "seconds": state.epoch_seconds,
     }
@@ -170,11 +168,19 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
     state.epoch_loss = state.epoch_seconds = 0.0
 
 
+def _mean_loss(state: TrainState) -> float:
+    """Over the steps of the epoch that were taken; not a number when all were skipped."""
+    events = state.history.events if state.skipped else ()
+    skipped = sum(1 for event in events if event.get("event") == "skipped" and event["epoch"] == state.epoch)
+    taken = state.position - skipped
+    return state.epoch_loss / taken if taken > 0 else float("nan")
+
+
 def _judge(state: TrainState, record: dict[str, float]) -> None:
     """What follows from one more set of figures: a lower rate, new best weights, an early stop."""
     schedule, rule = state.config.schedule, state.config.early_stopping
     if isinstance(schedule, ReduceOnPlateau) and state.plateau is not None:
-        state.plateau = schedule.update(state.plateau, record.get("validation_loss", record["train_loss"]))
+        state.plateau = schedule.update(state.plateau, record.get(schedule.monitor, record["train_loss"]))
     if rule is None or rule == "auto":
         return
     value = record[rule.monitor]

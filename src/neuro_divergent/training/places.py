@@ -6,6 +6,7 @@ same: without a manifest that verifies there is no checkpoint.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -16,10 +17,14 @@ from typing import Any, Protocol
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.extras import require
-from neuro_divergent.training.checkpointing import is_remote
+from neuro_divergent.training.checkpointing import Checkpoints, is_remote
+
+log = logging.getLogger(__name__)
 
 CHECKPOINTS = "checkpoints"
 EARLIER = "checkpoints-earlier"
+REFIT = "refit"
+"""The run inside a run that trains on everything, for `refit_on_all`."""
 _NAME = re.compile(r"step-(\d{8,})")
 
 
@@ -71,6 +76,21 @@ class Place(Protocol):
 def place_of(directory: Path | str) -> Place:
     """The checkpoints of a run's directory."""
     return RemotePlace(str(directory)) if is_remote(directory) else LocalPlace(Path(directory))
+
+
+def inside(settings: Checkpoints, name: str) -> Path | str:
+    """A directory inside the run's directory."""
+    directory = settings.directory
+    return f"{str(directory).rstrip('/')}/{name}" if is_remote(directory) else Path(directory) / name
+
+
+def forget(settings: Checkpoints) -> None:
+    """Set aside what an earlier run left in the directory: a new run begins."""
+    for directory in (settings.directory, inside(settings, REFIT)):
+        place = place_of(directory)
+        if names := place.names():
+            log.warning("%s holds %d checkpoints of an earlier run: set aside", place.address, len(names))
+            place.set_aside(names)
 
 
 class LocalPlace:

@@ -8,10 +8,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import DeviceError
+from neuro_divergent.core.errors import DeviceError, NonFiniteError
 
 PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
 """float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
+
+HIGHEST_UNGUARDED_RATE = 1e3
+"""Above this learning rate the weights are looked at after every step."""
 
 
 class Precision:
@@ -27,6 +30,8 @@ class Precision:
             raise DeviceError(f"precision='bf16' is not supported by {torch.cuda.get_device_name(device)}. Use 'fp16'")
         self.autocast_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name)
         self.scaler = _scaler(device, loss_scale) if name == "fp16" else None
+        self.searching = self.scaler is not None and loss_scale == "dynamic"
+        """Whether an overflow may only mean that the loss scale has not found its level yet."""
         self.sums_in_float64 = name == "accumulate64"
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -50,11 +55,35 @@ class Precision:
 
     def step(self, optimizer: torch.optim.Optimizer, finite: bool) -> None:
         """Let the optimizer step if everything was finite; the loss scale learns from either case."""
+        if finite:
+            self._guarded_step(optimizer)
         if self.scaler is not None:
-            self.scaler.step(optimizer)
             self.scaler.update()
-        elif finite:
+
+    def _guarded_step(self, optimizer: torch.optim.Optimizer) -> None:
+        # Finite gradients make weights overflow only at an absurd rate: only then is a copy worth its time.
+        rate = max(float(group["lr"]) for group in optimizer.param_groups)
+        if rate <= HIGHEST_UNGUARDED_RATE:
+            self._step(optimizer)
+            return
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        before = [parameter.detach().clone() for parameter in parameters]
+        self._step(optimizer)
+        if all(bool(torch.isfinite(parameter).all()) for parameter in parameters):
+            return
+        with torch.no_grad():
+            for parameter, kept in zip(parameters, before, strict=True):
+                parameter.copy_(kept)
+        raise NonFiniteError(
+            f"a step must leave the weights finite, but with a learning rate of {rate:g} it did not. The weights are "
+            "those of the last good step. Lower the learning rate"
+        )
+
+    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.scaler is None:
             optimizer.step()
+        else:
+            self.scaler.step(optimizer)
 
     def state_dict(self) -> dict[str, Any]:
         """The scale and its counters, for a checkpoint."""

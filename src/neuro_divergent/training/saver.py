@@ -12,7 +12,7 @@ from neuro_divergent.core.errors import NeuroDivergentError, StorageError
 from neuro_divergent.core.exact import from_plain, parse_json
 from neuro_divergent.training import checkpoint
 from neuro_divergent.training.checkpointing import Checkpoints
-from neuro_divergent.training.places import Place, place_of, step_name
+from neuro_divergent.training.places import Place, forget, place_of, step_name, step_of
 from neuro_divergent.training.retention import Kept, superfluous
 
 if TYPE_CHECKING:
@@ -43,15 +43,18 @@ class Saver:
     def begin(self, resumed_step: int | None) -> None:
         """Make room: leftovers go, checkpoints that are not of this run's past are set aside."""
         self.place.clean()
+        if resumed_step is None:
+            forget(self.settings)
+            return
         names = self.place.names()
-        past = [] if resumed_step is None else [name for name in names if name <= step_name(resumed_step)]
-        stale = [name for name in names if name not in past]
-        if stale:
-            log.warning("%s holds %d checkpoints that this run does not go on from: set aside", self.place.address, len(stale))
-            self.place.set_aside(stale)
+        past = [name for name in names if step_of(name) <= resumed_step]
+        later = [name for name in names if step_of(name) > resumed_step]
+        if later:
+            log.warning("%s holds %d checkpoints after step %d: set aside", self.place.address, len(later), resumed_step)
+            self.place.set_aside(later)
         self._kept = [self._known(name) for name in past]
         self._count = max((item.number for item in self._kept), default=0)
-        self._saved_step = -1 if resumed_step is None else resumed_step
+        self._saved_step = resumed_step
 
     def due(self, state: TrainState) -> bool:
         """Whether to save now, between two steps or two epochs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from neuro_divergent.training.config import EarlyStopping
@@ -23,7 +24,8 @@ class Patience(NamedTuple):
 def update(rule: EarlyStopping, patience: Patience, value: float, epoch: int) -> tuple[Patience, bool, bool]:
     """After one more value: the new memory, whether it is the best yet, and whether to stop."""
     sign = 1.0 if rule.mode == "min" else -1.0
-    improved = patience.best is None or sign * value < sign * patience.best - rule.min_delta
+    first = patience.best is None and not math.isnan(value)  # a value that is no number is never the best one
+    improved = first or (patience.best is not None and sign * value < sign * patience.best - rule.min_delta)
     seen = patience.seen + 1
     if improved:
         return Patience(value, epoch, 0, seen), True, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from neuro_divergent.losses import Loss
 from neuro_divergent.optim import gradient_norm
 from neuro_divergent.training import gradients
+from neuro_divergent.training.running import RunningStatistics
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.task import Task
 
@@ -35,8 +37,19 @@ class SingleProcess:
     rank = 0
     world = 1
 
+    def __init__(self) -> None:
+        self._running: RunningStatistics | None = None
+        self._loss = 0.0
+
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         """One backward pass, or several whose sum is that of the large batch."""
+        if self._running is None:
+            self._running = RunningStatistics(state.module)
+        self._running.remember()
+        self._loss = self._gradients(task, state, batch)
+        return self._loss
+
+    def _gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         config = state.config
         if config.gradient_method != "autograd":
             return gradients.numerical(task, state, batch, config.gradient_method)
@@ -71,6 +84,12 @@ class SingleProcess:
 
     def condition_gradients(self, state: TrainState) -> float:
         """Penalties, noise and clipping; give the total norm before clipping."""
+        norm = self._condition(state)
+        if self._running is not None and not (math.isfinite(norm) and math.isfinite(self._loss)):
+            self._running.restore()
+        return norm
+
+    def _condition(self, state: TrainState) -> float:
         config = state.config
         if config.regularization is not None:
             gradients.add_penalties(state.module, config.regularization.l1, config.regularization.l2)
@@ -85,8 +104,9 @@ class SingleProcess:
 
 def weighted_mean(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> Tensor:
     """The mean over everything that counts; 0, with zero gradients, when nothing does."""
+    values = _wide(values, in_float64)
     if weights is None:
-        return values.double().mean() if in_float64 else values.mean()
+        return values.mean()
     summed, _ = weighted_sum(values, weights, in_float64)
     count = (weights.double() if in_float64 else weights).sum()
     return summed / count.clamp(min=1e-12)
@@ -94,13 +114,19 @@ def weighted_mean(values: Tensor, weights: Tensor | None, in_float64: bool = Fal
 
 def weighted_sum(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> tuple[Tensor, float]:
     """The sum of what counts, and how much that is."""
-    if in_float64:
-        values = values.double()
+    values = _wide(values, in_float64)
     if weights is None:
         return values.sum(), float(values.numel())
     # A masked value may be anything: `where` keeps it out of the gradient too, which a product would not.
     kept = torch.where(weights > 0, values, torch.zeros_like(values))
     return (kept * weights.to(kept.dtype)).sum(), float(weights.sum())
+
+
+def _wide(values: Tensor, in_float64: bool) -> Tensor:
+    """Sums are never taken in half precision, whatever a loss gave under autocast."""
+    if in_float64:
+        return values.double()
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def finish_slope(loss: Loss, mean: float) -> tuple[float, float]:

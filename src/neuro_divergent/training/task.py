@@ -54,6 +54,8 @@ class ScoredTask:
                 f"{self.validation_loss.outputs} per step and {loss.kind} {loss.outputs}"
             )
         self.metrics = {name: training_metric(name) for name in metrics}
+        if loss.task != "classification" and "accuracy" in self.metrics:
+            raise ConfigError(f"accuracy is for classification, but the loss is {loss.kind}. Use mae or rmse")
 
     def result(self, name: str, sums: Tensor) -> float:
         """One figure from the sums of a whole pass."""
@@ -65,10 +67,7 @@ class ScoredTask:
         """The sums of every metric for the outputs of a network."""
         if not self.metrics:
             return {}
-        is_class = self.loss.task == "classification"
-        if not is_class and "accuracy" in self.metrics:
-            raise ConfigError(f"accuracy is for classification, but the loss is {self.loss.kind}. Use mae or rmse")
-        forecast = output if is_class else self.loss.point(output)
+        forecast = output if self.loss.task == "classification" else self.loss.point(output)
         return {name: metric.sums(forecast, target, weights) for name, metric in self.metrics.items()}
 
 
@@ -90,6 +89,16 @@ class Source(Protocol):
     def batch(self, epoch: int, step: int) -> Any:
         """The batch of one optimizer step, on the run's device."""
         ...
+
+
+def epoch_steps(steps: int, cap: int | None, batch_size: int, count: int) -> int:
+    """Optimizer steps of one epoch; an epoch without any would train nothing."""
+    if steps == 0:
+        raise ConfigError(
+            f"drop_last=True leaves out batches that are not full, but a batch of {batch_size} is never full with {count} "
+            "windows or rows. Lower batch_size or accumulate_gradients, or set drop_last=False"
+        )
+    return steps if cap is None else min(steps, cap)
 
 
 def batches(source: Source, epoch: int, first: int, workers: int = 0) -> Iterator[Any]:

@@ -15,10 +15,10 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.sampling import Sequential, Shuffled
 from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
-from neuro_divergent.training.activations import checkpoint_activations
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
 from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
+from neuro_divergent.training.combinations import check_arrays
 from neuro_divergent.training.config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.heartbeat import heartbeat
 from neuro_divergent.training.history import History
@@ -28,6 +28,7 @@ from neuro_divergent.training.resume import Resume
 from neuro_divergent.training.resume import begin as begin_run
 from neuro_divergent.training.rundir import begin_directory
 from neuro_divergent.training.signals import Guard
+from neuro_divergent.training.setup import engine_callbacks, network_ready
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import SingleProcess
 from neuro_divergent.training.task import Source, Task
@@ -140,8 +141,6 @@ def prepare(
     freeze(module, config.freeze)
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise ConfigError("a training needs at least one parameter that is not frozen, but the module has none")
-    if config.activation_checkpointing is not None:
-        checkpoint_activations(module, config.activation_checkpointing.every)
     assert isinstance(config.optimizer, Optimizer)
     by_epochs = None if config.max_epochs is None else int(config.max_epochs) * source.steps_per_epoch
     total = min(count for count in (by_epochs, config.max_steps) if count is not None)
@@ -180,12 +179,13 @@ def train(
     """
     config = state.config
     callbacks = [item.build() if isinstance(item, CallbackSettings) else item for item in config.callbacks]
+    callbacks += engine_callbacks(state.module, config)
     if config.progress is True or (config.progress == "auto" and watched()):
         callbacks.append(ProgressLine(title))
     if config.checkpoints is not None:
         callbacks += begin_directory(config.checkpoints.directory, state)
     listed = CallbackList([*callbacks, *extra, *heartbeat()])
-    with surroundings(config):
+    with surroundings(config), network_ready(state.module, config):
         begin_run(state, listed, resume, identity)
         with Guard(state):
             return run(task, state, state.total_steps, SingleProcess(), listed)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data import window_index
+from neuro_divergent.data.sampling import Shuffled
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Windows
 
@@ -329,3 +330,15 @@ def test_the_sizes_for_a_network() -> None:
     spec = Windows(make_store([9, 9], rich=True), lookback=4, horizon=2).spec(outputs=3)
     assert (spec.lookback, spec.horizon, spec.series, spec.outputs) == (4, 2, 2, 3)
     assert (spec.future, spec.historical, spec.static, spec.categories) == (2, 3, 2, (4, 4, 3))
+
+
+@pytest.mark.parametrize("multivariate", [False, True])
+def test_batches_of_a_sampler_are_the_gathered_numbers(multivariate: bool) -> None:
+    """The look-up by blocks must give what the look-up of each step gives, in any order of asking."""
+    windows = Windows(make_store([200, 200, 200], rich=True, masked=0.2), lookback=5, horizon=3, multivariate=multivariate)
+    sampler = Shuffled(len(windows), 16, seed=3)
+    batch = windows.batches(sampler)
+    for epoch, step in [(0, 3), (0, 0), (1, 2), (0, 3)]:
+        one, other = batch(epoch, step), windows.gather(sampler.numbers(epoch, step))
+        for a, b in zip(one, other, strict=True):
+            assert (a is None and b is None) or torch.equal(a, b)

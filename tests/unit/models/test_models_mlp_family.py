@@ -211,6 +211,20 @@ def test_a_trend_stack_forecasts_a_polynomial() -> None:
     torch.testing.assert_close(forecast.diff(n=3, dim=1), torch.zeros(4, 5), atol=1e-5, rtol=0)
 
 
+def test_each_block_sees_what_the_ones_before_left() -> None:
+    model = NBEATS(h=2, input_size=3, stacks=("generic",), blocks=(2,), hidden_sizes=(8,))
+    stacks = model.build(InputSpec(horizon=2, lookback=3)).stacks
+    last = stacks.blocks[0].perceptron[-1]
+    torch.nn.init.zeros_(last.weight)
+    last.bias.data = torch.tensor([1.0, 2.0, 3.0, 40.0, 50.0])  # the backcast of three steps, then the forecast of two
+    y, mask = torch.tensor([[4.0, 4.0, 0.0]]), torch.tensor([[True, True, False]])
+    first, second = stacks(y)
+    assert first.flatten().tolist() == [40.0, 50.0]
+    torch.testing.assert_close(second, stacks.blocks[1](torch.tensor([[3.0, 2.0, -3.0]]))[1])
+    masked = stacks(y, mask)[1]
+    torch.testing.assert_close(masked, stacks.blocks[1](torch.tensor([[3.0, 2.0, 0.0]]))[1])
+
+
 def test_shared_weights_are_one_block_per_stack() -> None:
     model = NBEATS(h=4, input_size=6, stacks=("trend", "seasonality"), blocks=(3, 3))
     spec = InputSpec(horizon=4, lookback=6)

@@ -198,6 +198,19 @@ def test_training_never_sees_the_value_that_it_forecasts() -> None:
         torch.testing.assert_close(other[:, : step + 1], network.train_forward(batch)[:, : step + 1])
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_each_step_is_told_the_columns_of_its_own_time(training: bool) -> None:
+    network, batch = recursive(InputSpec(horizon=4, lookback=5, future=2))
+    run = network.train_forward if training else network.forward
+    assert batch.future is not None
+    for step in range(4):
+        changed = batch.future.clone()
+        changed[:, 5 + step] += 3.0
+        before, after = run(batch), run(batch._replace(future=changed))
+        torch.testing.assert_close(after[:, :step], before[:, :step])
+        assert not torch.allclose(after[:, step], before[:, step], atol=1e-4)
+
+
 def test_the_forecast_that_is_fed_back_can_be_the_losss_point() -> None:
     network, batch = recursive(InputSpec(horizon=3, lookback=5, outputs=3))
     first = network(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +11,8 @@ from neuro_divergent.core.errors import CallbackError, NeuroDivergentError
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
+
+log = logging.getLogger(__name__)
 
 HOOKS = (
     "on_fit_start",
@@ -31,9 +34,12 @@ class Callback:
     """No-op hooks: override what you need. Each gets the live state.
 
     A hook may stop the training (`state.stop("why")`), change the learning rate (`state.rate_factor *= 0.5`), log
-    (`state.log(name=value)`), and read everything. Callbacks are called in the order of the list, the engine's own
-    first at the start of things and last at their end.
+    (`state.log(name=value)`), and read everything. Callbacks are called in the order of the list; the engine's own come
+    first at the start of things (on_..._start) and last at everything else.
     """
+
+    engine: ClassVar[bool] = False
+    """Whether it is one of the engine's own."""
 
     def on_fit_start(self, state: TrainState) -> None:
         """Before the first step, or before the first step after a resume."""
@@ -91,19 +97,29 @@ class CallbackList:
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = list(callbacks)
-        self._by_hook = {
-            hook: [item for item in self.callbacks if getattr(type(item), hook) is not getattr(Callback, hook)]
-            for hook in HOOKS
-        }
+        self._by_hook = {hook: self._in_order(hook) for hook in HOOKS}
         self.has_batch_hooks = bool(self._by_hook["on_batch_start"] or self._by_hook["on_batch_end"])
+
+    def _in_order(self, hook: str) -> list[Callback]:
+        """The engine's own first at a start, last otherwise; among themselves both keep the order of the list."""
+        found = [item for item in self.callbacks if getattr(type(item), hook) is not getattr(Callback, hook)]
+        return sorted(found, key=lambda item: item.engine != hook.endswith("_start"))
 
     def __call__(self, hook: str, state: TrainState) -> None:
         """Call one hook of every callback that has it."""
         for callback in self._by_hook[hook]:
             try:
                 getattr(callback, hook)(state)
-            except NeuroDivergentError:
-                raise
             except Exception as error:
-                name = type(callback).__name__
-                raise CallbackError(f"{name}.{hook} raised {type(error).__name__}: {error}") from error
+                self._raise(callback, hook, error)
+
+    def _raise(self, callback: Callback, hook: str, error: Exception) -> None:
+        place = f"{type(callback).__name__}.{hook}"
+        if hook == "on_exception":
+            # The training's own error is about to be raised: it matters more, and the other callbacks must hear of it.
+            log.warning("%s raised %s: %s", place, type(error).__name__, error)
+        elif isinstance(error, NeuroDivergentError):
+            error.add_note(f"(raised in {place})")
+            raise error
+        else:
+            raise CallbackError(f"{place} raised {type(error).__name__}: {error}") from error

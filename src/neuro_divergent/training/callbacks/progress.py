@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from neuro_divergent.training.callbacks.base import Callback
 
@@ -19,6 +19,8 @@ SECONDS_BETWEEN_UPDATES = 0.1
 
 class ProgressLine(Callback):
     """Epoch, loss, validation loss, learning rate, steps per second and time left, in one line."""
+
+    engine: ClassVar[bool] = True
 
     def __init__(self, title: str = "training", *, leave: bool = False) -> None:
         self.title = title

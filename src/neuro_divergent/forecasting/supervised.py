@@ -1,0 +1,141 @@
+"""Training a model in a watched process of its own: what it is to do is written as files, never pickled."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError, NonFiniteError
+from neuro_divergent.core.exact import parse_json
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.report import DataReport
+from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.training.callbacks.base import CallbackSettings
+from neuro_divergent.training.checkpointing import is_remote
+from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.places import forget
+from neuro_divergent.training.resume import Resume
+from neuro_divergent.training.supervisor import POINTLESS, supervise
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.model import Model
+
+JOB = "job"
+
+
+def supervised(config: TrainingConfig) -> bool:
+    """Whether the training is to run in a watched process."""
+    tolerance = getattr(config, "fault_tolerance", None)
+    return tolerance is not None and tolerance.retries > 0
+
+
+def train_supervised(
+    model: Model,
+    table: TimeSeriesDataFrame,
+    config: TrainingConfig,
+    resume: Resume,
+    *,
+    validation: Any,
+    short: Literal["error", "drop", "pad"],
+) -> Resume:
+    """Train in a watched process; what it gives says how this process takes over the finished run."""
+    settings = config.checkpoints
+    if settings is None or is_remote(settings.directory):
+        raise ConfigError(
+            "fault_tolerance restarts from the last checkpoint, so it needs checkpoints=Checkpoints(...) with a local "
+            f"directory, but got checkpoints={settings!r}"
+        )
+    if resume.source not in (None, "auto"):
+        raise ConfigError(f"a watched training goes on from its own directory: use resume='auto', not {resume.source!r}")
+    own = config.replace(fault_tolerance=None, progress=False, checkpoints=settings.replace(on_stop=True))
+    _refuse_callables(own)
+    folder = Path(settings.directory) / JOB
+    if validation is not None and not isinstance(validation, TimeSeriesDataFrame):
+        validation = TimeSeriesDataFrame.from_frame(validation, schema=table.schema)
+    job = {
+        "model": model.to_dict(),
+        "config": own.to_dict(),
+        "short": short,
+        "resume_with": sorted(resume.changes or {}),
+        "tables": {"data": _facts(table)} | ({} if validation is None else {"validation": _facts(validation)}),
+    }
+    for name, part in (("data", table), ("validation", validation)):
+        if part is not None:
+            part.store.save(folder / name, overwrite=True)
+    files.write_json(folder / "job.json", job)
+    if resume.source is None:
+        forget(settings)
+    tolerance = getattr(config, "fault_tolerance")  # noqa: B009
+    command = [sys.executable, "-m", "neuro_divergent.forecasting.supervised", str(folder)]
+    for sentence in supervise(command, tolerance, settings.directory):
+        logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
+    return Resume("auto", resume.changes)
+
+
+def work(folder: Path) -> None:
+    """What the watched process does: the job in a folder, from its last checkpoint if there is one."""
+    from neuro_divergent.forecasting.fit import fit
+    from neuro_divergent.forecasting.model import Model
+
+    job = parse_json((folder / "job.json").read_bytes(), "job.json")
+    config = TrainingConfig.from_dict(job["config"])
+    tables = {name: _table(folder / name, facts) for name, facts in job["tables"].items()}
+    fit(
+        Model.from_dict(job["model"]),
+        tables["data"],
+        config,
+        validation=tables.get("validation"),
+        short=job["short"],
+        resume="auto",
+        resume_with={name: getattr(config, name) for name in job["resume_with"]},
+    )
+
+
+def _refuse_callables(config: TrainingConfig) -> None:
+    live = [type(item).__name__ for item in config.callbacks if not isinstance(item, CallbackSettings)]
+    references = list(_references(config.replace(callbacks=()).to_dict()))
+    if live or references:
+        raise ConfigError(
+            "a watched training is described to its process by files, which cannot hold your own callables, but got "
+            f"{', '.join(live + references)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script with "
+            "neuro_divergent.training.supervisor.supervise"
+        )
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        if set(value) == {"reference"}:
+            return [str(value["reference"])]
+        return [name for item in value.values() for name in _references(item)]
+    return [name for item in value for name in _references(item)] if isinstance(value, list) else []
+
+
+def _facts(table: TimeSeriesDataFrame) -> dict[str, Any]:
+    return {"schema": table.schema.to_dict(), "library": table.library}
+
+
+def _table(folder: Path, facts: dict[str, Any]) -> TimeSeriesDataFrame:
+    schema = DataSchema.from_dict(facts["schema"])
+    return TimeSeriesDataFrame(SeriesStore.open(folder), schema, DataReport(), library=facts["library"])
+
+
+def main(arguments: list[str], run: Callable[[Path], None] = work) -> int:
+    """Do a job; the exit code says whether trying again could help."""
+    try:
+        run(Path(arguments[0]))
+    except (ConfigError, DataError, NonFiniteError) as error:
+        sys.stderr.write(f"{error}\n")
+        return POINTLESS
+    except NeuroDivergentError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What the engine itself does at the hooks: the log line of every n-th epoch, and the teacher-forcing ratio."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import nn
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.training.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.curriculum import TeacherForcing
+    from neuro_divergent.training.state import TrainState
+
+log = logging.getLogger("neuro_divergent.training")
+
+
+class EpochLog(Callback):
+    """One line in Python's log after every n-th epoch and at the end, its figures also as `record.figures`."""
+
+    engine: ClassVar[bool] = True
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        """epoch=10 train_loss=0.1 …"""
+        record = state.history.epochs[-1]
+        if (state.epoch + 1) % self.every == 0 and log.isEnabledFor(logging.INFO):
+            words = " ".join(f"{name}={value:.6g}" for name, value in record.items())
+            log.info("%s", words, extra={"figures": dict(record)})
+
+    def on_fit_end(self, state: TrainState) -> None:
+        """How many steps it took, and why it ended."""
+        log.info("trained for %d steps: %s", state.step, state.history.stopped)
+
+
+class TeacherForcingRatio(Callback):
+    """Tells every part of the network that has a `teacher_forcing` attribute the probability of this step."""
+
+    engine: ClassVar[bool] = True
+
+    def __init__(self, schedule: TeacherForcing, module: nn.Module) -> None:
+        self.schedule = schedule
+        self.decoders = [part for part in module.modules() if hasattr(part, "teacher_forcing")]
+        if not self.decoders:
+            raise ConfigError(
+                "teacher_forcing is for networks that feed their own forecasts back (with an attribute teacher_forcing), "
+                "but this network has none. Set teacher_forcing=None"
+            )
+
+    def on_batch_start(self, state: TrainState) -> None:
+        """The ratio of this step, a pure function of its number."""
+        ratio = self.schedule.ratio(state.step, state.total_steps)
+        for decoder in self.decoders:
+            decoder.teacher_forcing = ratio

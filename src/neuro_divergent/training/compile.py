@@ -1,0 +1,63 @@
+"""Compiling the network for the time of a training."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from torch import nn
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool]:
+    """While the context is open the network runs compiled, if that is asked for and possible; tells whether it does.
+
+    What is compiled is the module's `network` if it has one, else the module itself. "auto" stays eager: for the sizes of
+    forecasting networks on a CPU compiling takes longer than it saves. Names of parameters do not change, and afterwards
+    the module is as before. Where there is no compiler the training goes on eagerly and the log says so.
+    """
+    network = getattr(module, "network", module)
+    if wanted is not True or not isinstance(network, nn.Module):
+        yield False
+        return
+    network.compile(dynamic=False)
+    network._compiled_call_impl = _Cautious(network)
+    try:
+        yield True
+    finally:
+        network._compiled_call_impl = None
+
+
+class _Cautious:
+    """The compiled call; if the first one fails in the compiler, the eager call from then on."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.eager = network._call_impl
+        self.call = network._compiled_call_impl
+        self.proven = False
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        if self.proven:
+            return self.call(*inputs, **named)  # type: ignore[misc]
+        try:
+            output = self.call(*inputs, **named)  # type: ignore[misc]
+        except Exception as error:
+            if not _of_the_compiler(error):
+                raise
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            log.warning("the network could not be compiled, so it runs eagerly: %s", reason)
+            self.call, output = self.eager, self.eager(*inputs, **named)
+        self.proven = True
+        return output
+
+
+def _of_the_compiler(error: BaseException) -> bool:
+    """Whether torch's compiler raised, and not the network inside of it."""
+    from torch._dynamo.exc import TorchDynamoException
+    from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
+
+    return isinstance(error, TorchDynamoException | CppCompileError | InvalidCxxCompiler)

@@ -1,0 +1,231 @@
+"""Exact resume: a run that was stopped anywhere and resumed gives the bits of the run that never stopped."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.models import MLP
+from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ScheduleFreeAdamW
+from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
+from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.history import History
+
+
+class StopAfter(Callback):
+    """Stops the run after so many steps, as somebody's Ctrl-C would."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.step == self.step:
+            state.stop("enough for now")
+
+
+class Counter(Callback):
+    """A callback with a memory of its own."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def on_batch_end(self, state: Any) -> None:
+        self.total += state.loss
+        state.log(total=self.total)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"total": self.total}
+
+    def load_state_dict(self, data: dict[str, Any]) -> None:
+        self.total = data["total"]
+
+
+def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(seed).normal(size=(40, 3)).astype("float32")
+    return x, x @ np.array([[1.0], [2.0], [-3.0]], dtype="float32") + 0.5
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Tanh(), nn.Linear(8, 1))
+
+
+def config(directory: Path | None, **fields: Any) -> TrainingConfig:
+    checkpoints = None if directory is None else Checkpoints(directory)
+    base: dict[str, Any] = {"max_epochs": 5, "batch_size": 8, "checkpoints": checkpoints, "progress": False}
+    return TrainingConfig(**base | fields)
+
+
+def bits(module: nn.Module, history: History) -> tuple[Any, ...]:
+    timeless = [{k: v for k, v in record.items() if "seconds" not in k} for record in history.epochs]
+    weights = [tensor.numpy().tobytes() for tensor in module.state_dict().values()]
+    return (weights, timeless, history.step_loss, history.gradient_norm, history.events, history.best_epoch, history.stopped)
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "cosine": {"schedule": CosineAnnealing(), "optimizer": Adam(learning_rate=1e-2)},
+    "momentum": {"optimizer": SGD(learning_rate=1e-2)},
+    "averaged": {"averaging": SWA(start=0.3)},
+    "schedule-free": {"optimizer": ScheduleFreeAdamW()},
+    "lookahead": {"optimizer": Lookahead(inner=AdamW())},
+    "accumulated": {"batch_size": 4, "accumulate_gradients": 2},
+    "fp16": {"precision": "fp16"},
+    "float64": {"precision": "float64"},
+    "by steps": {"max_epochs": None, "max_steps": 17},
+    "workers": {"num_workers": 2},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("step", [1, 6, 8, 16])
+def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path: Path, name: str, step: int) -> None:
+    fields = SETTINGS[name]
+    whole = network()
+    expected = bits(whole, Trainer(config(None, callbacks=(Counter(),), **fields)).fit(whole, data()))
+    stopped = Trainer(config(tmp_path, callbacks=(Counter(), StopAfter(step)), **fields)).fit(network(), data())
+    assert len(stopped.step_loss) == step
+    module = network()  # the resumed process knows nothing but the checkpoint
+    history = Trainer(config(tmp_path, callbacks=(Counter(),), **fields)).fit(module, data(), resume="auto")
+    assert bits(module, history) == expected
+
+
+def test_a_finished_run_resumes_to_its_own_result(tmp_path: Path) -> None:
+    first, second = network(), network()
+    expected = bits(first, Trainer(config(tmp_path)).fit(first, data()))
+    assert bits(second, Trainer(config(tmp_path)).fit(second, data(), resume="auto")) == expected
+
+
+def test_a_run_that_stopped_early_stays_stopped_but_may_be_given_more_patience(tmp_path: Path) -> None:
+    fields = {"early_stopping": EarlyStopping(patience=1, min_delta=10.0)}
+    assert len(Trainer(config(tmp_path, **fields)).fit(network(), data())) == 2
+    assert len(Trainer(config(tmp_path, **fields)).fit(network(), data(), resume="auto")) == 2
+    more = {"early_stopping": EarlyStopping(patience=3, min_delta=10.0)}
+    history = Trainer(config(tmp_path, **fields)).fit(network(), data(), resume="auto", resume_with=more)
+    assert len(history) == 4
+
+
+def test_more_epochs_go_on_from_the_last_weights_not_from_the_best(tmp_path: Path) -> None:
+    """Without a schedule, five epochs and five more are ten: also when the best weights were given back between."""
+    fields = {"early_stopping": EarlyStopping(patience=10, min_delta=10.0)}  # the first epoch stays the best
+    whole, module = network(), network()
+    expected = Trainer(config(None, **fields | {"max_epochs": 10})).fit(whole, data())
+    Trainer(config(tmp_path, **fields)).fit(network(), data())
+    history = Trainer(config(tmp_path, **fields)).fit(module, data(), resume="auto", resume_with={"max_epochs": 10})
+    assert bits(module, history) == bits(whole, expected)
+
+
+def test_auto_starts_afresh_where_there_is_nothing_and_a_path_does_not(tmp_path: Path) -> None:
+    assert len(Trainer(config(tmp_path / "run")).fit(network(), data(), resume="auto")) == 5
+    with pytest.raises(NoCheckpointError, match="holds no checkpoint yet"):
+        Trainer(config(tmp_path / "run")).fit(network(), data(), resume=tmp_path / "empty")
+    with pytest.raises(ConfigError, match="needs checkpoints"):
+        Trainer(config(None)).fit(network(), data(), resume="auto")
+
+
+def test_a_path_may_name_a_run_or_one_checkpoint_and_later_ones_are_set_aside(tmp_path: Path) -> None:
+    saved = config(tmp_path, checkpoints=Checkpoints(tmp_path, every_n_epochs=1))
+    whole, again, elsewhere = network(), network(), network()
+    expected = bits(whole, Trainer(saved).fit(whole, data()))
+    third = tmp_path / "checkpoints" / "step-00000012"
+    assert third.is_dir()
+    history = Trainer(config(tmp_path / "other")).fit(elsewhere, data(), resume=third)
+    assert bits(elsewhere, history) == expected
+    assert bits(again, Trainer(saved).fit(again, data(), resume=third)) == expected
+    assert sorted(path.name for path in (tmp_path / "checkpoints-earlier").iterdir()) == ["step-00000016", "step-00000020"]
+
+
+def test_a_new_run_sets_the_checkpoints_of_an_earlier_one_aside(tmp_path: Path) -> None:
+    Trainer(config(tmp_path)).fit(network(), data())
+    Trainer(config(tmp_path, max_epochs=1)).fit(network(), data())
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000004"]
+    assert [path.name for path in (tmp_path / "checkpoints-earlier").iterdir()] == ["step-00000020"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows", "module", "sentence"),
+    [
+        ({"batch_size": 4}, data(), network, "training.batch_size was 8, but is 4"),
+        ({"precision": "float64"}, data(), network, "training.precision was 'float32', but is 'float64'"),
+        ({"optimizer": AdamW(learning_rate=0.5)}, data(), network, "training.optimizer.learning_rate was 0.001, but is 0.5"),
+        ({}, data(seed=1), network, "data.fingerprint was"),
+        ({}, tuple(part[:35] for part in data()), network, "data.training_rows was 32, but is 28"),
+        ({}, data(), lambda: nn.Linear(3, 1), "the module's parameters differ in 0.bias"),
+    ],
+)
+def test_another_run_is_refused_with_the_difference_named(
+    tmp_path: Path, fields: dict[str, Any], rows: Any, module: Any, sentence: str
+) -> None:
+    Trainer(config(tmp_path, callbacks=(StopAfter(3),))).fit(network(), data())
+    before = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    with pytest.raises(StorageError, match=sentence):
+        Trainer(config(tmp_path, **fields)).fit(module(), rows, resume="auto")
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == before
+
+
+def test_a_named_change_is_allowed_where_the_steps_done_stay_meaningful(tmp_path: Path) -> None:
+    Trainer(config(tmp_path, callbacks=(StopAfter(3),))).fit(network(), data())
+    trainer = Trainer(config(tmp_path))
+    history = trainer.fit(network(), data(), resume="auto", resume_with={"optimizer": AdamW(learning_rate=0.5)})
+    assert history.epochs[-1]["learning_rate"] == 0.5
+    with pytest.raises(ConfigError, match="but got batch_size. Start a new run"):
+        trainer.fit(network(), data(), resume="auto", resume_with={"batch_size": 4})
+    with pytest.raises(ConfigError, match="resume=None"):
+        trainer.fit(network(), data(), resume_with={"max_epochs": 9})
+
+
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = config(tmp_path, checkpoints=Checkpoints(tmp_path, every_n_epochs=1))
+    whole, module = network(), network()
+    expected = bits(whole, Trainer(saved).fit(whole, data()))
+    newest = tmp_path / "checkpoints" / "step-00000020" / "weights.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\x55")
+    with caplog.at_level(logging.WARNING):
+        history = Trainer(saved).fit(module, data(), resume="auto")
+    assert "resuming from step 16" in caplog.text
+    assert [event["event"] for event in history.events] == ["damaged_checkpoint"]
+    history.events.clear()
+    assert bits(module, history) == expected
+    assert (tmp_path / "checkpoints" / "step-00000020").is_dir()
+
+
+def test_when_all_checkpoints_are_damaged_nothing_is_started(tmp_path: Path) -> None:
+    Trainer(config(tmp_path)).fit(network(), data())
+    for path in (tmp_path / "checkpoints").iterdir():
+        (path / "state.json").write_bytes(b"{}")
+    with pytest.raises(CorruptFileError, match="all 1 are damaged"):
+        Trainer(config(tmp_path)).fit(network(), data(), resume="auto")
+
+
+def test_a_model_resumes_and_refuses_another_model(tmp_path: Path) -> None:
+    import polars as pl
+
+    frame = pl.DataFrame({"unique_id": ["a"] * 60, "ds": np.arange(60), "y": np.sin(np.arange(60) / 3)})
+    model = MLP(h=3, input_size=8, hidden_size=8)
+    fields: dict[str, Any] = {"max_epochs": 4, "batch_size": 8, "refit_on_all": True, "progress": False}
+    whole = model.fit(frame, TrainingConfig(**fields))
+    saved = TrainingConfig(**fields, checkpoints=Checkpoints(tmp_path))
+    model.fit(frame, saved.replace(callbacks=(StopAfter(5),), refit_on_all=False))
+    fitted = model.fit(frame, saved, resume="auto")
+    assert bits(fitted.module, fitted.history) == bits(whole.module, whole.history)
+    again = model.fit(frame, saved, resume="auto")
+    assert bits(again.module, again.history) == bits(whole.module, whole.history)
+    with pytest.raises(StorageError, match="model.hidden_size was 8, but is 16"):
+        model.replace(hidden_size=16).fit(frame, saved, resume="auto")
+    with pytest.raises(StorageError, match="data.rows was 60, but is 58"):
+        model.fit(frame.head(58), saved, resume="auto")
+
+
+def test_a_timer_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
+    timed = config(tmp_path, callbacks=(Timer(max_minutes=1e-9),))
+    assert len(Trainer(timed).fit(network(), data()).step_loss) == 1
+    assert len(Trainer(config(tmp_path)).fit(network(), data(), resume="auto").step_loss) == 20
