@@ -19,7 +19,6 @@ from neuro_divergent._version import __version__
 
 if TYPE_CHECKING:
     from neuro_divergent import metrics as metrics
-    from neuro_divergent.data import samples as samples
     from neuro_divergent.core.batch import Batch as Batch
     from neuro_divergent.core.batch import InputSpec as InputSpec
     from neuro_divergent.core.config import Description as Description
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import StorageError as StorageError
     from neuro_divergent.core.errors import TrainingError as TrainingError
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
+    from neuro_divergent.data import samples as samples
     from neuro_divergent.data.augmentation import Augmentation as Augmentation
     from neuro_divergent.data.augmentation import Compose as Compose
     from neuro_divergent.data.augmentation import Jitter as Jitter
@@ -58,13 +58,21 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.model import Capabilities as Capabilities
     from neuro_divergent.forecasting.model import Model as Model
     from neuro_divergent.forecasting.storage import load as load
-    from neuro_divergent.losses import BinaryCrossEntropy as BinaryCrossEntropy
     from neuro_divergent.losses import CRPS as CRPS
+    from neuro_divergent.losses import GMM as GMM
+    from neuro_divergent.losses import MAE as MAE
+    from neuro_divergent.losses import MAPE as MAPE
+    from neuro_divergent.losses import MASE as MASE
+    from neuro_divergent.losses import MSE as MSE
+    from neuro_divergent.losses import NBMM as NBMM
+    from neuro_divergent.losses import PMM as PMM
+    from neuro_divergent.losses import RMSE as RMSE
+    from neuro_divergent.losses import SMAPE as SMAPE
+    from neuro_divergent.losses import BinaryCrossEntropy as BinaryCrossEntropy
     from neuro_divergent.losses import CrossEntropy as CrossEntropy
     from neuro_divergent.losses import CustomLoss as CustomLoss
     from neuro_divergent.losses import DistributionLoss as DistributionLoss
     from neuro_divergent.losses import FreDF as FreDF
-    from neuro_divergent.losses import GMM as GMM
     from neuro_divergent.losses import Huber as Huber
     from neuro_divergent.losses import HuberImplicitQuantile as HuberImplicitQuantile
     from neuro_divergent.losses import HuberMQLoss as HuberMQLoss
@@ -72,26 +80,22 @@ if TYPE_CHECKING:
     from neuro_divergent.losses import ImplicitQuantile as ImplicitQuantile
     from neuro_divergent.losses import LogCosh as LogCosh
     from neuro_divergent.losses import Loss as Loss
-    from neuro_divergent.losses import MAE as MAE
-    from neuro_divergent.losses import MAPE as MAPE
-    from neuro_divergent.losses import MASE as MASE
     from neuro_divergent.losses import MQLoss as MQLoss
-    from neuro_divergent.losses import MSE as MSE
-    from neuro_divergent.losses import NBMM as NBMM
     from neuro_divergent.losses import NegativeBinomialMixture as NegativeBinomialMixture
     from neuro_divergent.losses import NormalMixture as NormalMixture
-    from neuro_divergent.losses import PMM as PMM
     from neuro_divergent.losses import PoissonMixture as PoissonMixture
     from neuro_divergent.losses import Quantile as Quantile
-    from neuro_divergent.losses import RMSE as RMSE
     from neuro_divergent.losses import RelativeMSE as RelativeMSE
-    from neuro_divergent.losses import SMAPE as SMAPE
     from neuro_divergent.losses import Tukey as Tukey
     from neuro_divergent.losses import Weighted as Weighted
-    from neuro_divergent.models import DLinear as DLinear
     from neuro_divergent.models import LSTM as LSTM
     from neuro_divergent.models import MLP as MLP
     from neuro_divergent.models import NHITS as NHITS
+    from neuro_divergent.models import DLinear as DLinear
+    from neuro_divergent.optim import EMA as EMA
+    from neuro_divergent.optim import LAMB as LAMB
+    from neuro_divergent.optim import SGD as SGD
+    from neuro_divergent.optim import SWA as SWA
     from neuro_divergent.optim import AdaBound as AdaBound
     from neuro_divergent.optim import Adafactor as Adafactor
     from neuro_divergent.optim import Adagrad as Adagrad
@@ -107,11 +111,9 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import CosineAnnealing as CosineAnnealing
     from neuro_divergent.optim import CosineWarmRestarts as CosineWarmRestarts
     from neuro_divergent.optim import CustomSchedule as CustomSchedule
-    from neuro_divergent.optim import EMA as EMA
     from neuro_divergent.optim import ExponentialDecay as ExponentialDecay
     from neuro_divergent.optim import GradientNoise as GradientNoise
     from neuro_divergent.optim import Joined as Joined
-    from neuro_divergent.optim import LAMB as LAMB
     from neuro_divergent.optim import LinearDecay as LinearDecay
     from neuro_divergent.optim import Lion as Lion
     from neuro_divergent.optim import Lookahead as Lookahead
@@ -122,10 +124,8 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import ParameterGroup as ParameterGroup
     from neuro_divergent.optim import PolynomialDecay as PolynomialDecay
     from neuro_divergent.optim import RAdam as RAdam
-    from neuro_divergent.optim import RMSprop as RMSprop
     from neuro_divergent.optim import ReduceOnPlateau as ReduceOnPlateau
-    from neuro_divergent.optim import SGD as SGD
-    from neuro_divergent.optim import SWA as SWA
+    from neuro_divergent.optim import RMSprop as RMSprop
     from neuro_divergent.optim import Schedule as Schedule
     from neuro_divergent.optim import ScheduleFreeAdamW as ScheduleFreeAdamW
     from neuro_divergent.optim import StepDecay as StepDecay
@@ -293,7 +293,7 @@ _HOMES = {
 
 _MODULES = {"metrics": "metrics", "samples": "data.samples"}
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "__version__",
     *sorted([*_HOMES, *_MODULES]),
 ]

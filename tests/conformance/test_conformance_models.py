@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -18,14 +20,30 @@ MODELS = {
     for kind, cls in registry.members("model").items()
     if cls.__module__.startswith(("neuro_divergent.models.", "drift_forecaster"))
 }
+if importlib.util.find_spec("transformers") is None:
+    MODELS.pop("TimeLLM", None)  # it needs an extra; without it there is nothing to build
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a language model of one narrow layer, its weights random."""
+    transformers = importlib.import_module("transformers")
+    directory = tmp_path_factory.mktemp("llm")
+    sizes = transformers.GPT2Config(vocab_size=40, n_positions=64, n_embd=16, n_layer=1, n_head=2)
+    transformers.GPT2LMHeadModel(sizes).save_pretrained(directory)
+    return directory
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("check", MODEL_CHECKS)
-def test_model(kind: str, check: str) -> None:
+def test_model(kind: str, check: str, request: pytest.FixtureRequest) -> None:
     cls = MODELS[kind]
     assert issubclass(cls, Model)
-    check_model(cls, check)
+    if kind == "TimeLLM":
+        llm = str(request.getfixturevalue("language_model"))
+        check_model(cls(h=4, input_size=12, llm=llm, heads=2, key_size=8, prototypes=12, read_size=16), check)
+    else:
+        check_model(cls, check)
 
 
 def test_the_plugins_model_is_in_the_matrix() -> None:

@@ -1,4 +1,4 @@
-"""Every Python block of README and docs runs, in order, in one namespace per page; every shell line that is ours too."""
+"""Every Python block of README and docs runs, in order, one namespace a page; every shell line of ours too."""
 
 import os
 import re

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "src").rglob("*.py"))
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "subprocess"}
-# The supervisor of a fault-tolerant run starts the same program again as a child process; no text of a user's reaches it.
+# The supervisor of a fault-tolerant run starts the same program again; no text of a user's reaches it.
 MAY_START_PROCESSES = {"training/supervisor.py"}
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.backtest import Backtest
     from neuro_divergent.plotting.forecasts import SeriesPanel
 
-OWN_FILE = '''import neuro_divergent as nd
+OWN_FILE = """import neuro_divergent as nd
 data = nd.TimeSeriesDataFrame.from_csv("your.csv", id_col="unique_id", time_col="ds", target_col="y")
-print(nd.NHITS(h=24, input_size=168).fit(data).predict())'''
+print(nd.NHITS(h=24, input_size=168).fit(data).predict())"""
 
 SHOWN_SERIES = 3
 

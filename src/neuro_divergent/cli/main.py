@@ -19,7 +19,7 @@ app = App(
     version=__version__,
 )
 # Named, not imported: `--help` must answer before torch could even be loaded.
-app.command("neuro_divergent.cli.demo:demo", name="demo", help="Train four models on embedded data and show what they do.")
+app.command("neuro_divergent.cli.demo:demo", name="demo", help="Train four models on embedded data and compare them.")
 app.command("neuro_divergent.cli.train:train", name="train", help="Train a model on a table and save it.")
 app.command("neuro_divergent.cli.predict:predict", name="predict", help="Forecast with a saved model.")
 app.command("neuro_divergent.cli.lists:models", name="models", help="List the models.")

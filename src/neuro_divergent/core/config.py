@@ -13,6 +13,7 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Self
 
@@ -146,7 +147,7 @@ def _mapping(parse: Callable[[str], Any], text: str, language: str) -> dict[str,
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"the text must be valid {language}, but got: {error}") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"the {language} document must be one object with named fields, but got {type(data).__name__}")
+        raise ConfigError(f"the {language} must be one object with named fields, but got {type(data).__name__}")
     return data
 
 
@@ -217,10 +218,12 @@ def field_docs(cls: type[Description]) -> dict[str, str]:
         except (OSError, TypeError, SyntaxError):  # defined where there is no source, such as a frozen program
             continue
         body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in zip(body, body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-                if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
-                    docs[field.target.id] = inspect.cleandoc(text.value.value)
+        for field, text in pairwise(body):
+            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+                continue
+            value = text.value if isinstance(text, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                docs[field.target.id] = inspect.cleandoc(value.value)
     return {name: docs[name] for name in cls.model_fields if name in docs}
 
 

@@ -23,5 +23,6 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
         if error.name is not None and error.name.split(".")[0] != package:
             raise  # something the dependency itself needs is broken: hiding that would mislead
         raise MissingExtraError(
-            f"{purpose} needs {package}, which is not installed. Install it with: pip install 'neuro-divergent[{extra}]'"
+            f"{purpose} needs {package}, which is not installed. "
+            f"Install it with: pip install 'neuro-divergent[{extra}]'"
         ) from None

@@ -87,8 +87,8 @@ def _unknown(family: str, name: str) -> str:
     known = [cls.kind for cls in _families.get(family, {}).values()]
     near = closest(name, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(sorted(known))}."
-    failures = "".join(f" The plugin {plugin!r} could not be loaded: {why}." for plugin, why in _plugin_failures.items())
-    return f"there is no {family} named {name!r}; {hint}{failures}"
+    broken = [f" The plugin {plugin!r} could not be loaded: {why}." for plugin, why in _plugin_failures.items()]
+    return f"there is no {family} named {name!r}; {hint}{''.join(broken)}"
 
 
 def _load(family: str) -> None:

@@ -56,9 +56,7 @@ class Backtest:
         return f"seasonal naive ({self.season})"
 
 
-def backtest(
-    models: Sequence[Model], data: TimeSeriesDataFrame, config: TrainingConfig | None = None
-) -> Backtest:
+def backtest(models: Sequence[Model], data: TimeSeriesDataFrame, config: TrainingConfig | None = None) -> Backtest:
     """Train each model without the last horizon of every series, and score its forecast of it."""
     horizons = {model.h for model in models}
     if len(horizons) != 1:

@@ -118,7 +118,7 @@ class Forecaster:
     def _ahead(
         self, table: TimeSeriesDataFrame, store: SeriesStore, future: Any
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The columns known ahead for the horizon: numbers [S, H, F] and codes [S, H, K], as far as the model takes them."""
+        """The columns known ahead for the horizon that the model takes: numbers [S, H, F] and codes [S, H, K]."""
         if store.future is None and store.categorical is None:
             return None, None
         values = table.future_values(future, self.model.h)
@@ -169,7 +169,9 @@ class Forecaster:
         output = output.squeeze(2) if output.shape[2] == 1 else output
         return output.squeeze(-1) if output.shape[-1] == 1 else output
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, series: int = 4, level: Sequence[float] | None = None) -> Figure:
+    def plot(
+        self, path: str | os.PathLike[str] | None = None, *, series: int = 4, level: Sequence[float] | None = None
+    ) -> Figure:
         """The last stretch of some series with their forecasts; written to `path` if given."""
         from neuro_divergent.forecasting.pictures import forecaster_figure
         from neuro_divergent.plotting import save

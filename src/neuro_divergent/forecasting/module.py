@@ -114,5 +114,3 @@ class ForecastModule(nn.Module):
         if values is None:
             return None
         return (values - getattr(self, f"{name}_mean")) / getattr(self, f"{name}_scale")
-
-

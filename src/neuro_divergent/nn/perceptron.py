@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 from torch import nn
 
-ActivationName = Literal["relu", "gelu", "tanh", "sigmoid", "silu", "swish", "selu", "elu", "leaky_relu", "softplus", "prelu"]
+ActivationName = Literal[
+    "relu", "gelu", "tanh", "sigmoid", "silu", "swish", "selu", "elu", "leaky_relu", "softplus", "prelu"
+]
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -38,7 +41,7 @@ def perceptron(
     ['Linear', 'ReLU', 'Linear']
     """
     layers: list[nn.Module] = []
-    for position, (inner, outer) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for position, (inner, outer) in enumerate(pairwise(sizes)):
         layers.append(nn.Linear(inner, outer))
         if position < len(sizes) - 2 or final_activation:
             layers.append(activation(act))

@@ -47,7 +47,7 @@ def draw_losses(axes: Axes, epochs: Sequence[Mapping[str, float]], best_epoch: i
         lowest, highest = min(lowest, *y), max(highest, *y)
     if best_epoch is not None:
         axes.axvline(best_epoch, color="#999999", linestyle=":", linewidth=1.2, label=f"best: epoch {best_epoch}")
-    if 0 < lowest and highest / lowest > 20:
+    if lowest > 0 and highest / lowest > 20:
         axes.set_yscale("log")
     axes.legend(fontsize=8, frameon=False)
     tidy(axes, ylabel="loss")

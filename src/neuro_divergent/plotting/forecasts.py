@@ -38,7 +38,9 @@ def forecast_figure(panels: Sequence[SeriesPanel], *, columns: int = 2) -> Figur
         axes = grid[position // columns][position % columns]
         axes.plot(panel.times, panel.values, color=INK, linewidth=1.1, label="history")
         if len(panel.actual):
-            axes.plot(panel.forecast_times, panel.actual, color=INK, linewidth=1.3, linestyle=(0, (2, 1.5)), label="actual")
+            axes.plot(
+                panel.forecast_times, panel.actual, color=INK, linewidth=1.3, linestyle=(0, (2, 1.5)), label="actual"
+            )
         for depth, (label, low, high) in enumerate(panel.bands):
             axes.fill_between(
                 panel.forecast_times, low, high, color=COLOURS[0], alpha=0.14 + 0.1 * depth, linewidth=0, label=label
@@ -55,7 +57,9 @@ def forecast_figure(panels: Sequence[SeriesPanel], *, columns: int = 2) -> Figur
         labels |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     for position in range(len(panels), rows * columns):
         grid[position // columns][position % columns].set_visible(False)
-    figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=min(8, len(labels)), fontsize=9, frameon=False)
+    figure.legend(
+        labels.values(), labels.keys(), loc="outside lower center", ncols=min(8, len(labels)), fontsize=9, frameon=False
+    )
     return figure
 
 
@@ -64,7 +68,7 @@ def _sparse_dates(axes: Any) -> None:
     from matplotlib.units import ConversionInterface
 
     converter: ConversionInterface | None = axes.xaxis.get_converter()
-    if converter is None or not isinstance(converter, DateConverter) and "Date" not in type(converter).__name__:
+    if converter is None or (not isinstance(converter, DateConverter) and "Date" not in type(converter).__name__):
         return
     locator = AutoDateLocator(maxticks=7)
     axes.xaxis.set_major_locator(locator)

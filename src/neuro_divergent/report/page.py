@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _STYLE = """
-:root { color-scheme: light dark; --ink:#1b1f24; --soft:#5b6570; --paper:#ffffff; --line:#dfe3e8; --card:#f6f8fa; --accent:#0072B2 }
-@media (prefers-color-scheme: dark) { :root { --ink:#e6e9ec; --soft:#9aa4ae; --paper:#14171a; --line:#30363d; --card:#1d2126; --accent:#56B4E9 } }
+:root {
+  color-scheme: light dark;
+  --ink:#1b1f24; --soft:#5b6570; --paper:#ffffff; --line:#dfe3e8; --card:#f6f8fa; --accent:#0072B2
+}
+@media (prefers-color-scheme: dark) {
+  :root { --ink:#e6e9ec; --soft:#9aa4ae; --paper:#14171a; --line:#30363d; --card:#1d2126; --accent:#56B4E9 }
+}
 * { box-sizing: border-box }
-body { margin:0; background:var(--paper); color:var(--ink); font:16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif }
+body {
+  margin:0; background:var(--paper); color:var(--ink);
+  font:16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif
+}
 main { max-width: 1060px; margin: 0 auto; padding: 2rem 1.2rem 4rem }
 h1 { font-size: 1.7rem; margin: 0 0 .2rem } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem }
 p.lead { color: var(--soft); margin: 0 0 1rem }
@@ -22,7 +30,8 @@ th:first-child, td:first-child { text-align: left } th { color: var(--soft); fon
 tr.best td { color: var(--accent); font-weight: 600 }
 img { width: 100%; height: auto; border-radius: 8px; background: #fff; border: 1px solid var(--line) }
 pre { background: var(--card); padding: .9rem 1rem; border-radius: 8px; overflow-x: auto; font-size: .85rem }
-details { border: 1px solid var(--line); border-radius: 8px; padding: .5rem 1rem; margin: .5rem 0 } summary { cursor: pointer }
+details { border: 1px solid var(--line); border-radius: 8px; padding: .5rem 1rem; margin: .5rem 0 }
+summary { cursor: pointer }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem }
 """
 
@@ -56,7 +65,8 @@ class Page:
         for number, row in enumerate(rows):
             cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
             body += f"<tr{' class=best' if number == best else ''}>{cells}</tr>"
-        self.parts.append(f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>')
+        whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        self.parts.append(f'<div class="scroll">{whole}</div>')
 
     def code(self, text: str) -> None:
         """Something to copy."""
@@ -64,9 +74,7 @@ class Page:
 
     def folded(self, title: str, text: str) -> None:
         """Long text that opens on a click."""
-        self.parts.append(
-            f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>"
-        )
+        self.parts.append(f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>")
 
     def render(self) -> str:
         """The whole file."""

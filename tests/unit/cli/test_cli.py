@@ -39,7 +39,7 @@ def test_help_and_version():
         (["--model", "nhist", "--h", "12"], "there is no model named 'nhist'; did you mean NHITS"),
         (["--h", "12", "--set", "model.hidden=3"], "NHITS has no field 'hidden'; did you mean hidden_sizes"),
         (["--h", "0"], "h must be at least 1, but got h=0"),
-        (["--h", "12", "--set", "training.max_epoch=3"], "TrainingConfig has no field 'max_epoch'; did you mean max_epochs"),
+        (["--h", "12", "--set", "training.max_epoch=3"], "has no field 'max_epoch'; did you mean max_epochs"),
         (["--h", "12", "--set", "hidden=3"], "--set takes model.FIELD=VALUE or training.FIELD=VALUE"),
         (["--h", "12", "--config", "nowhere.yaml"], "the run file nowhere.yaml could not be read"),
         (["--h", "twelve"], "twelve"),
@@ -63,7 +63,8 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_train_then_predict(table, tmp_path):
-    done = run("train", table, "--model", "dlinear", "--h", "6", "--out", "run", "--set", "training.max_epochs=2", cwd=tmp_path)
+    few = ["--set", "training.max_epochs=2"]
+    done = run("train", table, "--model", "dlinear", "--h", "6", "--out", "run", *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "144 rows" in done.stdout
     assert "\r" not in done.stdout + done.stderr

@@ -42,7 +42,7 @@ def test_the_same_class_defined_again_replaces_itself():
 
 
 def test_unknown_names_list_what_is_known_when_nothing_is_close():
-    with pytest.raises(UnknownNameError, match="known are: .*RedApple"):
+    with pytest.raises(UnknownNameError, match=r"known are: .*RedApple"):
         registry.resolve("fruit-of-tests", "zzz")
 
 

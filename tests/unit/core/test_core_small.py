@@ -74,9 +74,14 @@ def test_a_written_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
 
 def test_a_directory_appears_whole_or_not_at_all(tmp_path):
     place = tmp_path / "run"
-    with pytest.raises(RuntimeError), files.new_directory(place) as directory:
-        (directory / "half").write_text("half")
-        raise RuntimeError
+
+    def half():
+        with files.new_directory(place) as directory:
+            (directory / "half").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half()
     assert list(tmp_path.iterdir()) == []
     with files.new_directory(place) as directory:
         (directory / "whole").write_text("whole")

@@ -335,7 +335,9 @@ def test_the_sizes_for_a_network() -> None:
 @pytest.mark.parametrize("multivariate", [False, True])
 def test_batches_of_a_sampler_are_the_gathered_numbers(multivariate: bool) -> None:
     """The look-up by blocks must give what the look-up of each step gives, in any order of asking."""
-    windows = Windows(make_store([200, 200, 200], rich=True, masked=0.2), lookback=5, horizon=3, multivariate=multivariate)
+    windows = Windows(
+        make_store([200, 200, 200], rich=True, masked=0.2), lookback=5, horizon=3, multivariate=multivariate
+    )
     sampler = Shuffled(len(windows), 16, seed=3)
     batch = windows.batches(sampler)
     for epoch, step in [(0, 3), (0, 0), (1, 2), (0, 3)]:

@@ -71,7 +71,8 @@ def test_training_leaves_the_global_generator_as_it_was():
 def test_a_linear_series_is_forecast_by_a_linear_model():
     """y = 3t: with the last value as anchor the next steps are known exactly, up to the optimizer."""
     frame = pl.DataFrame({"ds": np.arange(200), "y": 3.0 * np.arange(200)})
-    config = nd.TrainingConfig(max_epochs=200, optimizer=nd.AdamW(learning_rate=0.02, weight_decay=0.0), early_stopping=None)
+    optimizer = nd.AdamW(learning_rate=0.02, weight_decay=0.0)
+    config = nd.TrainingConfig(max_epochs=200, optimizer=optimizer, early_stopping=None)
     forecast = nd.DLinear(h=4, input_size=8, anchor="last").fit(frame, config).predict()
     assert forecast["DLinear"].to_numpy() == pytest.approx([600, 603, 606, 609], abs=0.5)
 
@@ -92,7 +93,8 @@ def test_given_validation_rows_are_validated_on():
     fitted = nd.DLinear(h=6, input_size=24).fit(early, FAST, validation=late)
     assert fitted.history.validation_loss
     with pytest.raises(nd.DataError, match="has new ones"):
-        nd.DLinear(h=6, input_size=24).fit(early, FAST, validation=late.with_columns(unique_id=pl.col("unique_id") + "-stranger"))
+        strangers = late.with_columns(unique_id=pl.col("unique_id") + "-stranger")
+        nd.DLinear(h=6, input_size=24).fit(early, FAST, validation=strangers)
 
 
 def test_refit_on_all_trains_on_the_newest_rows_too():
@@ -212,10 +214,7 @@ def test_short_series_are_listed_and_can_be_left_out():
 class TestSavedModels:
     def test_forecasts_are_bit_identical_in_a_new_process(self, fitted, tmp_path):
         fitted.save(tmp_path / "m")
-        code = (
-            "import sys, neuro_divergent as nd; "
-            "nd.load(sys.argv[1]).predict().write_parquet(sys.argv[2])"
-        )
+        code = "import sys, neuro_divergent as nd; nd.load(sys.argv[1]).predict().write_parquet(sys.argv[2])"
         out = tmp_path / "f.parquet"
         subprocess.run([sys.executable, "-c", code, str(tmp_path / "m"), str(out)], check=True)
         assert pl.read_parquet(out).equals(fitted.predict())
