@@ -16,7 +16,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import isolated
 from neuro_divergent.data import seasonality, splits
 from neuro_divergent.data.frame import TimeSeriesDataFrame
@@ -57,6 +57,8 @@ class Problem:
     short: Short
     times: Callable[[], npt.NDArray[np.generic]]
     """The time stamp of every row, for those who need it."""
+    task: Callable[..., ForecastTask] = ForecastTask
+    """How a batch of windows becomes values to minimise."""
 
     def weighted(self, loss: Loss) -> Problem:
         """The problem with the row weights that the loss asks for (by recency, by a function of time and value)."""
@@ -239,6 +241,10 @@ def _sampler(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: 
     curriculum = config.curriculum
     if not isinstance(curriculum, EasySeriesFirst):
         return training_sampler(config, len(windows))
+    if windows.multivariate:
+        raise ConfigError(
+            "EasySeriesFirst draws easy series first, but a multivariate model sees all series at once. Use GrowingHorizon"
+        )
     size = effective_batch(config)
     epochs = config.max_epochs if isinstance(config.max_epochs, int) else None
     if epochs is None:

@@ -17,7 +17,7 @@ def embedding_width(categories: int) -> int:
     >>> embedding_width(2), embedding_width(8), embedding_width(10_000)
     (2, 5, 50)
     """
-    return min(50, round(1.6 * categories**0.56))
+    return min(50, round(1.6 * float(categories) ** 0.56))
 
 
 class CategoryEmbedding(nn.Module):

@@ -21,6 +21,7 @@ from neuro_divergent.training.config import (
 from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon, TeacherForcing
 from neuro_divergent.training.gradients import check_gradients
 from neuro_divergent.training.history import History
+from neuro_divergent.training.lr_range import RangeTest, find_learning_rate
 from neuro_divergent.training.tape import GradientTape
 from neuro_divergent.training.trainer import Trainer
 
@@ -39,6 +40,7 @@ __all__ = [
     "JsonLines",
     "LearningRateMonitor",
     "LossPlot",
+    "RangeTest",
     "Regularization",
     "TeacherForcing",
     "TensorBoard",
@@ -46,4 +48,5 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "check_gradients",
+    "find_learning_rate",
 ]

@@ -22,7 +22,9 @@ from neuro_divergent.optim import (
     CosineAnnealing,
     GradientNoise,
     Optimizer,
+    ScheduleFreeAdamW,
 )
+from neuro_divergent.training import combinations
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.curriculum import Curriculum, TeacherForcing

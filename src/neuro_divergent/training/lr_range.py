@@ -1,0 +1,178 @@
+"""The learning-rate range test: train with a rising rate, watch the loss, suggest a rate.
+
+After Smith (2017), Cyclical learning rates for training neural networks: the rate rises exponentially over a short run; the
+loss first stays, then falls, then explodes. A good rate lies where it falls most steeply.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from neuro_divergent.core.errors import ConfigError, TrainingError
+from neuro_divergent.optim import CustomSchedule, ScheduleFreeAdamW
+from neuro_divergent.training.callbacks.base import Callback
+from neuro_divergent.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from neuro_divergent.training.history import History
+    from neuro_divergent.training.state import TrainState
+
+DIVERGED = 4.0
+"""The test ends when the smoothed loss is this many times the best one."""
+
+SMOOTHING = 0.9
+"""Memory of the moving average of the loss."""
+
+
+@dataclass(frozen=True)
+class RangeTest:
+    """What a learning-rate range test found."""
+
+    rates: list[float]
+    """The learning rate of each step."""
+    losses: list[float]
+    """The loss of each step."""
+    smoothed: list[float]
+    """Moving average of the losses, corrected for its start."""
+    suggestion: float
+    """The rate at which the smoothed loss falls most steeply over the logarithm of the rate."""
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Loss over rate with the suggestion; written to `path` if given."""
+        from neuro_divergent.plotting import curves, save
+
+        return save(curves.range_figure(self.rates, self.losses, self.smoothed, self.suggestion), path)
+
+    def __repr__(self) -> str:
+        return f"RangeTest(suggestion={self.suggestion:.2e}, {len(self.rates)} rates up to {self.rates[-1]:.2e})"
+
+
+def find_learning_rate(
+    trained: Any,
+    data: Any,
+    config: TrainingConfig | None = None,
+    *,
+    lowest: float = 1e-6,
+    highest: float = 1.0,
+    steps: int = 100,
+    **columns: Any,
+) -> RangeTest:
+    """Try rising learning rates in one short training, and suggest one.
+
+    The module that is handed over is not changed; a model's weights are drawn as a fit would draw them.
+
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 256, dtype=np.float32)[:, None]
+    >>> found = find_learning_rate(nn.Linear(1, 1), (x, 3 * x), steps=50)
+    >>> 1e-6 < found.suggestion < 1.0
+    True
+
+    Args:
+        trained: a torch module, or a model's description.
+        data: (x, y) for a module; a table for a model.
+        config: how it will be trained; schedule, stopping, checkpoints and validation are left out of the test.
+        lowest: the first rate.
+        highest: the last rate, if the loss does not explode before.
+        steps: optimizer steps from the first rate to the last.
+        columns: arguments of `from_frame` when `data` is a plain frame.
+    """
+    if not 0 < lowest < highest or not math.isfinite(highest):
+        raise ConfigError(f"rates must rise from lowest to highest, but got lowest={lowest}, highest={highest}")
+    if steps < 10:
+        raise ConfigError(f"steps must be at least 10 to see a curve, but got steps={steps}")
+    sweep = _Sweep()
+    history = _run(trained, data, _test_config(trained, config, lowest, highest, steps, sweep), columns)
+    rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(history.step_loss))]
+    return summary(rates, history.step_loss)
+
+
+def summary(rates: list[float], losses: list[float]) -> RangeTest:
+    """The smoothed curve and the suggestion for given rates and losses."""
+    if len(losses) < 3:
+        raise TrainingError(
+            f"the loss must stay finite for a few steps, but it exploded after {len(losses)}. Lower `lowest`, or scale the data"
+        )
+    smoothed, average = [], 0.0
+    for number, loss in enumerate(losses):
+        average = SMOOTHING * average + (1 - SMOOTHING) * loss
+        smoothed.append(average / (1 - SMOOTHING ** (number + 1)))
+    return RangeTest(rates, losses, smoothed, _steepest(rates, smoothed))
+
+
+def _steepest(rates: list[float], smoothed: list[float]) -> float:
+    """Where the curve falls most steeply before its lowest point; a tenth of the lowest point's rate if it never does."""
+    lowest = min(range(len(smoothed)), key=smoothed.__getitem__)
+    inner = range(1, max(2, min(lowest + 1, len(smoothed) - 1)))
+    slopes = {i: (smoothed[i + 1] - smoothed[i - 1]) / math.log(rates[i + 1] / rates[i - 1]) for i in inner}
+    best = min(slopes, key=slopes.__getitem__)
+    return rates[best] if slopes[best] < 0 else rates[lowest] / 10
+
+
+class _Sweep(Callback):
+    """Ends the test when the loss explodes."""
+
+    def __init__(self) -> None:
+        self.average, self.best, self.seen = 0.0, math.inf, 0
+
+    def on_batch_end(self, state: TrainState) -> None:
+        if not math.isfinite(state.loss):
+            state.stop("the loss is not finite any more")
+            return
+        self.seen += 1
+        self.average = SMOOTHING * self.average + (1 - SMOOTHING) * state.loss
+        smoothed = self.average / (1 - SMOOTHING**self.seen)
+        self.best = min(self.best, smoothed)
+        if self.seen > 10 and smoothed > DIVERGED * self.best:
+            state.stop("the loss explodes")
+
+
+def _test_config(
+    trained: Any, config: TrainingConfig | None, lowest: float, highest: float, steps: int, sweep: Callback
+) -> TrainingConfig:
+    config = config or TrainingConfig()
+    optimizer: Any = config.optimizer
+    if optimizer == "auto":
+        recipe = None if isinstance(trained, nn.Module) else trained.recipe(steps * 32)
+        optimizer = config.resolved(recipe).optimizer
+    if isinstance(optimizer, ScheduleFreeAdamW):
+        raise ConfigError(
+            "a range test raises the rate step by step, but ScheduleFreeAdamW takes no schedule. Test AdamW and take about "
+            "three times the rate that it suggests"
+        )
+
+    def rising(step: int) -> float:
+        return float((highest / lowest) ** (step / (steps - 1)))
+
+    off = ("early_stopping", "checkpoints", "validation_split", "averaging", "curriculum")
+    return config.replace(
+        **dict.fromkeys(off),
+        optimizer=optimizer.replace(learning_rate=lowest),
+        schedule=CustomSchedule(function=rising),
+        max_epochs=None,
+        max_steps=steps,
+        callbacks=(sweep,),
+        metrics=(),
+        refit_on_all=False,
+        progress=False,
+        nonfinite="skip",
+    )
+
+
+def _run(trained: Any, data: Any, config: TrainingConfig, columns: dict[str, Any]) -> History:
+    if not isinstance(trained, nn.Module):
+        history: History = trained.fit(data, config, **columns).history
+        return history
+    from neuro_divergent.training.trainer import Trainer
+
+    if columns:
+        raise ConfigError(f"a module takes (x, y) and nothing else, but got {', '.join(columns)}")
+    module = copy.deepcopy(trained)
+    return Trainer(config).fit(module, data)
