@@ -38,7 +38,7 @@ def table() -> TimeSeriesDataFrame:
 
 MODELS: dict[str, tuple[Model, dict[str, Any]]] = {
     "mlp": (MLP(h=3, input_size=8, hidden_size=8, layers=1), {"schedule": CosineAnnealing()}),
-    "nhits": (NHITS(h=3, input_size=8, hidden_size=8), {"schedule": None}),
+    "nhits": (NHITS(h=3, input_size=8, hidden_sizes=(8,)), {"schedule": None}),
     "lstm": (LSTM(h=3, input_size=8, hidden_size=4, layers=2, dropout=0.3), {"num_workers": 2}),
     "averaged": (
         MLP(h=3, input_size=8, hidden_size=8, layers=1),

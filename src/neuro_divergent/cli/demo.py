@@ -37,6 +37,7 @@ def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
     from neuro_divergent.data import samples
     from neuro_divergent.data.frame import TimeSeriesDataFrame
     from neuro_divergent.forecasting.backtest import backtest
+    from neuro_divergent.forecasting.model import Model
     from neuro_divergent.models import LSTM, MLP, NHITS, DLinear
     from neuro_divergent.training.config import TrainingConfig
 
@@ -50,7 +51,7 @@ def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
     results: dict[str, Backtest] = {}
     for title, (frame, h, lookback) in tables.items():
         data = TimeSeriesDataFrame.from_frame(frame)
-        models = [cls(h=h, input_size=lookback) for cls in (NHITS, DLinear, MLP)]
+        models: list[Model] = [cls(h=h, input_size=lookback) for cls in (NHITS, DLinear, MLP)]
         # A long memory costs a long time; the anchor tells a short one about the season.
         models.append(LSTM(h=h, input_size=2 * h, hidden_size=48, layers=1, anchor="auto"))
         results[title] = backtest(models, data, config)

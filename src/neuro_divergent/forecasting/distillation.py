@@ -5,6 +5,7 @@ Letters: B windows, H horizon, C channels, Q outputs, M probability levels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.supervised import supervised
 from neuro_divergent.forecasting.task import ForecastTask
+from neuro_divergent.losses import HuberMQLoss, HuberQuantile, Loss, MQLoss, Quantile, Weighted
 from neuro_divergent.training.config import TrainingConfig
 
 
@@ -38,8 +40,8 @@ def distill(
     """Train a model on the truth and on another model's forecasts, and give the fitted forecaster.
 
     What is minimised is alpha · loss(output, truth) + (1 - alpha) · loss(output, teacher's forecast); the validation knows
-    only the truth. Where the student forecasts quantiles or a distribution, the teacher's forecast is a draw from the
-    teacher's own distribution, so that the student learns all of it.
+    only the truth. A student of quantiles learns the teacher's quantiles (their mean absolute distance); a student of a
+    distribution learns from draws of the teacher's distribution.
 
     Args:
         teacher: a fitted model that forecasts at least as many steps; its lookback may be longer or shorter.
@@ -118,36 +120,58 @@ class DistillationTask(ForecastTask):
     def __init__(self, oracle: Oracle, alpha: float, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.oracle, self.alpha = oracle, alpha
-        theirs = oracle.teacher.loss
+        mine, theirs = _inner(self.loss), _inner(oracle.teacher.loss)
+        self.by_quantiles = isinstance(mine, MQLoss | HuberMQLoss)
         if self.loss.probabilistic and not theirs.probabilistic and alpha < 1:
             raise ConfigError(
-                f"{self.loss.kind} learns a distribution, but the teacher was trained with {theirs.kind} and forecasts a point. "
+                f"{mine.kind} learns a distribution, but the teacher was trained with {theirs.kind} and forecasts a point. "
                 "Train the teacher with MQLoss or DistributionLoss, or the student with MAE"
+            )
+        few = isinstance(theirs, MQLoss | HuberMQLoss | Quantile | HuberQuantile)
+        if self.loss.probabilistic and not self.by_quantiles and few and alpha < 1:
+            raise ConfigError(
+                f"{mine.kind} learns a whole distribution, but the teacher's {theirs.kind} knows only some quantiles. Train "
+                "the teacher with DistributionLoss, or the student with MQLoss"
             )
 
     def values(self, module: ForecastModule, batch: Batch) -> Tensor:
         """[B, H, C] alpha · loss against the truth + (1 - alpha) · loss against the teacher."""
+        assert batch.target is not None
         forecast = module.forecast(batch)
         scaled = self.loss.units == "scaled"
         output = module.scaled(forecast) if scaled else module.original(forecast)
 
-        def against(target: Tensor) -> Tensor:
-            wanted = module.scaler.transform(target, forecast.stats) if scaled else target
-            return self.loss.values(output, wanted, batch)
+        def wanted(target: Tensor) -> Tensor:
+            return module.scaler.transform(target, forecast.stats) if scaled else target
 
-        assert batch.target is not None
-        truth = against(batch.target)
+        truth = self.loss.values(output, wanted(batch.target), batch)
         if self.alpha == 1.0:
             return truth
-        return self.alpha * truth + (1.0 - self.alpha) * against(self._taught(batch))
+        said = self.oracle.outputs(batch)
+        if self.by_quantiles:
+            taught = self._quantile_distance(output, said, wanted)
+        else:
+            taught = self.loss.values(output, wanted(self._taught(said)), batch)
+        return self.alpha * truth + (1.0 - self.alpha) * taught
 
-    def _taught(self, batch: Batch) -> Tensor:
+    def _taught(self, said: Tensor) -> Tensor:
         """[B, H, C] the teacher's point forecast, or a draw from its distribution."""
-        loss, outputs = self.oracle.teacher.loss, self.oracle.outputs(batch)
+        loss = self.oracle.teacher.loss
         if not self.loss.probabilistic:
-            return loss.point(outputs)
-        levels = torch.linspace(0.025, 0.975, 20, device=outputs.device, dtype=outputs.dtype)
-        values = loss.quantiles(outputs, levels)
+            return loss.point(said)
+        levels = torch.linspace(0.025, 0.975, 20, device=said.device, dtype=said.dtype)
+        values = loss.quantiles(said, levels)
         # Drawn from the generator that the engine has keyed by the step.
         chosen = torch.randint(len(levels), (*values.shape[:-1], 1)).to(values.device)
         return values.gather(-1, chosen).squeeze(-1)
+
+    def _quantile_distance(self, output: Tensor, said: Tensor, wanted: Callable[[Tensor], Tensor]) -> Tensor:
+        """[B, H, C] mean absolute distance of the student's quantiles from the teacher's."""
+        levels = torch.tensor(self.loss.levels, device=said.device, dtype=said.dtype)
+        theirs = self.oracle.teacher.loss.quantiles(said, levels)
+        taught = torch.stack([wanted(quantile) for quantile in theirs.unbind(-1)], dim=-1)
+        return (self.loss.quantiles(output, levels) - taught).abs().mean(dim=-1)
+
+
+def _inner(loss: Loss) -> Loss:
+    return _inner(loss.loss) if isinstance(loss, Weighted) else loss

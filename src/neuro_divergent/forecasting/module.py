@@ -5,6 +5,7 @@ Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -74,7 +75,7 @@ class ForecastModule(nn.Module):
         )
         if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
             target = self.scaler.transform(batch.target, stats, batch.target_mask)
-            raw = self.network.train_forward(scaled._replace(target=target))
+            raw = self._train_forward(scaled._replace(target=target))
         else:
             raw = self.network(scaled._replace(target=None, target_mask=None, weight=None))
         if self.head is not None:
@@ -110,7 +111,12 @@ class ForecastModule(nn.Module):
         target = self.scaler.transform(batch.target, forecast.stats)
         return loss.values(self.scaled(forecast), target, batch)
 
+    def _train_forward(self, batch: Batch) -> Tensor:
+        trained: Callable[[Batch], Tensor] = self.network.train_forward  # type: ignore[assignment]  # torch says Module
+        return trained(batch)
+
     def _standardised(self, name: str, values: Tensor | None) -> Tensor | None:
         if values is None:
             return None
-        return (values - getattr(self, f"{name}_mean")) / getattr(self, f"{name}_scale")
+        mean, scale = self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_scale")
+        return (values - mean) / scale

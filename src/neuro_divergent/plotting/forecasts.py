@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from neuro_divergent.plotting.style import COLOURS, INK, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Values = Sequence[float] | npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +24,12 @@ class SeriesPanel:
 
     title: str
     times: Sequence[Any]
-    values: Sequence[float]
+    values: Values
     forecast_times: Sequence[Any] = ()
-    forecasts: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    bands: Sequence[tuple[str, Sequence[float], Sequence[float]]] = ()
+    forecasts: Mapping[str, Values] = field(default_factory=dict)
+    bands: Sequence[tuple[str, Values, Values]] = ()
     """Intervals as (label, low, high), the widest first."""
-    actual: Sequence[float] = ()
+    actual: Values = ()
     """What really happened over the forecast's times, when it is known."""
 
 
@@ -70,6 +76,6 @@ def _sparse_dates(axes: Any) -> None:
     converter: ConversionInterface | None = axes.xaxis.get_converter()
     if converter is None or (not isinstance(converter, DateConverter) and "Date" not in type(converter).__name__):
         return
-    locator = AutoDateLocator(maxticks=7)
+    locator: Any = AutoDateLocator(maxticks=7)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]

@@ -83,10 +83,10 @@ class Saver:
         self._saved_step, self._saved_time = state.step, time.monotonic()
         kept = Kept(step_name(state.step), self._count, score)
         if self.settings.asynchronous:
-            self._writing = threading.Thread(target=self._write, args=(snapshot, kept), name="nd-saver", daemon=True)
+            self._writing = threading.Thread(target=self.write, args=(snapshot, kept), name="nd-saver", daemon=True)
             self._writing.start()
         else:
-            self._write(snapshot, kept)
+            self.write(snapshot, kept)
             self.check(state)
         callbacks("on_checkpoint_end", state)
 
@@ -108,7 +108,8 @@ class Saver:
         if state is not None:
             self.check(state)
 
-    def _write(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
+    def write(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
+        """Write, read back, and only then remove what is not to be kept; a failure waits for `check`."""
         try:
             self.place.write(kept.name, snapshot.contents(self.settings.compression))
             self.place.read(kept.name)

@@ -1,0 +1,202 @@
+"""What the fault tests run in a process of its own; prints one JSON object.
+
+Everything is imported once; each attempt is a real child process made by fork, so that a thousand of them are cheap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from crash_shim import CRASHED, FailingDisk
+from fault_runs import MODELS, train_and_report
+
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.training.checkpoint import Snapshot
+from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.places import LocalPlace, step_name
+from neuro_divergent.training.resume import newest
+from neuro_divergent.training.retention import Kept
+from neuro_divergent.training.saver import Saver
+
+
+def in_child(work: Callable[[], Any]) -> int:
+    """Run in a forked process; its exit code, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException as error:
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def snapshot(step: int) -> Snapshot:
+    tensors = {"module/w": torch.full((50,), float(step))}
+    document = {"schema": 1, "kind": "Checkpoint", "progress": {"step": step}, "history": {"events": []}}
+    return Snapshot(document, tensors, {"w/exp_avg": torch.zeros(50)}, [0.5] * step, [1.0] * step)
+
+
+def save(run: Path, step: int) -> None:
+    """One checkpoint as the engine writes it, keeping only the newest; a failure is raised."""
+    saver = Saver(Checkpoints(run, keep_last=1, asynchronous=False), {})
+    saver.begin(step - 1 if step > 1 else None)
+    saver.write(snapshot(step), Kept(step_name(step), step, None))
+    if saver._failure is not None:
+        raise saver._failure
+
+
+def save_model(run: Path, step: int) -> None:
+    """A model directory that is replaced."""
+    bundle.write(run / "model", {"model.json": b"%d" % step}, overwrite=True)
+
+
+def loaded(run: Path) -> int:
+    """The step of the newest good checkpoint, 0 for a clean "none yet"; anything damaged is an error."""
+    found, damaged = newest(LocalPlace(run))
+    assert not damaged, damaged
+    if found is None:
+        return 0
+    assert found.weights["module/w"].tolist() == [float(found.step)] * 50
+    return found.step
+
+
+def loaded_model(run: Path) -> int:
+    try:
+        return int(bundle.read(run / "model")["model.json"])
+    except StorageError as error:
+        assert "does not exist" in str(error), error
+        return 0
+
+
+SCENARIOS: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], int], int]] = {
+    "first checkpoint": (save, loaded, 0),
+    "next checkpoint": (save, loaded, 1),
+    "first model": (save_model, loaded_model, 0),
+    "next model": (save_model, loaded_model, 1),
+}
+
+
+def crash(_: list[str]) -> dict[str, Any]:
+    """Crash at every operation of every kind of save, in every way."""
+    tried, bad = 0, []
+    for scenario, (write, read, before) in SCENARIOS.items():
+        for mode in ("crash", "torn", "drop", "ENOSPC", "EIO"):
+            point = 0
+            while True:
+                point += 1
+                with tempfile.TemporaryDirectory() as folder:
+                    run = Path(folder) / "parent" / "run"
+                    if before:
+                        write(run, before)
+                    code = in_child(lambda: _attempt(Path(folder), run, write, point, mode, before))  # noqa: B023
+                    label = f"{scenario}, {mode} at {point}"
+                    if code not in (0, 3, CRASHED):
+                        bad.append(f"{label}: exit code {code}")
+                    if code == 0:
+                        break
+                    tried += 1
+                    bad += [f"{label}: {reason}" for reason in _after(run, write, read, before)]
+    return {"tried": tried, "bad": bad}
+
+
+def _attempt(folder: Path, run: Path, write: Callable[[Path, int], None], point: int, mode: str, before: int) -> None:
+    disk = FailingDisk(folder, point, mode)
+    disk.install()
+    try:
+        write(run, before + 1)
+    except StorageError:
+        pass
+    disk.remove()
+    if disk.count < point:
+        return
+    left = [path.name for path in folder.rglob(f"{files.TEMPORARY_PREFIX}*")] if disk.done[point - 1] not in ("unlink", "rmdir") else []
+    if left:
+        raise AssertionError(f"leftovers after {disk.done[point - 1]}: {left}")
+    os._exit(3)
+
+
+def _after(run: Path, write: Callable[[Path, int], None], read: Callable[[Path], int], before: int) -> list[str]:
+    """What is wrong after a crash: nothing may be lost, and the next save must work and clean up."""
+    try:
+        found = read(run)
+        if found not in (before, before + 1):
+            return [f"step {found} was loaded"]
+        write(run, before + 1 if found == before else before + 2)
+        if read(run) <= before:
+            return ["the save after it was lost"]
+        left = [path.name for path in (run / "checkpoints").rglob(".nd-*")]
+        return [f"leftovers: {left}"] if left else []
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+
+
+def kill(arguments: list[str]) -> dict[str, Any]:
+    """SIGKILL at random instants, resume, and compare with the run that was never killed."""
+    wanted, chance = int(arguments[0]), random.Random(int(arguments[1]))
+    kills, survived, bad = 0, 0, []
+    for number, name in enumerate(MODELS):
+        share = wanted // len(MODELS) + (number < wanted % len(MODELS))
+        with tempfile.TemporaryDirectory() as folder:
+            whole = Path(folder) / "whole"
+            begun = time.monotonic()
+            assert in_child(lambda: _report(name, whole, None, Path(folder) / "whole.json")) == 0  # noqa: B023
+            length = time.monotonic() - begun
+            expected = json.loads((Path(folder) / "whole.json").read_text())
+            mine = pending = 0
+            while mine < share or pending:
+                run, answer = Path(folder) / "run", Path(folder) / "run.json"
+                workers = {} if name == "lstm" else {"num_workers": 2 * chance.randrange(2)}
+                ended = _killed(name, run, answer, workers, chance.uniform(0.0, length) if mine < share else None)
+                if not ended:
+                    mine, pending = mine + 1, pending + 1
+                    continue
+                same = answer.exists() and json.loads(answer.read_text()) == expected
+                if not same:
+                    bad.append(f"{name}: the result differs after {pending} kills")
+                survived, pending = survived + pending * same, 0
+                shutil.rmtree(run)
+            kills += mine
+    return {"tried": kills, "survived": survived, "bad": bad}
+
+
+def _killed(name: str, run: Path, answer: Path, fields: dict[str, Any], after: float | None) -> bool:
+    """Whether the training came to its end before the kill."""
+    answer.unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            _report(name, run, "auto", answer, **fields)
+            os._exit(0)
+        except BaseException as error:
+            sys.stderr.write(f"{name}: {type(error).__name__}: {error}\n")
+            os._exit(1)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != -signal.SIGKILL
+
+
+def _report(name: str, run: Path, resume: str | None, answer: Path, **fields: Any) -> None:
+    answer.write_text(json.dumps(train_and_report(name, run, resume, **fields)))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    commands = {"crash": crash, "kill": kill}
+    sys.stdout.write(json.dumps(commands[sys.argv[1]](sys.argv[2:])) + "\n")
