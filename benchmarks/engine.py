@@ -2,9 +2,9 @@
 
     python benchmarks/engine.py [--rounds N] [--json PATH]
 
-Both sides train a perceptron with two hidden layers of 256 by the same optimizer. The bare loop is five lines (zero_grad,
-forward, loss, backward, step) over batches that were prepared beforehand; it neither clips nor looks at the loss. Ours
-is the default configuration without validation: shuffled batches, schedule, clipping, gradient norms, history, guards
+Both sides train a perceptron with two hidden layers of 256 by the same optimizer. The bare loop is five lines
+(zero_grad, forward, loss, backward, step) over batches that were prepared beforehand; it neither clips nor looks at the
+loss. Ours is the default configuration without validation: shuffled batches, schedule, clipping, gradient norms, history, guards
 against non-finite values, and the default callbacks (the progress line, forced on although nobody looks). One thread;
 both sides alternate in one run and the best epoch of each counts. What is judged is CPU time, which other work on the
 machine disturbs least; the ratio of the best wall times is shown beside it.
@@ -48,9 +48,11 @@ class Clock(nd.Callback):
         self.marks: list[tuple[float, float]] = []
 
     def on_epoch_start(self, state: Any) -> None:  # noqa: ARG002
+        """Note the time."""
         self.marks.append((time.process_time(), time.perf_counter()))
 
     def spans(self) -> list[tuple[float, float]]:
+        """CPU and wall seconds of each epoch."""
         return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.marks)]
 
 

@@ -39,9 +39,9 @@ def distill(
 ) -> Forecaster:
     """Train a model on the truth and on another model's forecasts, and give the fitted forecaster.
 
-    What is minimised is alpha · loss(output, truth) + (1 - alpha) · loss(output, teacher's forecast); the validation knows
-    only the truth. A student of quantiles learns the teacher's quantiles (their mean absolute distance); a student of a
-    distribution learns from draws of the teacher's distribution.
+    What is minimised is alpha · loss(output, truth) + (1 - alpha) · loss(output, teacher's forecast); the validation
+    knows only the truth. A student of quantiles learns the teacher's quantiles (their mean absolute distance); a student
+    of a distribution learns from draws of the teacher's distribution.
 
     Args:
         teacher: a fitted model that forecasts at least as many steps; its lookback may be longer or shorter.
@@ -94,7 +94,7 @@ class Oracle:
         self.offsets = store.offsets
         hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
         shifts = grid_shifts(store) if self.multivariate else None
-        # The teacher has windows of its own, found by series and time: its lookback and columns need not be the student's.
+        # The teacher has windows of its own, found by series and time: lookback and columns need not be the student's.
         self.rows = Gather(store, model.input_size, model.h, shifts=shifts, historical_categorical=hidden)
 
     @torch.no_grad()
@@ -124,14 +124,14 @@ class DistillationTask(ForecastTask):
         self.by_quantiles = isinstance(mine, MQLoss | HuberMQLoss)
         if self.loss.probabilistic and not theirs.probabilistic and alpha < 1:
             raise ConfigError(
-                f"{mine.kind} learns a distribution, but the teacher was trained with {theirs.kind} and forecasts a point. "
-                "Train the teacher with MQLoss or DistributionLoss, or the student with MAE"
+                f"{mine.kind} learns a distribution, but the teacher was trained with {theirs.kind} and forecasts a "
+                "point. Train the teacher with MQLoss or DistributionLoss, or the student with MAE"
             )
         few = isinstance(theirs, MQLoss | HuberMQLoss | Quantile | HuberQuantile)
         if self.loss.probabilistic and not self.by_quantiles and few and alpha < 1:
             raise ConfigError(
-                f"{mine.kind} learns a whole distribution, but the teacher's {theirs.kind} knows only some quantiles. Train "
-                "the teacher with DistributionLoss, or the student with MQLoss"
+                f"{mine.kind} learns a whole distribution, but the teacher's {theirs.kind} knows only some quantiles. "
+                "Train the teacher with DistributionLoss, or the student with MQLoss"
             )
 
     def values(self, module: ForecastModule, batch: Batch) -> Tensor:

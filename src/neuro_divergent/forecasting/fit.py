@@ -243,7 +243,8 @@ def _sampler(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: 
         return training_sampler(config, len(windows))
     if windows.multivariate:
         raise ConfigError(
-            "EasySeriesFirst draws easy series first, but a multivariate model sees all series at once. Use GrowingHorizon"
+            "EasySeriesFirst draws easy series first, but a multivariate model sees all series at once. "
+            "Use GrowingHorizon"
         )
     size = effective_batch(config)
     epochs = config.max_epochs if isinstance(config.max_epochs, int) else None

@@ -58,4 +58,10 @@ STEPS_PER_EPOCH = 100
 TARGET_STEPS = 500
 """About how many optimizer steps a recipe takes at most; early stopping usually ends it before."""
 
-MAX_EPOCHS: dict[ModelFamily, int] = {"mlp": 200, "recurrent": 200, "convolutional": 100, "transformer": 100, "other": 100}
+MAX_EPOCHS: dict[ModelFamily, int] = {
+    "mlp": 200,
+    "recurrent": 200,
+    "convolutional": 100,
+    "transformer": 100,
+    "other": 100,
+}

@@ -71,8 +71,8 @@ class ForecastTask(ScoredTask):
         super().__init__(loss, validation_loss, metrics)
         if loss.task == "classification":
             raise ConfigError(
-                f"a forecast is a number, but {loss.kind} is for classes. Use DistributionLoss(distribution='Bernoulli') for "
-                "zeros and ones, or nd.Trainer on arrays"
+                f"a forecast is a number, but {loss.kind} is for classes. Use "
+                "DistributionLoss(distribution='Bernoulli') for zeros and ones, or nd.Trainer on arrays"
             )
         self._horizon = horizon
         self._names = names

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 # Below this softplus(x) and exp(x) agree to double precision in relative terms, so their logarithms are x.
 _EXPONENTIAL = -37.0
+_EXPONENTIAL_FLOAT32 = -15.0
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
@@ -26,7 +27,8 @@ def root(value: Tensor) -> Tensor:
 
 def log_softplus(raw: Tensor) -> Tensor:
     """log(log(1 + exp(raw))), finite for every finite input."""
-    small = raw < _EXPONENTIAL
+    # Below this the two agree to the last bit or so, and the exact form's derivative would divide by an underflow.
+    small = raw < (_EXPONENTIAL if raw.dtype == torch.float64 else _EXPONENTIAL_FLOAT32)
     # log1p(exp(.)) rather than F.softplus, which gives up precision far out on the left.
     inner = torch.where(small, 0.0, raw)
     soft = inner.clamp(min=0) + torch.log1p(torch.exp(-inner.abs()))

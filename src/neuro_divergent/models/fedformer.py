@@ -74,14 +74,14 @@ class FEDformer(Model):
 
         def encoder(split: Decomposition) -> list[nn.Module]:
             # As in the paper's own experiments, all encoder layers share their weights on frequencies.
-            mix = _FrequencyWeights(self, spec.lookback)
+            mix = FrequencyWeights(self, spec.lookback)
             return [
                 SeasonalEncoderLayer(FourierBlock(D, mix), split, D, self.ff_size, self.activation, self.dropout)
                 for _ in range(self.encoder_layers)
             ]
 
         def decoder(split: Decomposition) -> list[nn.Module]:
-            mix = _FrequencyWeights(self, ahead)
+            mix = FrequencyWeights(self, ahead)
             return [
                 SeasonalDecoderLayer(
                     FourierBlock(D, mix),
@@ -147,7 +147,7 @@ class Fourier(nn.Module):
         return self.from_real @ real + self.from_imaginary @ imaginary
 
 
-class _FrequencyWeights(nn.Module):
+class FrequencyWeights(nn.Module):
     """Multiplies each frequency of each head by a complex matrix of its own."""
 
     def __init__(self, model: FEDformer, steps: int) -> None:
@@ -161,16 +161,19 @@ class _FrequencyWeights(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, T, D]"""
-        real, imaginary = (part.unsqueeze(-2) for part in self.fourier(split_heads(x, self.heads)))
-        a, b = self.weight[0], self.weight[1]
-        mixed = self.fourier.back((real @ a - imaginary @ b).squeeze(-2), (real @ b + imaginary @ a).squeeze(-2))
+        real, imaginary = self.fourier(split_heads(x, self.heads))
+        both = torch.einsum("bnme,nmef->bnmf", torch.cat([real, imaginary]), torch.cat([*self.weight], dim=-1))
+        (real_real, real_imaginary), (imaginary_real, imaginary_imaginary) = (
+            part.chunk(2, dim=-1) for part in both.chunk(2)
+        )
+        mixed = self.fourier.back(real_real - imaginary_imaginary, real_imaginary + imaginary_real)
         return join_heads(mixed)
 
 
 class FourierBlock(nn.Module):
     """FEB(x) = F⁻¹(pad(select(F(W x)) · R)), projected."""
 
-    def __init__(self, width: int, mix: _FrequencyWeights) -> None:
+    def __init__(self, width: int, mix: FrequencyWeights) -> None:
         super().__init__()
         self.input = nn.Linear(width, width)
         self.mix = mix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from itertools import chain
 from typing import Any
 
 import torch
@@ -18,9 +19,9 @@ from neuro_divergent.training.running import held
 def checkpointed(module: nn.Module, every: int = 1) -> Iterator[int]:
     """While the context is open, recompute activations in the backward pass; gives the number of stretches.
 
-    A Sequential is cut behind its layers with weights, so that what lies between two of them (activation, norm, dropout)
-    is recomputed together with nothing more expensive; `every` such blocks share one kept activation. Of a ModuleList
-    every n-th member recomputes what is inside of it. The results are the same bits as without.
+    A Sequential is cut behind its layers with weights, so that what lies between two of them (activation, norm,
+    dropout) is recomputed together with nothing more expensive; `every` such blocks share one kept activation. Of a
+    ModuleList every n-th member recomputes what is inside of it. The results are the same bits as without.
     """
     with ExitStack() as stack:
         stretches = 0
@@ -43,13 +44,17 @@ def checkpointed(module: nn.Module, every: int = 1) -> Iterator[int]:
 
 def _owners(module: nn.Module) -> Iterator[nn.Module]:
     """The outermost Sequentials and ModuleLists with something to cut: nothing inside of them is cut again."""
-    if isinstance(module, nn.Sequential) and sum(map(_has_matrix, module)) > 1:
-        yield module
-    elif isinstance(module, nn.ModuleList) and len(module) > 0:
+    if _can_be_cut(module):
         yield module
     else:
         for child in module.children():
             yield from _owners(child)
+
+
+def _can_be_cut(module: nn.Module) -> bool:
+    if isinstance(module, nn.Sequential):
+        return sum(map(_has_matrix, module)) > 1
+    return isinstance(module, nn.ModuleList) and len(module) > 0
 
 
 def _has_matrix(module: nn.Module) -> bool:
@@ -63,7 +68,7 @@ def _stretches(members: list[nn.Module], every: int) -> list[list[nn.Module]]:
         if _has_matrix(member):
             blocks.append([])
     blocks = [block for block in blocks if block]
-    return [sum(blocks[first : first + every], []) for first in range(0, len(blocks), every)]
+    return [list(chain(*blocks[first : first + every])) for first in range(0, len(blocks), every)]
 
 
 def _run_in_stretches(owner: nn.Sequential, parts: list[list[nn.Module]]) -> Callable[[Tensor], Tensor]:
@@ -106,8 +111,8 @@ def _checkpoint(function: Callable[..., Any], part: list[nn.Module], *inputs: An
     return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=draws, context_fn=contexts, **named)
 
 
-_NO_DRAWS = (nn.Linear, nn.Conv1d, nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.SiLU, nn.ELU, nn.Softplus, nn.LeakyReLU)
-_NO_DRAWS += (nn.LayerNorm, nn.BatchNorm1d, nn.Sequential, nn.Identity, nn.Flatten)
+_ACTIVATIONS = {nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.SiLU, nn.ELU, nn.Softplus, nn.LeakyReLU}
+_NO_DRAWS = _ACTIVATIONS | {nn.Linear, nn.Conv1d, nn.LayerNorm, nn.BatchNorm1d, nn.Sequential, nn.Identity, nn.Flatten}
 
 
 def _may_draw(module: nn.Module) -> bool:

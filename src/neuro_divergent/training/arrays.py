@@ -117,8 +117,8 @@ class ArrayTask(ScoredTask):
         super().__init__(loss, validation_loss, metrics)
         if loss.head() is not None:
             raise ConfigError(
-                f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles of "
-                "plain arrays"
+                f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles "
+                "of plain arrays"
             )
 
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
@@ -139,11 +139,15 @@ class ArrayTask(ScoredTask):
         count = batch.x.shape[0]
         size = -(-count // parts)
         return [
-            Rows(batch.x[a : a + size], batch.y[a : a + size], None if batch.weight is None else batch.weight[a : a + size])
+            Rows(
+                batch.x[a : a + size],
+                batch.y[a : a + size],
+                None if batch.weight is None else batch.weight[a : a + size],
+            )
             for a in range(0, count, size)
         ]
 
-    def blame(self, batch: Rows, values: Tensor | None) -> str:
+    def blame(self, batch: Rows, values: Tensor | None) -> str:  # noqa: ARG002
         """Which rows of the batch made the loss what it is."""
         if values is None:
             return ""
@@ -182,4 +186,3 @@ def _row_weights(weight: Tensor | None, values: Tensor) -> Tensor | None:
     if weight is None:
         return None
     return weight.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.optim import Constant, ReduceOnPlateau, ScheduleFreeAdamW
+from neuro_divergent.optim import Constant, ScheduleFreeAdamW
 from neuro_divergent.training.curriculum import EasySeriesFirst
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def check_arrays(config: TrainingConfig) -> None:
     for name in ("augmentation", "curriculum"):
         if getattr(config, name) is not None:
             raise ConfigError(
-                f"{name} is made for windows of time series, but a Trainer sees plain arrays. Set {name}=None, or train a "
-                "model on a table"
+                f"{name} is made for windows of time series, but a Trainer sees plain arrays. Set {name}=None, or "
+                "train a model on a table"
             )
     if config.refit_on_all:
         raise ConfigError(
-            "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh module "
-            "with validation_split=None and max_epochs=history.best_epoch"
+            "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh "
+            "module with validation_split=None and max_epochs=history.best_epoch"
         )
 
 
@@ -44,8 +44,8 @@ def _gradients(config: TrainingConfig) -> None:
         )
     if method != "autograd" and config.activation_checkpointing is not None:
         raise ConfigError(
-            f"activation_checkpointing saves memory of the backward pass, but gradient_method={method!r} has none. Leave "
-            "one of them out"
+            f"activation_checkpointing saves memory of the backward pass, but gradient_method={method!r} has none. "
+            "Leave one of them out"
         )
     if config.loss_scale != "dynamic" and config.precision != "fp16":
         raise ConfigError(
@@ -64,7 +64,8 @@ def _weights(config: TrainingConfig) -> None:
         return
     if config.averaging is not None:
         raise ConfigError(
-            f"ScheduleFreeAdamW averages the weights itself, but got averaging={config.averaging.kind}. Set averaging=None"
+            f"ScheduleFreeAdamW averages the weights itself, but got averaging={config.averaging.kind}. "
+            "Set averaging=None"
         )
     if config.schedule not in (None, "auto") and not isinstance(config.schedule, Constant):
         kind = getattr(config.schedule, "kind", config.schedule)
@@ -78,18 +79,15 @@ def _order(config: TrainingConfig) -> None:
     if isinstance(config.curriculum, EasySeriesFirst) and not config.shuffle:
         raise ConfigError("EasySeriesFirst decides the order itself by drawing windows, but got shuffle=False")
     if config.validation_split is None and config.refit_on_all:
-        raise ConfigError(
-            "refit_on_all needs a validation to find the number of epochs, but got validation_split=None"
-        )
+        raise ConfigError("refit_on_all needs a validation to find the number of epochs, but got validation_split=None")
 
 
 def _monitors(config: TrainingConfig) -> None:
     known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
     for field in ("schedule", "early_stopping"):
-        rule = getattr(config, field)
-        monitor = getattr(rule, "monitor", None) if field == "early_stopping" or isinstance(rule, ReduceOnPlateau) else None
-        if monitor is not None and monitor not in known:
+        monitor = getattr(getattr(config, field), "monitor", "train_loss")
+        if monitor not in known:
             raise ConfigError(
-                f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. A metric must be named in "
-                "metrics to be followed"
+                f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. A metric must be "
+                "named in metrics to be followed"
             )

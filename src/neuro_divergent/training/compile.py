@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool]:
     """While the context is open the network runs compiled, if that is asked for and possible; tells whether it does.
 
-    What is compiled is the module's `network` if it has one, else the module itself. "auto" stays eager: for the sizes of
-    forecasting networks on a CPU compiling takes longer than it saves. Names of parameters do not change, and afterwards
-    the module is as before. Where there is no compiler the training goes on eagerly and the log says so.
+    What is compiled is the module's `network` if it has one, else the module itself. "auto" stays eager: for the sizes
+    of forecasting networks on a CPU compiling takes longer than it saves. Names of parameters do not change, and
+    afterwards the module is as before. Where there is no compiler the training goes on eagerly and the log says so.
     """
     network = getattr(module, "network", module)
     if wanted is not True or not isinstance(network, nn.Module):
@@ -50,7 +50,7 @@ class _Cautious:
                 raise
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             log.warning("the network could not be compiled, so it runs eagerly: %s", reason)
-            self.call, output = self.eager, self.eager(*inputs, **named)
+            self.call, output = self.eager, self.eager(*inputs, **named)  # type: ignore[no-untyped-call]
         self.proven = True
         return output
 

@@ -156,7 +156,7 @@ class TrainingConfig(Description):
     curriculum: Curriculum | None = None
     """Easy before hard: a growing horizon, or easy series first."""
     teacher_forcing: TeacherForcing | None = None
-    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) while training."""
+    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) in training."""
     nonfinite: Literal["stop", "skip"] = "stop"
     """What to do with a step whose loss or gradient is not finite: stop with an error, or skip it and count."""
     freeze: tuple[str, ...] = ()
@@ -178,7 +178,9 @@ class TrainingConfig(Description):
     @classmethod
     def _callbacks_by_name(cls, fields: Any) -> Any:
         if isinstance(fields, dict) and isinstance(fields.get("callbacks"), list | tuple):
-            read = [CallbackSettings.from_dict(item) if isinstance(item, dict) else item for item in fields["callbacks"]]
+            read = [
+                CallbackSettings.from_dict(item) if isinstance(item, dict) else item for item in fields["callbacks"]
+            ]
             return fields | {"callbacks": tuple(read)}
         return fields
 

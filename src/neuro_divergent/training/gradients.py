@@ -44,7 +44,7 @@ def _warn_if_long(state: TrainState) -> None:
     count = sum(parameter.numel() for parameter in state.module.parameters() if parameter.requires_grad)
     if count > 10_000 and state.step == 0:
         log.warning(
-            "numerical gradients run the network %d times or more per step: gradient_method='autograd' runs it once", count
+            "numerical gradients run the network %d times or more per step, gradient_method='autograd' once", count
         )
 
 
@@ -136,9 +136,10 @@ def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, 
         if not projection:
             generator = torch.Generator().manual_seed(0)
             projection.append(torch.randn(output.shape, generator=generator, dtype=torch.float64))
-        return (output * projection[0]).sum()
+        projected: Tensor = (output * projection[0]).sum()
+        return projected
 
-    scalar().backward()
+    scalar().backward()  # type: ignore[no-untyped-call]
     worst: dict[str, float] = {}
     for name, parameter in network.named_parameters():
         if parameter.grad is None:
@@ -155,7 +156,7 @@ def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, 
 def _largest_difference(scalar: Callable[[], Tensor], parameter: nn.Parameter, samples: int) -> float:
     assert parameter.grad is not None
     flat, exact = parameter.data.view(-1), parameter.grad.reshape(-1)
-    picked = torch.linspace(0, flat.numel() - 1, min(samples, flat.numel())).long().unique()
+    picked = torch.linspace(0, flat.numel() - 1, min(samples, flat.numel())).long().unique()  # type: ignore[no-untyped-call]
     largest = 0.0
     with torch.no_grad():
         for index in picked.tolist():

@@ -72,7 +72,8 @@ class History:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> History:
         """Read what `to_dict` gave, also after it went through JSON."""
-        epochs = [{name: float(value) if name != "epoch" else value for name, value in e.items()} for e in data["epochs"]]
+        figures = [{name: float(value) for name, value in record.items()} for record in data["epochs"]]
+        epochs = [record | {"epoch": int(record["epoch"])} for record in figures]
         return cls(**data | {"epochs": epochs})
 
     @classmethod

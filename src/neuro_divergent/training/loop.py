@@ -138,9 +138,9 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
         return
     raise NonFiniteError(
         f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
-        f"{state.loss if what == 'loss' else state.gradient_norm}. {finite.explanation(task, state, batch)} The weights are those of "
-        "the last good step. Try a lower learning rate, gradient clipping or a scaler; nonfinite='skip' leaves such "
-        "steps out and counts them."
+        f"{state.loss if what == 'loss' else state.gradient_norm}. {finite.explanation(task, state, batch)} The "
+        "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
+        "nonfinite='skip' leaves such steps out and counts them."
     )
 
 

@@ -1,7 +1,7 @@
 """The learning-rate range test: train with a rising rate, watch the loss, suggest a rate.
 
-After Smith (2017), Cyclical learning rates for training neural networks: the rate rises exponentially over a short run; the
-loss first stays, then falls, then explodes. A good rate lies where it falls most steeply.
+After Smith (2017), Cyclical learning rates for training neural networks: the rate rises exponentially over a short run;
+the loss first stays, then falls, then explodes. A good rate lies where it falls most steeply.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def summary(rates: list[float], losses: list[float]) -> RangeTest:
     """The smoothed curve and the suggestion for given rates and losses."""
     if len(losses) < 3:
         raise TrainingError(
-            f"the loss must stay finite for a few steps, but it exploded after {len(losses)}. Lower `lowest`, or scale the data"
+            f"the loss must stay finite for a few steps, but it exploded after {len(losses)}. Lower `lowest`, or scale "
+            "the data"
         )
     smoothed, average = [], 0.0
     for number, loss in enumerate(losses):
@@ -108,7 +109,7 @@ def summary(rates: list[float], losses: list[float]) -> RangeTest:
 
 
 def _steepest(rates: list[float], smoothed: list[float]) -> float:
-    """Where the curve falls most steeply before its lowest point; a tenth of the lowest point's rate if it never does."""
+    """Where the curve falls most steeply before its lowest point; a tenth of that point's rate if it never does."""
     lowest = min(range(len(smoothed)), key=smoothed.__getitem__)
     inner = range(1, max(2, min(lowest + 1, len(smoothed) - 1)))
     slopes = {i: (smoothed[i + 1] - smoothed[i - 1]) / math.log(rates[i + 1] / rates[i - 1]) for i in inner}
@@ -144,8 +145,8 @@ def _test_config(
         optimizer = config.resolved(recipe).optimizer
     if isinstance(optimizer, ScheduleFreeAdamW):
         raise ConfigError(
-            "a range test raises the rate step by step, but ScheduleFreeAdamW takes no schedule. Test AdamW and take about "
-            "three times the rate that it suggests"
+            "a range test raises the rate step by step, but ScheduleFreeAdamW takes no schedule. Test AdamW and take "
+            "about three times the rate that it suggests"
         )
 
     def rising(step: int) -> float:

@@ -100,5 +100,9 @@ def _scaler(device: torch.device, loss_scale: float | Literal["dynamic"]) -> tor
         return torch.amp.GradScaler(device.type)
     # A static scale is a dynamic one that never grows or shrinks.
     return torch.amp.GradScaler(
-        device.type, init_scale=loss_scale, growth_factor=1.0 + 1e-9, backoff_factor=1.0 - 1e-9, growth_interval=2**31 - 1
+        device.type,
+        init_scale=loss_scale,
+        growth_factor=1.0 + 1e-9,
+        backoff_factor=1.0 - 1e-9,
+        growth_interval=2**31 - 1,
     )

@@ -57,7 +57,7 @@ class SingleProcess:
             with state.precision.autocast():
                 values, weights = task(state.module, batch)
             loss = task.loss.finish(weighted_mean(values, weights, state.precision.sums_in_float64))
-            state.precision.scale(loss).backward()
+            state.precision.scale(loss).backward()  # type: ignore[no-untyped-call]
             return loss.item()
         return self._accumulated(task, state, batch)
 
@@ -71,7 +71,7 @@ class SingleProcess:
             summed, weight = weighted_sum(values, weights, state.precision.sums_in_float64)
             # One fixed divisor, so that half-precision gradients keep their magnitude until the true one is known.
             size = size or max(1.0, float(values.numel()))
-            state.precision.scale(summed / size).backward()
+            state.precision.scale(summed / size).backward()  # type: ignore[no-untyped-call]
             if sums is not None:
                 sums.add()
             total, count = total + summed.item(), count + weight

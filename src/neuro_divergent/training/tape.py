@@ -76,7 +76,7 @@ class GradientTape:
         """Find the gradient of the output (of the sum of its elements) with respect to every recorded value."""
         for value in self._values.values():
             value.grad = None
-        output.sum().backward()
+        output.sum().backward()  # type: ignore[no-untyped-call]
         self._done = True
 
     def get_gradient(self, name: str) -> Tensor:

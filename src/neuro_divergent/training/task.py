@@ -95,8 +95,8 @@ def epoch_steps(steps: int, cap: int | None, batch_size: int, count: int) -> int
     """Optimizer steps of one epoch; an epoch without any would train nothing."""
     if steps == 0:
         raise ConfigError(
-            f"drop_last=True leaves out batches that are not full, but a batch of {batch_size} is never full with {count} "
-            "windows or rows. Lower batch_size or accumulate_gradients, or set drop_last=False"
+            f"drop_last=True leaves out batches that are not full, but a batch of {batch_size} is never full with "
+            f"{count} windows or rows. Lower batch_size or accumulate_gradients, or set drop_last=False"
         )
     return steps if cap is None else min(steps, cap)
 

@@ -27,8 +27,8 @@ from neuro_divergent.training.precision import Precision
 from neuro_divergent.training.resume import Resume
 from neuro_divergent.training.resume import begin as begin_run
 from neuro_divergent.training.rundir import begin_directory
-from neuro_divergent.training.signals import Guard
 from neuro_divergent.training.setup import engine_callbacks, network_ready
+from neuro_divergent.training.signals import Guard
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import SingleProcess
 from neuro_divergent.training.task import Source, Task
@@ -70,6 +70,7 @@ class Trainer:
         begin = Resume(resume, resume_with)
         config = begin.applied(self.config).resolved()
         refuse_supervision(config)
+        check_arrays(config)
         loss = config.loss
         assert loss != "auto"
         device = resolve_device(config.device)

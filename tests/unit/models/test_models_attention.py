@@ -12,7 +12,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.models.autoformer import AutoCorrelation, Autoformer
-from neuro_divergent.models.fedformer import FEDformer, Fourier, chosen_frequencies
+from neuro_divergent.models.fedformer import FEDformer, Fourier, FrequencyWeights, chosen_frequencies
 from neuro_divergent.models.informer import Informer, SparseAttention
 from neuro_divergent.models.itransformer import iTransformer
 from neuro_divergent.models.patchtst import PatchTST
@@ -442,6 +442,19 @@ def test_fourier_on_all_frequencies_is_torch_s_transform_and_returns() -> None:
     expected = torch.fft.rfft(x, dim=1)
     torch.testing.assert_close(torch.complex(real, imaginary), expected, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(fourier.back(real, imaginary), x, atol=1e-6, rtol=1e-6)
+
+
+def test_frequency_weights_are_complex_matrices() -> None:
+    torch.manual_seed(0)
+    model = FEDformer(h=2, input_size=8, hidden_size=6, heads=2, frequencies=4)
+    weights = FrequencyWeights(model, 8).double()
+    torch.nn.init.normal_(weights.weight)
+    x = torch.randn(3, 8, 6, dtype=torch.float64)
+    spectrum = torch.fft.rfft(x.view(3, 8, 2, 3), dim=1)[:, :4]  # heads of width 3; frequencies 0 … 3 of 0 … 4
+    mixed = torch.einsum("bmne,nmef->bmnf", spectrum, torch.complex(weights.weight[0], weights.weight[1]))
+    padded = torch.cat([mixed, torch.zeros_like(mixed[:, :1])], dim=1)
+    expected = torch.fft.irfft(padded, n=8, dim=1).flatten(2)
+    torch.testing.assert_close(weights(x), expected, atol=1e-6, rtol=1e-6)
 
 
 def test_chosen_frequencies_are_the_same_for_every_seed() -> None:

@@ -47,12 +47,12 @@ class TeacherForcingRatio(Callback):
         self.decoders = [part for part in module.modules() if hasattr(part, "teacher_forcing")]
         if not self.decoders:
             raise ConfigError(
-                "teacher_forcing is for networks that feed their own forecasts back (with an attribute teacher_forcing), "
-                "but this network has none. Set teacher_forcing=None"
+                "teacher_forcing is for networks that feed their own forecasts back (with an attribute "
+                "teacher_forcing), but this network has none. Set teacher_forcing=None"
             )
 
     def on_batch_start(self, state: TrainState) -> None:
         """The ratio of this step, a pure function of its number."""
         ratio = self.schedule.ratio(state.step, state.total_steps)
         for decoder in self.decoders:
-            decoder.teacher_forcing = ratio
+            setattr(decoder, "teacher_forcing", ratio)  # noqa: B010  # torch types every attribute as a tensor

@@ -70,7 +70,7 @@ class _Timer(Callback):
         self.max_minutes = max_minutes
         self._begun = 0.0
 
-    def on_fit_start(self, state: TrainState) -> None:
+    def on_fit_start(self, state: TrainState) -> None:  # noqa: ARG002
         self._begun = time.perf_counter()
 
     def on_batch_end(self, state: TrainState) -> None:

@@ -114,7 +114,7 @@ class _TensorBoard(Callback):
         del module
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(directory))  # type: ignore[no-untyped-call]
+        self.writer = SummaryWriter(str(directory))
         self.every = every
 
     def on_batch_end(self, state: TrainState) -> None:
@@ -126,14 +126,14 @@ class _TensorBoard(Callback):
         for name, value in state.history.epochs[-1].items():
             self._scalar(f"epoch/{name}", value, state.epoch + 1)
 
-    def on_fit_end(self, state: TrainState) -> None:
-        self.writer.close()  # type: ignore[no-untyped-call]
+    def on_fit_end(self, state: TrainState) -> None:  # noqa: ARG002
+        self.writer.close()
 
-    def on_exception(self, state: TrainState) -> None:
-        self.writer.close()  # type: ignore[no-untyped-call]
+    def on_exception(self, state: TrainState) -> None:  # noqa: ARG002
+        self.writer.close()
 
     def _scalar(self, name: str, value: float, step: int) -> None:
-        self.writer.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
+        self.writer.add_scalar(name, value, step)
 
 
 class LossPlot(CallbackSettings):

@@ -1,0 +1,1 @@
+"""Side-by-side measurements; each prints a ratio against a peer or a limit."""

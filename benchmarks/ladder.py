@@ -1,0 +1,220 @@
+"""From a naive training loop to all optimizations, rung by rung, and what activations cost in memory.
+
+    python benchmarks/ladder.py [--epochs N] [--json PATH]
+
+Time: 1000 samples, a perceptron, the same number of epochs on every rung, the final loss of the last rung within 5 % of
+the first one's (or below it). The first rung is a plain loop in eager float64 with batches of one sample on one thread
+and an optimizer that walks over its parameters one by one. The target of 71 is the ladder of the specification.
+
+Memory: bytes that the backward pass keeps, counted with saved-tensor hooks (each storage once; parameters and the batch
+itself left out) for a network of nine layers, from float64 to float32 with activation checkpointing. The target is 75 %
+less for 10-20 % more time than float32 without checkpointing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import neuro_divergent as nd
+from neuro_divergent.training.activations import checkpointed
+
+SAMPLES, INPUTS, WIDTH = 1000, 32, 64
+SPEED_TARGET, MEMORY_TARGET, TIME_LIMIT = 71.0, 0.75, 0.20
+
+
+def data() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(SAMPLES, INPUTS, generator=generator, dtype=torch.float64)
+    noise = 0.3 * torch.randn(SAMPLES, 1, generator=generator, dtype=torch.float64)
+    return x, torch.sin(x[:, :3].sum(dim=1, keepdim=True)) + noise
+
+
+def network(dtype: torch.dtype) -> nn.Module:
+    torch.manual_seed(0)
+    layers = [nn.Linear(INPUTS, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)]
+    return nn.Sequential(*layers).to(dtype)
+
+
+def full_loss(module: nn.Module) -> float:
+    x, y = data()
+    parameter = next(module.parameters())
+    with torch.no_grad():
+        return float((module(x.to(parameter.dtype)) - y.to(parameter.dtype)).double().square().mean())
+
+
+def loop(dtype: torch.dtype, batch: int, epochs: int, *, rate: float, fused: bool) -> nn.Module:
+    """A plain loop: shuffle, forward, backward, step."""
+    x, y = (part.to(dtype) for part in data())
+    module = network(dtype)
+    optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=fused, foreach=False)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(epochs):
+        for rows in torch.randperm(SAMPLES, generator=generator).split(batch):
+            optimizer.zero_grad()
+            (module(x[rows]) - y[rows]).square().mean().backward()
+            optimizer.step()
+    return module
+
+
+def engine(batch: int, epochs: int, *, rate: float) -> nn.Module:
+    """Ours: float32, fused optimizer, minibatches, all threads, with everything a run does besides."""
+    module = network(torch.float32)
+    config = nd.TrainingConfig(
+        max_epochs=epochs,
+        batch_size=batch,
+        validation_split=None,
+        optimizer=nd.Adam(learning_rate=rate),
+        schedule=nd.OneCycle(),
+        progress=False,
+    )
+    nd.Trainer(config).fit(module, data())
+    return module
+
+
+def rungs(epochs: int, threads: int) -> list[tuple[str, int, Callable[[], nn.Module]]]:
+    """Name, threads, work. Rates follow the batch: √k for Adam, up to what the data bears."""
+    double, single = torch.float64, torch.float32
+    return [
+        ("naive: float64, batch 1", 1, lambda: loop(double, 1, epochs, rate=1e-3, fused=False)),
+        ("minibatch: batch 100", 1, lambda: loop(double, 100, epochs, rate=1e-2, fused=False)),
+        ("fused optimizer", 1, lambda: loop(double, 100, epochs, rate=1e-2, fused=True)),
+        (f"parallel: {threads} threads", threads, lambda: loop(double, 100, epochs, rate=1e-2, fused=True)),
+        ("float32", threads, lambda: loop(single, 100, epochs, rate=1e-2, fused=True)),
+        ("our engine, one-cycle, batch 125", 1, lambda: engine(125, epochs, rate=2e-2)),
+    ]
+
+
+def climb(epochs: int) -> list[dict[str, Any]]:
+    threads = torch.get_num_threads()
+    results: list[dict[str, Any]] = []
+    print(f"{SAMPLES} samples, {epochs} epochs, one perceptron of 2 × {WIDTH}")
+    print(f"{'rung':<34} {'seconds':>8} {'faster':>8} {'loss':>8}")
+    try:
+        for name, used, work in rungs(epochs, threads):
+            torch.set_num_threads(used)
+            best, loss = float("inf"), 0.0
+            for _ in range(1 if not results else 3):
+                begin = time.perf_counter()
+                module = work()
+                best, loss = min(best, time.perf_counter() - begin), full_loss(module)
+            first = results[0]["seconds"] if results else best
+            results.append({"benchmark": "ladder", "rung": name, "seconds": best, "faster": first / best, "loss": loss})
+            print(f"{name:<34} {best:>8.3f} {first / best:>7.1f}× {loss:>8.4f}")
+    finally:
+        torch.set_num_threads(threads)
+    first, last = results[0], results[-1]
+    close = last["loss"] <= 1.05 * first["loss"]
+    passed = last["faster"] >= SPEED_TARGET and close
+    last |= {"figure": last["faster"], "target": SPEED_TARGET, "passed": passed}
+    print(f"target {SPEED_TARGET:.0f}×, loss within 5 %: {last['faster']:.0f}×, {verdict(passed)}\n")
+    return results
+
+
+def deep(dtype: torch.dtype) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Linear(128, 256)]
+    for _ in range(7):
+        layers += [nn.GELU(), nn.Linear(256, 256)]
+    return nn.Sequential(*layers, nn.GELU(), nn.Linear(256, 1)).to(dtype)
+
+
+def kept_bytes(module: nn.Module, x: Tensor) -> int:
+    """Bytes of all tensors that a forward pass saves for the backward pass."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    own.add(x.untyped_storage().data_ptr())
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own and storage.nbytes():
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = module(x).square().mean()  # alive until counted, so that no address is used twice
+    total = sum(kept.values())
+    del loss
+    return total
+
+
+def memory_case(dtype: torch.dtype, every: int | None) -> tuple[int, Callable[[], float]]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2048, 128, generator=generator, dtype=dtype)
+    module = deep(dtype)
+    optimizer = nd.AdamW().build(module)
+
+    def step() -> float:
+        begin = time.process_time()
+        with ExitStack() as stack:
+            if every is not None:
+                stack.enter_context(checkpointed(module, every))
+            optimizer.zero_grad()
+            module(x).square().mean().backward()
+            optimizer.step()
+        return time.process_time() - begin
+
+    with ExitStack() as stack:
+        if every is not None:
+            stack.enter_context(checkpointed(module, every))
+        return kept_bytes(module, x), step
+
+
+def memory(rounds: int) -> list[dict[str, Any]]:
+    cases = {
+        "float64": memory_case(torch.float64, None),
+        "float32": memory_case(torch.float32, None),
+        "float32, checkpoints every 1": memory_case(torch.float32, 1),
+        "float32, checkpoints every 2": memory_case(torch.float32, 2),
+    }
+    best = dict.fromkeys(cases, float("inf"))
+    for _ in range(rounds):
+        for name, (_, step) in cases.items():
+            best[name] = min(best[name], step())
+    whole, plain = cases["float64"][0], best["float32"]
+    print("memory kept for the backward pass, 9 layers of 256, batch 2048, CPU time per step")
+    results = []
+    for name, (kept, _) in cases.items():
+        saved, extra = 1 - kept / whole, best[name] / plain - 1
+        results.append({"benchmark": "activations", "case": name, "bytes": kept, "saved": saved, "extra_time": extra})
+        print(
+            f"{name:<30} {kept / 2**20:>7.1f} MiB  {saved:>5.0%} less  {best[name] * 1e3:>7.1f} ms  {extra:>+5.0%} time"
+        )
+    chosen = results[2]
+    passed = chosen["saved"] >= MEMORY_TARGET and chosen["extra_time"] <= TIME_LIMIT
+    chosen |= {"figure": chosen["saved"], "target": MEMORY_TARGET, "passed": passed}
+    print(f"target {MEMORY_TARGET:.0%} less for at most {TIME_LIMIT:.0%} more time: {verdict(passed)}")
+    return results
+
+
+def verdict(passed: bool) -> str:
+    return "reached" if passed else "missed"
+
+
+def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    arguments = parser.parse_args(argv)
+    results = climb(arguments.epochs)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    results += memory(arguments.rounds)
+    torch.set_num_threads(threads)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(0 if all(row.get("passed", True) for row in main()) else 1)
