@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Any
-
 from neuro_divergent.cli.output import say, table
 
 
@@ -16,15 +14,39 @@ def models(*, json: bool = False) -> None:
     json
         Print JSON for machines.
     """
-    from neuro_divergent.core import registry
+    from neuro_divergent.forecasting.catalogue import HORIZON, LOOKBACK, SERIES, catalogue
 
-    found: dict[str, Any] = dict(registry.members("model"))
+    entries = catalogue()
     if json:
-        facts = {name: {"takes": _takes(cls), "family": cls.group, "paper": cls.paper} for name, cls in found.items()}
+        facts = {
+            item.name: {
+                "family": item.family,
+                "takes": list(item.takes),
+                "parameters": item.parameters,
+                "summary": item.summary,
+                "paper": item.paper,
+            }
+            for item in entries
+        }
         say(json_module.dumps(facts, indent=2))
         return
-    rows = [[name, cls.group, " ".join(_takes(cls)) or "-", _first_sentence(cls)] for name, cls in found.items()]
-    say(table(["model", "family", "takes", "what it is"], rows, left=4))
+    rows = [
+        [
+            item.name,
+            item.family,
+            " ".join(letter if name in item.takes else "-" for name, letter in LETTERS.items()),
+            "-" if item.parameters is None else f"{item.parameters:,}",
+            item.paper,
+        ]
+        for item in entries
+    ]
+    say(table(["model", "family", "takes", "parameters", "paper"], rows, left=3, ragged=True))
+    say()
+    say("takes: F future, H historical, S static, C categorical columns, M all series at once")
+    say(f"parameters: with default fields at h={HORIZON}, input_size={LOOKBACK} ({SERIES} series where M)")
+
+
+LETTERS = {"future": "F", "historical": "H", "static": "S", "categorical": "C", "multivariate": "M"}
 
 
 def losses(*, json: bool = False) -> None:
@@ -69,9 +91,3 @@ def _list(family: str, as_json: bool) -> None:
 
 def _first_sentence(cls: type) -> str:
     return " ".join((cls.__doc__ or "").split("\n\n")[0].split())
-
-
-def _takes(cls: Any) -> list[str]:
-    names = ("future", "historical", "static", "categorical")
-    found = [name for name in names if getattr(cls.capabilities, name)]
-    return found + (["multivariate"] if cls.capabilities.multivariate else [])

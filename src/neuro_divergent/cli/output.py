@@ -12,8 +12,8 @@ def say(text: str = "") -> None:
     sys.stdout.flush()
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Aligned columns: the first `left` to the left, the others, numbers, to the right.
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, ragged: bool = False) -> str:
+    """Aligned columns: the first `left` to the left, the others, numbers, to the right; the last as it is if ragged.
 
     >>> print(table(["name", "mae"], [["NHITS", "1.20"], ["naive", "12.34"]]))
     name     mae
@@ -24,7 +24,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
     lines = []
     for row in [header, *rows]:
         cells = [
-            cell.ljust(width) if column < left else cell.rjust(width)
+            cell.ljust(width) if column < left or (ragged and column == len(row) - 1) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())

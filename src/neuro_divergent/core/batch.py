@@ -56,7 +56,8 @@ class Batch(NamedTuple):
 
     def rows(self, start: int, stop: int) -> Batch:
         """Some of the windows, as views."""
-        whole = ("series",) if self.y.shape[2] > 1 else ()
+        # In a multivariate batch `series` names the channels, not the windows.
+        whole = ("series",) if self.series is not None and len(self.series) != self.size else ()
         return Batch(
             *(
                 tensor if tensor is None or name in whole else tensor[start:stop]

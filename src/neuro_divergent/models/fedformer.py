@@ -162,11 +162,10 @@ class FrequencyWeights(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, T, D]"""
         real, imaginary = self.fourier(split_heads(x, self.heads))
-        both = torch.einsum("bnme,nmef->bnmf", torch.cat([real, imaginary]), torch.cat([*self.weight], dim=-1))
-        (real_real, real_imaginary), (imaginary_real, imaginary_imaginary) = (
-            part.chunk(2, dim=-1) for part in both.chunk(2)
-        )
-        mixed = self.fourier.back(real_real - imaginary_imaginary, real_imaginary + imaginary_real)
+        weight = torch.cat([*self.weight], dim=-1)
+        rr, ri = torch.einsum("bnme,nmef->bnmf", real, weight).chunk(2, dim=-1)
+        ir, ii = torch.einsum("bnme,nmef->bnmf", imaginary, weight).chunk(2, dim=-1)
+        mixed = self.fourier.back(rr - ii, ri + ir)
         return join_heads(mixed)
 
 
