@@ -33,7 +33,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 stress: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m stress

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # every optimizer imports it: once here instead of in every child
 from crash_shim import CRASHED, FailingDisk
 from fault_runs import MODELS, train_and_report
 

@@ -62,6 +62,13 @@ def _static_source(
     columns: pl.Schema, schema: DataSchema, static_table: pl.DataFrame | None
 ) -> tuple[DataSchema, pl.DataFrame | None]:
     """Static columns that once came in a table of their own may come in the main one, but must come."""
+    taken = {schema.time_col, schema.target_col, schema.weight, schema.available_mask}
+    clash = [name for name in schema.static_table if name in taken | {*schema.future, *schema.historical}]
+    if clash:
+        raise DataError(
+            f"a column has one role, but {listing(clash)} of the static table is also a column of the data with a role "
+            f"of its own. Rename it; the static table names the series in {schema.id_col!r}."
+        )
     found = columns if static_table is None else static_table.columns
     absent = [name for name in schema.static_table if name not in found]
     if absent:

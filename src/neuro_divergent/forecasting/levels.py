@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -21,6 +22,16 @@ class Columns:
     names: tuple[str, ...]
     levels: tuple[float | None, ...]
 
+    @property
+    def point(self) -> Columns:
+        """The point forecast alone."""
+        return self if len(self.names) == 1 else Columns(self.names[:1], self.levels[:1])
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """The levels without the point's."""
+        return tuple(level for level in self.levels if level is not None)
+
     def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
         """The columns for a batch, [B, H, C, columns], in original units."""
         if module.head is not None:
@@ -30,11 +41,13 @@ class Columns:
             found = module.original(module.forecast(batch, _tensor(asked, batch)))[..., : len(asked)]
             return torch.stack([found[..., asked.index(level)] for level in wanted], dim=-1)
         output = module(batch)
-        parts: dict[float | None, Tensor] = {None: module.loss.point(output)}
-        asked = [level for level in self.levels if level is not None]
-        if asked:
-            found = module.loss.quantiles(output, _tensor(asked, batch))
-            parts |= {level: found[..., position] for position, level in enumerate(asked)}
+        point = module.loss.point(output)
+        asked = list(self.probabilities)
+        if not asked:
+            return point.unsqueeze(-1)
+        parts: dict[float | None, Tensor] = {None: point}
+        found = module.loss.quantiles(output, _tensor(asked, batch))
+        parts |= {level: found[..., position] for position, level in enumerate(asked)}
         return torch.stack([parts[level] for level in self.levels], dim=-1)
 
 
@@ -42,26 +55,79 @@ def _tensor(levels: Sequence[float], batch: Batch) -> Tensor:
     return torch.tensor(levels, dtype=batch.y.dtype, device=batch.y.device)
 
 
+def point_column(name: str) -> Columns:
+    """The point forecast alone."""
+    return Columns((name,), (None,))
+
+
 def forecast_columns(
-    name: str, loss: Loss, level: Sequence[float] | None, quantiles: Sequence[float] | None
+    name: str,
+    loss: Loss,
+    level: Sequence[float] | None,
+    quantiles: Sequence[float] | None,
+    *,
+    calibrated: bool = False,
 ) -> Columns:
-    """The columns of a forecast: the point (the median of a quantile loss), then intervals, then quantiles."""
+    """The columns of a forecast: the point (the median of a quantile loss), then intervals, then quantiles.
+
+    Args:
+        name: of the model.
+        loss: what it was trained with.
+        level: central intervals in percent.
+        quantiles: probabilities between 0 and 1.
+        calibrated: whether there are prediction intervals for a loss that forecasts a point.
+    """
+    columns = named_columns(name, _listed(level), _listed(quantiles))
+    if len(columns.names) > 1 and not (loss.probabilistic or calibrated):
+        raise ConfigError(
+            f"{loss.kind} forecasts a point, so there are no intervals to give. Train with MQLoss(level=[...]) or "
+            "DistributionLoss(...), or add them: fit(..., prediction_intervals=PredictionIntervals())"
+        )
+    return columns
+
+
+def _listed(values: Sequence[float] | float | None) -> tuple[float, ...]:
+    if values is None:
+        return ()
+    return (values,) if isinstance(values, int | float) else tuple(values)
+
+
+@lru_cache(maxsize=256)
+def named_columns(name: str, level: tuple[float, ...], quantiles: tuple[float, ...]) -> Columns:
+    """Names and probability levels of what was asked for."""
     names: list[str] = [name]
     levels: list[float | None] = [None]
-    for percent in level or ():
+    for percent in level:
         if not 0 < percent < 100:
             raise ConfigError(f"level is in percent, between 0 and 100, but got level={percent!r}")
         half = (100 - percent) / 200
         names += [f"{name}-lo-{percent:g}", f"{name}-hi-{percent:g}"]
         levels += [half, 1 - half]
-    for share in quantiles or ():
+    for share in quantiles:
         if not 0 < share < 1:
             raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
         names.append(f"{name}_ql{share:g}")
         levels.append(float(share))
-    if len(levels) > 1 and not loss.probabilistic:
-        raise ConfigError(
-            f"{loss.kind} forecasts a point, so there are no intervals to give. Train with MQLoss(level=[...]) or "
-            "DistributionLoss(...)"
-        )
     return Columns(tuple(names), tuple(levels))
+
+
+def learned_columns(name: str, loss: Loss) -> Columns:
+    """What a forecast reports when nobody asks for levels: the point, and what the loss was trained for.
+
+    >>> from neuro_divergent.losses import MQLoss
+    >>> learned_columns("M", MQLoss(level=[80])).names
+    ('M', 'M-median', 'M-lo-80', 'M-hi-80')
+    """
+    names, levels = [name], [None]
+    shares = loss.levels if loss.probabilistic else ()
+    pairs = [share for share in shares if share < 0.5 and any(abs(1 - share - other) < 1e-6 for other in shares)]
+    result: list[tuple[str, float | None]] = list(zip(names, levels, strict=True))
+    if any(abs(share - 0.5) < 1e-9 for share in shares):
+        result.append((f"{name}-median", 0.5))
+    for share in sorted(pairs, reverse=True):
+        percent = round(100 - 200 * share, 6)
+        result += [(f"{name}-lo-{percent:g}", share), (f"{name}-hi-{percent:g}", 1 - share)]
+    taken = {0.5, *pairs, *(1 - share for share in pairs)}
+    lonely = [share for share in shares if all(abs(share - other) > 1e-6 for other in taken)]
+    result += [(f"{name}_ql{share:g}", share) for share in lonely]
+    return Columns(tuple(text for text, _ in result), tuple(share for _, share in result))

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -21,11 +20,14 @@ from neuro_divergent.core import bundle, files
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
+from neuro_divergent.core.exact import from_plain, to_plain
+from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.report import DataReport
 from neuro_divergent.data.schema import DataSchema
 from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.forecasting.bounded import build_bounded, check_sizes, fit
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.losses import Loss
@@ -54,11 +56,11 @@ def save(forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool 
         "data": forecaster.data.schema.to_dict(),
         "library": forecaster.data.library,
         "context": facts,
-        "history": forecaster.history.to_dict(),
+        "history": to_plain(forecaster.history.to_dict(), "history"),
     }
     contents = {
         "model.json": json.dumps(document, indent=2, allow_nan=False).encode(),
-        "weights.safetensors": safetensors.torch.save(_plain_tensors(forecaster.module)),
+        "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
         "context.safetensors": safetensors.numpy.save(arrays),
     }
     bundle.write(path, contents, overwrite=overwrite)
@@ -81,39 +83,45 @@ def load(
     if missing:
         raise CorruptFileError(f"{path} is not a saved forecaster: it lacks {', '.join(sorted(missing))}")
     document = bundle.parse_json(contents["model.json"], "model.json")
+    tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
     try:
+        check_sizes({"model": document["model"], "spec": document["spec"], "anchor": document["anchor"]}, "model.json")
         model = Model.from_dict(document["model"])
         config = TrainingConfig.from_dict(document["config"], using=using)
         schema = DataSchema.from_dict(document["data"])
-        spec = document["spec"] | {"categories": tuple(document["spec"]["categories"])}
+        spec = InputSpec(**document["spec"] | {"categories": tuple(document["spec"]["categories"])})
         loss = config.loss
         if not isinstance(loss, Loss):
             raise ConfigError("the configuration of a saved model names its loss, but this one does not")
-        module = build_module(model, InputSpec(**spec), loss, tuple(document["anchor"]), config.seed)
+        if (spec.horizon, spec.lookback) != (model.h, model.input_size):
+            raise CorruptFileError(f"{path}: model.json gives two horizons or two input sizes")
         store = _unpack(contents["context.safetensors"], document["context"])
-        history = History.from_dict(document["history"])
-    except (KeyError, TypeError, AttributeError) as error:
+        history = _history(document["history"])
+        anchor = tuple(document["anchor"])
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        module = build_bounded(lambda: build_module(model, spec, loss, anchor, config.seed), shapes)
+        _take(module, tensors)
+        data = TimeSeriesDataFrame(store, schema, DataReport(), library=document.get("library", "polars"))
+    except NeuroDivergentError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
         raise CorruptFileError(f"{path}: model.json lacks something or has it in a wrong form: {error!r}") from error
-    _take(module, _tensors(contents["weights.safetensors"], "weights.safetensors"))
-    data = TimeSeriesDataFrame(store, schema, DataReport(), library=document.get("library", "polars"))
     module.to(resolve_device(device)).eval()
     return Forecaster(
-        model=model, config=config, module=module, data=data, history=history, anchor=tuple(document["anchor"])
+        model=model, config=config, module=module, data=data, history=history, anchor=anchor
     )
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write a module's weights as one safetensors file."""
-    files.write_bytes(path, safetensors.torch.save(_plain_tensors(module)))
+    """Write a module's weights as one safetensors file that vouches for its own content."""
+    files.write_bytes(path, write_tensors(_plain_tensors(module), checksum=True))
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     """Take the weights of a safetensors file; names and shapes must fit."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise StorageError(f"{path} could not be read: {error.strerror or error}") from None
-    _take(module, _tensors(data, str(path)))
+    if not Path(path).exists():
+        raise StorageError(f"{path} does not exist. Give the file that save_weights() made")
+    _take(module, _tensors(bundle.plain_bytes(Path(path), bundle.MAX_BYTES), str(path)))
 
 
 def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -125,11 +133,7 @@ def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
-    bundle.check_safetensors(data, name)
-    try:
-        tensors: dict[str, Tensor] = safetensors.torch.load(data)
-    except Exception as error:
-        raise CorruptFileError(f"{name} must be a safetensors file, but is not: {error}") from None
+    tensors = read_tensors(data, name)
     for key, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise CorruptFileError(f"weights must be finite, but {key} in {name} is not")
@@ -137,15 +141,25 @@ def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 
 def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give a module the tensors of a file, in the file's precision."""
+    fit(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     own = module.state_dict()
-    if own.keys() != tensors.keys():
-        odd = sorted(own.keys() ^ tensors.keys())
-        raise StorageError(f"the weights must be those of this model, but differ in: {', '.join(odd[:6])}")
-    for name, tensor in tensors.items():
-        if own[name].shape != tensor.shape:
-            raise StorageError(f"{name} must have the shape {tuple(own[name].shape)}, but got {tuple(tensor.shape)}")
-    module.to(next(iter(tensors.values())).dtype)
+    formats = {tensor.dtype for name, tensor in tensors.items() if own[name].is_floating_point()}
+    foreign = [name for name, tensor in tensors.items() if tensor.is_floating_point() != own[name].is_floating_point()]
+    if foreign or len(formats) > 1 or not formats <= {torch.float32, torch.float64}:
+        raise StorageError(f"weights must be float32 or float64, all alike, but got {sorted(map(str, formats))}")
+    if formats:
+        module.to(formats.pop())
     module.load_state_dict(tensors)
+
+
+def _history(data: Any) -> History:
+    history = History.from_dict(from_plain(data))
+    records = [*history.epochs, *history.events]
+    numbers = [*history.step_loss, *history.gradient_norm]
+    if not all(isinstance(record, dict) for record in records) or not all(isinstance(n, int | float) for n in numbers):
+        raise CorruptFileError("model.json must hold a history of numbers, but does not")
+    return history
 
 
 def _pack(store: SeriesStore, *, values: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -178,6 +192,8 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
     offsets = arrays.pop("offsets")
     ids = np.array(facts["ids"])
     rows = len(arrays["y"])
+    if start.dtype.kind != "i" or start.dtype.itemsize != 8 or offsets.dtype.kind != "i" or offsets.ndim != 1:
+        raise CorruptFileError("context.safetensors must hold its times and offsets as whole numbers, but does not")
     if len(offsets) != len(ids) + 1 or len(start) != len(ids) or int(offsets[-1]) != rows or (np.diff(offsets) < 0).any():
         raise CorruptFileError("context.safetensors must hold one start and one offset per series, but does not")
     return SeriesStore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from neuro_divergent.training.places import CHECKPOINTS, LocalPlace, place_of
 if TYPE_CHECKING:
     from neuro_divergent.training.config import TrainingConfig
     from neuro_divergent.training.state import TrainState
+
+log = logging.getLogger(__name__)
 
 
 class RunDirectory:
@@ -57,7 +60,38 @@ def begin_directory(directory: Path | str, state: TrainState) -> list[Callback]:
     state.run_directory = place.run
     events = RunDirectory(place.run).events
     _end_last_line(events)
-    return [JsonLines(path=events).build()]
+    return [_Events(JsonLines(path=events).build())]
+
+
+class _Events(Callback):
+    """The log of events, without the power to end a training: the checkpoints are what matters."""
+
+    def __init__(self, inner: Callback) -> None:
+        self.inner = inner
+        self._warned = False
+
+    def on_fit_start(self, state: TrainState) -> None:
+        self._call("on_fit_start", state)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        self._call("on_epoch_end", state)
+
+    def on_checkpoint_end(self, state: TrainState) -> None:
+        self._call("on_checkpoint_end", state)
+
+    def on_fit_end(self, state: TrainState) -> None:
+        self._call("on_fit_end", state)
+
+    def on_exception(self, state: TrainState) -> None:
+        self._call("on_exception", state)
+
+    def _call(self, hook: str, state: TrainState) -> None:
+        try:
+            getattr(self.inner, hook)(state)
+        except StorageError as error:
+            if not self._warned:
+                log.warning("%s", error)
+            self._warned = True
 
 
 def _described(config: TrainingConfig) -> TrainingConfig:

@@ -209,3 +209,11 @@ def test_future_values_that_lack_are_named(change: dict[str, Any], message: str)
     ahead = {"unique_id": ["a", "a", "b", "b"], "ds": [2, 3, 2, 3], "price": [1, 2, 3, 4]} | change
     with pytest.raises(DataError, match=message):
         load(TABLE, future=("price",)).future_values(ahead, 2)
+
+
+def test_a_static_column_must_not_have_the_name_of_another_role() -> None:
+    """Found by the fuzz corpus: the static table named its series in what the data calls its time."""
+    frame = {"kind": ["a"], "unique_id": [1], "y": [1.0]}
+    static = {"unique_id": ["s"], "size": [1]}
+    with pytest.raises(DataError, match="'unique_id' of the static table is also a column of the data"):
+        TimeSeriesDataFrame.from_frame(frame, id_col="kind", time_col="unique_id", static=static)

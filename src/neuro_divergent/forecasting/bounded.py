@@ -1,0 +1,94 @@
+"""Building a network that a file describes, without letting the file ask for more than it brings.
+
+A description is small and a network may be large: a stranger's file could ask for a billion layers. So the network is
+first built without memory, under a limit on its parts, and compared with the tensors that are really in the file.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+
+from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
+
+M = TypeVar("M", bound=nn.Module)
+
+MAX_INTEGER = 10_000_000
+"""Sizes in a description beyond this are refused."""
+
+
+def build_bounded(build: Callable[[], M], shapes: Mapping[str, tuple[int, ...]]) -> M:
+    """The module that `build` makes, if its parameters and buffers are those of the file.
+
+    Args:
+        build: makes the module.
+        shapes: the shape of each tensor in the file.
+    """
+    try:
+        with _limited(len(shapes)), torch.device("meta"):
+            sketch = build()
+    except NeuroDivergentError:
+        raise
+    except Exception as error:
+        raise CorruptFileError(f"the file describes a network that cannot be built: {error}") from error
+    fit(sketch, shapes)
+    with _limited(len(shapes)):
+        return build()
+
+
+def fit(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse tensors that are not those of the module."""
+    own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    if own.keys() != shapes.keys():
+        odd = sorted(own.keys() ^ shapes.keys())
+        raise StorageError(f"the weights must be those of this model, but differ in: {', '.join(odd[:6])}")
+    for name, shape in shapes.items():
+        if own[name] != shape:
+            raise StorageError(f"{name} must have the shape {own[name]}, but got {shape}")
+
+
+def check_sizes(value: Any, place: str) -> None:
+    """Refuse whole numbers that no real description has."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            check_sizes(item, f"{place}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            check_sizes(item, place)
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise CorruptFileError(f"{place} must be at most {MAX_INTEGER}, but is {value}")
+
+
+@contextmanager
+def _limited(tensors: int) -> Iterator[None]:
+    """Stop the making of modules as soon as there are more parts than so many tensors can explain."""
+    limit, made, mine = 1000 + 100 * tensors, 0, threading.get_ident()
+
+    def count(*_: Any) -> None:
+        nonlocal made
+        if threading.get_ident() == mine:
+            made += 1
+            if made > limit:
+                raise CorruptFileError(f"the file describes a network of more than {limit} parts, but has {tensors} tensors")
+
+    registrations = (
+        register_module_parameter_registration_hook,
+        register_module_buffer_registration_hook,
+        register_module_module_registration_hook,
+    )
+    handles = [register(count) for register in registrations]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,237 @@
+"""The steps after the end of a table: what must be known there, and forecasts of any length.
+
+Letters: S series, H the model's horizon, K columns of the forecast.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.future import FutureValues
+from neuro_divergent.data.io import take_over
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.timestamps import localise, read_stamps
+from neuro_divergent.data.windows import Windows
+from neuro_divergent.forecasting.levels import Columns
+from neuro_divergent.forecasting.model import Model
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.forecaster import Forecaster
+
+log = logging.getLogger(__name__)
+
+SERIES_PER_BATCH = 4096
+
+
+def forecast(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, *, future: Any = None, h: int | None = None
+) -> npt.NDArray[np.float64]:
+    """[S, h, K] the columns for the h steps after every series; beyond the model's horizon its forecasts are fed back."""
+    steps = checked_horizon(h, forecaster.model.h)
+    check_series(forecaster, table)
+    store = taken_columns(forecaster.model, table.store)
+    ahead = known_ahead(table, store, future, max(steps, forecaster.model.h))
+    return from_store(forecaster, store, columns, ahead, steps)
+
+
+def from_store(
+    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
+) -> npt.NDArray[np.float64]:
+    """[S, steps, K] forecasts after the end of a store that has only the model's columns."""
+    own = forecaster.model.h
+    if steps <= own:
+        first = FutureValues(*(None if part is None else part[:, :own] for part in ahead))
+        return direct(forecaster, store, columns, first)[:, :steps]
+    return _recursive(forecaster, store, columns, ahead, steps)
+
+
+def direct(
+    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues
+) -> npt.NDArray[np.float64]:
+    """[S, H, K] one pass of the network."""
+    windows = forecaster.windows(store)
+    numbers = np.arange(len(store.ids))
+    if forecaster.model.capabilities.multivariate:
+        batch = windows.forecast_batch(numbers, ahead.future, ahead.categorical)
+        return forecaster.outputs(batch, columns)[0].transpose(1, 0, 2)
+    parts = []
+    for first in range(0, len(numbers), SERIES_PER_BATCH):
+        some = slice(first, first + SERIES_PER_BATCH)
+        batch = windows.forecast_batch(numbers[some], *(None if part is None else part[some] for part in ahead))
+        parts.append(forecaster.outputs(batch, columns)[:, :, 0])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _recursive(
+    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
+) -> npt.NDArray[np.float64]:
+    own, name = forecaster.model.h, forecaster.model.name
+    if store.historical is not None or _hidden_codes(forecaster, store):
+        known = ", ".join((*store.historical_names, *_hidden_codes(forecaster, store)))
+        raise DataError(
+            f"{steps} steps are more than the model's h={own}, so its forecasts would be fed back, but the columns {known} "
+            f"are known only up to now. Train with h={steps}, or without them"
+        )
+    forecaster.say_once(
+        "recursive", f"{name} was trained for h={own}: the {steps} steps asked for are forecast by feeding its point "
+        "forecasts back, so intervals do not widen with what is uncertain before them"
+    )  # fmt: skip
+    store = tail(store, forecaster.model.input_size)
+    parts: list[npt.NDArray[np.float64]] = []
+    for first in range(0, steps, own):
+        block = FutureValues(*(_block(part, first, own) for part in ahead))
+        values = direct(forecaster, store, columns, block)
+        parts.append(values)
+        if first + own < steps:
+            store = tail(extended(store, values[:, :, 0], block), forecaster.model.input_size)
+    return np.concatenate(parts, axis=1)[:, :steps]
+
+
+def _block(part: npt.NDArray[Any] | None, first: int, width: int) -> npt.NDArray[Any] | None:
+    """Columns of one pass; the last pass may reach beyond what was asked for, where the last step is repeated."""
+    if part is None:
+        return None
+    rows = np.minimum(np.arange(first, first + width), part.shape[1] - 1)
+    return np.asarray(part[:, rows])
+
+
+def _hidden_codes(forecaster: Forecaster, store: SeriesStore) -> tuple[str, ...]:
+    return tuple(name for name in forecaster.data.schema.historical_categorical if name in store.categories)
+
+
+def extended(store: SeriesStore, y: npt.NDArray[np.floating], ahead: FutureValues) -> SeriesStore:
+    """A store with m more rows at the end of every series, [S, m]."""
+    count, added = len(store.ids), y.shape[1]
+    ends = np.repeat(store.offsets[1:], added)
+
+    def joined(block: npt.NDArray[Any] | None, more: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+        if block is None:
+            return None
+        return np.asarray(np.insert(block, ends, more.reshape(count * added, *block.shape[1:]), axis=0))
+
+    seen = np.ones((count, added), dtype=bool)
+    changes: dict[str, Any] = {"y": joined(store.y, y), "mask": joined(store.mask, seen)}
+    if store.future is not None and ahead.future is not None:
+        changes["future"] = joined(store.future, ahead.future)
+    if store.categorical is not None and ahead.categorical is not None:
+        changes["categorical"] = joined(store.categorical, ahead.categorical)
+    offsets = store.offsets + added * np.arange(count + 1)
+    return store.replace(offsets=offsets, weight=None, **changes)
+
+
+def tail(store: SeriesStore, rows: int) -> SeriesStore:
+    """The last rows of every series."""
+    from neuro_divergent.data.checks import cut_rows
+
+    begin = np.maximum(store.offsets[1:] - rows, store.offsets[:-1])
+    return cut_rows(store, np.arange(len(store.ids)), begin, store.offsets[1:])
+
+
+def known_ahead(table: TimeSeriesDataFrame, store: SeriesStore, future: Any, steps: int) -> FutureValues:
+    """The columns known ahead that the model takes: numbers [S, steps, F] and codes [S, steps, K]."""
+    if store.future is None and store.categorical is None:
+        return FutureValues(None, None)
+    values = table.future_values(future, steps)
+    codes = None
+    if store.categorical is not None:
+        # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.
+        codes = np.zeros((table.n_series, steps, store.categorical.shape[1]), dtype=np.int32)
+        if values.categorical is not None:
+            codes[..., : values.categorical.shape[2]] = values.categorical
+    return FutureValues(None if store.future is None else values.future, codes)
+
+
+def taken_columns(model: Model, store: SeriesStore) -> SeriesStore:
+    """The store without the columns that the model cannot take (the training has named them)."""
+    can, changes = model.capabilities, {}
+    if store.future is not None and not can.future:
+        changes |= {"future": None, "future_names": ()}
+    if store.historical is not None and not can.historical:
+        changes |= {"historical": None, "historical_names": ()}
+    if store.static is not None and not can.static:
+        changes |= {"static": None, "static_names": ()}
+    if store.categories and not can.categorical:
+        changes |= {"categorical": None, "static_categorical": None, "categories": {}}
+    return store.replace(**changes) if changes else store
+
+
+def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
+    """A multivariate model forecasts just the series it was trained on."""
+    if not forecaster.model.capabilities.multivariate or table is forecaster.data:
+        return
+    trained, given = forecaster.data.ids.tolist(), table.ids.tolist()
+    if trained != given:
+        odd = sorted({str(name) for name in set(trained) ^ set(given)})
+        raise DataError(
+            f"{forecaster.model.kind} sees all series at once, so it forecasts just the {len(trained)} it was trained on, "
+            f"but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
+        )
+
+
+def checked_horizon(h: int | None, default: int) -> int:
+    """A number of steps of at least 1."""
+    if h is None:
+        return default
+    if isinstance(h, bool) or not isinstance(h, int | np.integer) or h < 1:
+        raise ConfigError(f"h must be a whole number of at least 1, but got h={h!r}")
+    return int(h)
+
+
+def future_frame(table: TimeSeriesDataFrame, h: int) -> pl.DataFrame:
+    """The id and time of the h steps after every series."""
+    ids = [] if table.schema.id_type == "none" else [ids_column(table, h)]
+    return pl.DataFrame([*ids, table.future_times(h)])
+
+
+def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
+    """The ids, each repeated `count` times."""
+    if table.n_series == 1:
+        return pl.Series(table.schema.id_col, [table.ids[0].item()] * count)
+    return table.id_column(count)
+
+
+def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFrame:
+    """The rows of `future_frame` that a table of future values does not have."""
+    schema, store = table.schema, table.store
+    needed = future_frame(table, h)
+    given = take_over(future)[0].collect()
+    keys = [schema.time_col] if schema.id_type == "none" else [schema.id_col, schema.time_col]
+    absent = [name for name in keys if name not in given.columns]
+    if absent:
+        raise DataError(f"the future table must have the columns {', '.join(keys)}, but got none named {', '.join(absent)}")
+    if not len(given):
+        return needed
+    where = lambda row: f"row {row} of the future table"  # noqa: E731
+    stamps = read_stamps(given[schema.time_col], where, zone=schema.time_zone, form=schema.time_format)
+    if schema.time_zone is not None and stamps.zone is None:
+        codes = np.arange(len(given)) if schema.id_type == "none" else given[schema.id_col].rank("dense").to_numpy()
+        stamps = localise(stamps, schema.time_zone, codes, schema.time_col, where)
+    ticks = stamps.ticks if stamps.unit == "i" else stamps.times().astype("datetime64[us]").astype(np.int64)
+    steps = store.lengths[:, None] + np.arange(h)
+    wanted = table.frequency.advance(store.start[:, None], steps, store.time_zone).reshape(-1).astype(np.int64)
+    left, right = pl.DataFrame({"ticks": wanted}), pl.DataFrame({"ticks": ticks})
+    if schema.id_type != "none":
+        left = left.with_columns(needed[schema.id_col].cast(pl.String).alias("id"))
+        right = right.with_columns(given[schema.id_col].cast(pl.String).alias("id"))
+    rows = left.with_row_index("row").join(right, on=[name for name in left.columns if name != "row"], how="anti")
+    return needed[rows["row"].sort()]
+
+
+def forecast_windows(forecaster: Forecaster, store: SeriesStore) -> Windows:
+    """The windows of a store from which a model forecasts; short series are padded."""
+    model = forecaster.model
+    return Windows(
+        store,
+        lookback=model.input_size,
+        horizon=model.h,
+        short="pad",
+        multivariate=model.capabilities.multivariate,
+        historical_categorical=_hidden_codes(forecaster, store),
+    )
