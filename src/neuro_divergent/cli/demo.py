@@ -145,7 +145,8 @@ def _report(results: dict[str, Backtest], png: bytes) -> str:
         page.heading(title)
         best = min(range(len(result.scores)), key=lambda number: result.scores[number].mase)
         page.table(HEADER, rows(result), best)
-        figure = losses_figure({name: fitted.history.epochs for name, fitted in result.fitted.items()})
+        histories = {name: fitted.history for name, fitted in result.fitted.items()}
+        figure = losses_figure({name: (history.step_loss, history.epochs) for name, history in histories.items()})
         page.picture(render(figure), f"Loss curves: {title}")
         close(figure)
         page.folded("What the data report says", str(result.data.report()))

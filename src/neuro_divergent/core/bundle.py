@@ -78,7 +78,7 @@ def plain_bytes(path: Path, limit: int) -> bytes:
                 raise CorruptFileError(f"{path} must be a plain file, but is not")
             if facts.st_size > limit:
                 raise CorruptFileError(f"{path} must have at most {limit} bytes, but has {facts.st_size}")
-            return file.read(limit + 1)
+            return file.read(facts.st_size + 1)
     except OSError as error:
         raise CorruptFileError(f"{path} must be a readable plain file: {error.strerror or error}") from None
 

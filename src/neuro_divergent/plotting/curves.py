@@ -24,33 +24,34 @@ def history_figure(epochs: Sequence[Mapping[str, float]], *, best_epoch: int | N
     return figure
 
 
-def losses_figure(histories: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
-    """The loss curves of several models side by side."""
+def losses_figure(histories: Mapping[str, tuple[Sequence[float], Sequence[Mapping[str, float]]]]) -> Figure:
+    """The loss of every step (thin, and its running mean) and of every validation, several models side by side.
+
+    Args:
+        histories: for each model the losses of its steps, and its records per epoch.
+    """
     figure = new_figure(3.2 * max(1, len(histories)), 2.6)
     rows = figure.subplots(1, max(1, len(histories)), squeeze=False)
-    for axes, (name, epochs) in zip(rows[0], histories.items(), strict=True):
-        draw_losses(axes, epochs, None)
-        axes.set_title(name, fontsize=10, loc="left")
-        axes.set_xlabel("epoch", fontsize=9)
+    for axes, (name, (steps, epochs)) in zip(rows[0], histories.items(), strict=True):
+        numbers = range(1, len(steps) + 1)
+        axes.plot(numbers, steps, color=COLOURS[0], linewidth=0.6, alpha=0.35)
+        axes.plot(numbers, _running_mean(steps), color=COLOURS[0], linewidth=1.5, label="training")
+        held = [(record["epoch"], record["validation_loss"]) for record in epochs if "validation_loss" in record]
+        if held:
+            per_epoch = len(steps) / epochs[-1]["epoch"]
+            x, y = zip(*held, strict=True)
+            axes.plot([per_epoch * epoch for epoch in x], y, color=COLOURS[1], marker=".", label="validation")
+        axes.legend(fontsize=8, frameon=False)
+        tidy(axes, name, xlabel="step", ylabel="loss")
     return figure
 
 
-def range_figure(
-    rates: Sequence[float], losses: Sequence[float], smoothed: Sequence[float], suggestion: float
-) -> Figure:
-    """Loss over a rising learning rate, and the rate that it suggests."""
-    figure = new_figure(7.0, 3.6)
-    axes = figure.subplots()
-    axes.plot(rates, losses, color=COLOURS[0], alpha=0.3, linewidth=1.0, label="loss")
-    axes.plot(rates, smoothed, color=COLOURS[0], linewidth=1.8, label="smoothed")
-    axes.axvline(suggestion, color=COLOURS[1], linestyle=":", linewidth=1.4, label=f"suggestion: {suggestion:.1e}")
-    axes.set_xscale("log")
-    # What explodes at the end would flatten everything before it.
-    low, first = min(smoothed), max(smoothed[: max(1, len(smoothed) // 2)])
-    axes.set_ylim(low - 0.1 * abs(first - low) - 1e-12, first + 0.5 * abs(first - low) + 1e-12)
-    axes.legend(fontsize=8, frameon=False)
-    tidy(axes, xlabel="learning rate", ylabel="loss")
-    return figure
+def _running_mean(values: Sequence[float]) -> list[float]:
+    length = max(1, min(25, len(values) // 10))
+    sums = [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+    return [(sums[i + 1] - sums[max(0, i + 1 - length)]) / min(i + 1, length) for i in range(len(values))]
 
 
 def draw_losses(axes: Axes, epochs: Sequence[Mapping[str, float]], best_epoch: int | None) -> None:
