@@ -88,10 +88,42 @@ if TYPE_CHECKING:
     from neuro_divergent.losses import RelativeMSE as RelativeMSE
     from neuro_divergent.losses import Tukey as Tukey
     from neuro_divergent.losses import Weighted as Weighted
+    from neuro_divergent.models import GRU as GRU
+    from neuro_divergent.models import KAN as KAN
     from neuro_divergent.models import LSTM as LSTM
     from neuro_divergent.models import MLP as MLP
+    from neuro_divergent.models import NBEATS as NBEATS
     from neuro_divergent.models import NHITS as NHITS
+    from neuro_divergent.models import RNN as RNN
+    from neuro_divergent.models import SOFTS as SOFTS
+    from neuro_divergent.models import TCN as TCN
+    from neuro_divergent.models import TFT as TFT
+    from neuro_divergent.models import Autoformer as Autoformer
+    from neuro_divergent.models import BiTCN as BiTCN
+    from neuro_divergent.models import DeepAR as DeepAR
+    from neuro_divergent.models import DeepNPTS as DeepNPTS
+    from neuro_divergent.models import DilatedRNN as DilatedRNN
     from neuro_divergent.models import DLinear as DLinear
+    from neuro_divergent.models import FEDformer as FEDformer
+    from neuro_divergent.models import Informer as Informer
+    from neuro_divergent.models import MLPMultivariate as MLPMultivariate
+    from neuro_divergent.models import NBEATSx as NBEATSx
+    from neuro_divergent.models import NLinear as NLinear
+    from neuro_divergent.models import PatchTST as PatchTST
+    from neuro_divergent.models import RLinear as RLinear
+    from neuro_divergent.models import RMoK as RMoK
+    from neuro_divergent.models import StemGNN as StemGNN
+    from neuro_divergent.models import TiDE as TiDE
+    from neuro_divergent.models import TimeLLM as TimeLLM
+    from neuro_divergent.models import TimeMixer as TimeMixer
+    from neuro_divergent.models import TimesNet as TimesNet
+    from neuro_divergent.models import TimeXer as TimeXer
+    from neuro_divergent.models import TSMixer as TSMixer
+    from neuro_divergent.models import TSMixerx as TSMixerx
+    from neuro_divergent.models import VanillaTransformer as VanillaTransformer
+    from neuro_divergent.models import XLinear as XLinear
+    from neuro_divergent.models import iTransformer as iTransformer
+    from neuro_divergent.models import xLSTM as xLSTM
     from neuro_divergent.optim import EMA as EMA
     from neuro_divergent.optim import LAMB as LAMB
     from neuro_divergent.optim import SGD as SGD
@@ -163,9 +195,11 @@ _HOMES = {
     "AdamW": "optim",
     "AdaptiveClip": "optim",
     "Augmentation": "data.augmentation",
+    "Autoformer": "models",
     "Averaging": "optim",
     "Backtest": "forecasting.backtest",
     "Batch": "core.batch",
+    "BiTCN": "models",
     "BinaryCrossEntropy": "losses",
     "CRPS": "losses",
     "Callback": "training",
@@ -192,16 +226,21 @@ _HOMES = {
     "DataFileError": "core.errors",
     "DataReport": "data.report",
     "DataSchema": "data.schema",
+    "DeepAR": "models",
+    "DeepNPTS": "models",
     "Description": "core.config",
     "DeviceError": "core.errors",
+    "DilatedRNN": "models",
     "DistributionLoss": "losses",
     "EMA": "optim",
     "EarlyStopping": "training",
     "EasySeriesFirst": "training",
     "ExponentialDecay": "optim",
+    "FEDformer": "models",
     "Forecaster": "forecasting.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
+    "GRU": "models",
     "GradientNoise": "optim",
     "GradientNormMonitor": "training",
     "GradientTape": "training",
@@ -212,10 +251,12 @@ _HOMES = {
     "HuberMQLoss": "losses",
     "HuberQuantile": "losses",
     "ImplicitQuantile": "losses",
+    "Informer": "models",
     "InputSpec": "core.batch",
     "Jitter": "data.augmentation",
     "Joined": "optim",
     "JsonLines": "training",
+    "KAN": "models",
     "LAMB": "optim",
     "LSTM": "models",
     "LearningRateMonitor": "training",
@@ -229,6 +270,7 @@ _HOMES = {
     "MAPE": "losses",
     "MASE": "losses",
     "MLP": "models",
+    "MLPMultivariate": "models",
     "MQLoss": "losses",
     "MSE": "losses",
     "MagnitudeWarp": "data.augmentation",
@@ -238,8 +280,11 @@ _HOMES = {
     "Model": "forecasting.model",
     "MultiStepDecay": "optim",
     "NAdam": "optim",
+    "NBEATS": "models",
+    "NBEATSx": "models",
     "NBMM": "losses",
     "NHITS": "models",
+    "NLinear": "models",
     "NegativeBinomialMixture": "losses",
     "NeuroDivergentError": "core.errors",
     "NoCheckpointError": "core.errors",
@@ -250,44 +295,63 @@ _HOMES = {
     "Optimizer": "optim",
     "PMM": "losses",
     "ParameterGroup": "optim",
+    "PatchTST": "models",
     "PoissonMixture": "losses",
     "PolynomialDecay": "optim",
     "Quantile": "losses",
     "RAdam": "optim",
+    "RLinear": "models",
     "RMSE": "losses",
     "RMSprop": "optim",
+    "RMoK": "models",
+    "RNN": "models",
     "ReduceOnPlateau": "optim",
     "RegistryError": "core.errors",
     "Regularization": "training",
     "RelativeMSE": "losses",
     "SGD": "optim",
     "SMAPE": "losses",
+    "SOFTS": "models",
     "SWA": "optim",
     "Scaling": "data.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
     "SeriesStore": "data.store",
+    "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",
+    "TCN": "models",
+    "TFT": "models",
+    "TSMixer": "models",
+    "TSMixerx": "models",
     "TeacherForcing": "training",
     "TensorBoard": "training",
+    "TiDE": "models",
+    "TimeLLM": "models",
+    "TimeMixer": "models",
     "TimeSeriesDataFrame": "data.frame",
+    "TimeXer": "models",
     "Timer": "training",
+    "TimesNet": "models",
     "TorchOptimizer": "optim",
     "Trainer": "training",
     "TrainingConfig": "training",
     "TrainingError": "core.errors",
     "Tukey": "losses",
     "UnknownNameError": "core.errors",
+    "VanillaTransformer": "models",
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "Weighted": "losses",
     "WindowSlice": "data.augmentation",
     "WindowWarp": "data.augmentation",
     "Windows": "data.windows",
+    "XLinear": "models",
     "backtest": "forecasting.backtest",
     "check_gradients": "training",
+    "iTransformer": "models",
     "load": "forecasting.storage",
+    "xLSTM": "models",
 }
 """Where each public name lives; read by `__getattr__` on first use."""
 

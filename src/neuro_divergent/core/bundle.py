@@ -88,9 +88,9 @@ def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:
     if not isinstance(document, dict) or not isinstance(document.get("files"), dict):
         raise CorruptFileError(f"{place}/{MANIFEST} must list files, but does not")
     version = document.get("format")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise StorageError(
-            f"this version reads format {FORMAT_VERSION} and older, but {place} has format {version!r}. "
+            f"this version reads the formats 1 to {FORMAT_VERSION}, but {place} has format {version!r}. "
             "Update neuro-divergent to read it"
         )
     listed: dict[str, dict[str, Any]] = document["files"]

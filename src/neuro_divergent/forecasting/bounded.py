@@ -35,15 +35,23 @@ def build_bounded(build: Callable[[], M], shapes: Mapping[str, tuple[int, ...]])
         shapes: the shape of each tensor in the file.
     """
     try:
-        with _limited(len(shapes)), torch.device("meta"):
-            sketch = build()
+        fit(_sketch(build, len(shapes)), shapes)
+        with _limited(len(shapes)):
+            return build()
     except NeuroDivergentError:
         raise
     except Exception as error:
         raise CorruptFileError(f"the file describes a network that cannot be built: {error}") from error
-    fit(sketch, shapes)
-    with _limited(len(shapes)):
-        return build()
+
+
+def _sketch(build: Callable[[], M], tensors: int) -> M:
+    """The module without memory for its tensors; where that cannot be (a plugin's own kernels), the module itself."""
+    try:
+        with _limited(tensors), torch.device("meta"):
+            return build()
+    except (NotImplementedError, RuntimeError):
+        with _limited(tensors):
+            return build()
 
 
 def fit(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -59,6 +59,8 @@ class Problem:
     """The time stamp of every row, for those who need it."""
     task: Callable[..., ForecastTask] = ForecastTask
     """How a batch of windows becomes values to minimise."""
+    begin_with: Callable[[ForecastModule], None] | None = None
+    """Gives a new module the weights that it starts from."""
 
     def weighted(self, loss: Loss) -> Problem:
         """The problem with the row weights that the loss asks for (by recency, by a function of time and value)."""
@@ -97,6 +99,7 @@ def fit(
     task: Callable[..., ForecastTask] = ForecastTask,
     resume: str | os.PathLike[str] | None = None,
     resume_with: Mapping[str, Any] | None = None,
+    begin_with: Callable[[ForecastModule], None] | None = None,
     **columns: Any,
 ) -> Forecaster:
     """Train a model on a table; see `Model.fit`."""
@@ -115,7 +118,7 @@ def fit(
     store = usable_columns(model, table.store)
     hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
     problem = Problem(
-        model, store, anchor_lengths(model, store), hidden, short, lambda: table.all_times().to_numpy(), task
+        model, store, anchor_lengths(model, store), hidden, short, lambda: table.all_times().to_numpy(), task, begin_with
     )
     resolved = config.resolved(model.recipe(len(problem.windows(trained))))
     share = resolved.validation_split
@@ -136,8 +139,11 @@ def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, .
     with isolated(seed, "weights"):
         spec = replace(spec, outputs=loss.outputs, anchored=bool(anchor))
         channels = spec.series if model.capabilities.multivariate else 1
+        network = model.build(spec)
+        if hasattr(network, "feedback") and loss.units == "scaled":
+            network.feedback = loss.point  # a recursive network is told the forecast, not just its first output
         return ForecastModule(
-            network=model.build(spec),
+            network=network,
             loss=loss,
             scaler=window_scaler(model.scaler, channels),
             spec=spec,
@@ -209,6 +215,8 @@ def _train(
         )
     module = build_module(model, windows.spec(), loss, problem.anchor, config.seed)
     module.adapt_columns(*column_statistics(store, np.asarray(trained[1])))
+    if problem.begin_with is not None:
+        problem.begin_with(module)
     cap = None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)
     placed = {"device": device, "dtype": precision.dtype}
     sampler = _sampler(config, windows, store, cap)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import torch
 from torch import Tensor, nn
@@ -16,9 +18,11 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Windows
-from neuro_divergent.forecasting.levels import Columns, forecast_columns
+from neuro_divergent.forecasting import horizon
+from neuro_divergent.forecasting.levels import Columns, forecast_columns, learned_columns, point_column
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.quick import quick_table
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.history import History
@@ -26,7 +30,14 @@ from neuro_divergent.training.history import History
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SERIES_PER_BATCH = 4096
+    from neuro_divergent.forecasting.cross_validation import CrossValidation
+    from neuro_divergent.forecasting.evaluate import Evaluation
+    from neuro_divergent.forecasting.explain import Explanation
+    from neuro_divergent.forecasting.intervals import Calibration, PredictionIntervals
+
+log = logging.getLogger(__name__)
+
+Floats = npt.NDArray[np.float64]
 
 
 class Forecaster:
@@ -41,6 +52,7 @@ class Forecaster:
         data: TimeSeriesDataFrame,
         history: History,
         anchor: tuple[int, ...] = (),
+        intervals: Calibration | None = None,
     ) -> None:
         self.model = model
         self.config = config
@@ -48,6 +60,10 @@ class Forecaster:
         self.history = history
         self.anchor = anchor
         self.data = data
+        self.intervals = intervals
+        """Measured errors that give a point forecast its intervals; None without."""
+        self._said: set[str] = set()
+        self._own_windows: tuple[SeriesStore, Windows] | None = None
 
     @property
     def network(self) -> nn.Module:
@@ -71,6 +87,7 @@ class Forecaster:
         future: Any = None,
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
+        h: int | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series, as a frame of the library of the input.
 
@@ -79,80 +96,182 @@ class Forecaster:
             future: a table with the columns known ahead for every step of the horizon; the calendar's are computed.
             level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
+            h: how many steps; None for the model's. More than those are forecast by feeding forecasts back.
         """
-        table = self.data if data is None else self._table(data)
-        columns = forecast_columns(self.model.name, self.loss, level, quantiles)
-        values = self.forecast_values(table, columns, future=future)
-        frame = self._frame(table, columns, values)
-        return table.as_input_library(frame)
+        table = self.table(data)
+        columns = self.columns(level, quantiles)
+        steps = horizon.checked_horizon(h, self.model.h)
+        values = self.forecast_values(table, columns, future=future, h=steps)
+        return table.as_input_library(self.long_frame(table, columns, values))
 
     def forecast_values(
-        self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None
-    ) -> np.ndarray:
+        self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None, h: int | None = None
+    ) -> Floats:
         """The forecasts as an array [series, horizon, columns], for those who want no frame."""
-        from neuro_divergent.forecasting.fit import usable_columns
+        columns = columns or point_column(self.model.name)
+        values = horizon.forecast(self, table, self.network_columns(columns), future=future, h=h)
+        return self.with_intervals(values, table, columns)
 
-        columns = columns or forecast_columns(self.model.name, self.loss, None, None)
-        store = usable_columns(self.model, table.store)
-        windows = Windows(
-            store,
-            lookback=self.model.input_size,
-            horizon=self.model.h,
-            short="pad",
-            multivariate=self.model.capabilities.multivariate,
-            historical_categorical=[name for name in table.schema.historical_categorical if name in store.categories],
-        )
-        ahead, codes = self._ahead(table, store, future)
-        numbers = np.arange(table.n_series)
-        if self.model.capabilities.multivariate:
-            return self._outputs(windows.forecast_batch(numbers, ahead, codes), columns).transpose(2, 1, 3, 0)[..., 0]
-        parts = []
-        for first in range(0, len(numbers), SERIES_PER_BATCH):
-            some = slice(first, first + SERIES_PER_BATCH)
-            batch = windows.forecast_batch(
-                numbers[some], None if ahead is None else ahead[some], None if codes is None else codes[some]
-            )
-            parts.append(self._outputs(batch, columns)[:, :, 0])
-        return np.concatenate(parts) if parts else np.empty((0, self.model.h, len(columns.names)))
+    def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
+        """The columns of a forecast; without levels what the loss was trained for."""
+        if level is None and quantiles is None:
+            return learned_columns(self.model.name, self.loss)
+        calibrated = self.intervals is not None
+        return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
 
-    def _ahead(
-        self, table: TimeSeriesDataFrame, store: SeriesStore, future: Any
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The columns known ahead for the horizon that the model takes: numbers [S, H, F] and codes [S, H, K]."""
-        if store.future is None and store.categorical is None:
-            return None, None
-        values = table.future_values(future, self.model.h)
-        codes = values.categorical
-        if store.categorical is not None:
-            # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.
-            width = store.categorical.shape[1]
-            wide = np.zeros((table.n_series, self.model.h, width), dtype=np.int32)
-            if codes is not None:
-                wide[..., : codes.shape[2]] = codes
-            codes = wide
-        return (None if store.future is None else values.future), (None if store.categorical is None else codes)
+    def network_columns(self, columns: Columns) -> Columns:
+        """What the network itself gives of these columns: all, or only the point."""
+        return columns if self.loss.probabilistic else columns.point
 
-    @torch.inference_mode()
-    def _outputs(self, batch: Batch, columns: Columns) -> np.ndarray:
-        parameter = next(self.module.parameters())
-        batch = batch.to(parameter.device, parameter.dtype)
-        self.module.eval()
-        return columns.compute(self.module, batch).double().cpu().numpy()
+    def with_intervals(
+        self,
+        values: Floats,
+        table: TimeSeriesDataFrame,
+        columns: Columns,
+        series: npt.NDArray[np.int64] | None = None,
+    ) -> Floats:
+        """The columns of forecasts [N, H, K] of some series of a table, intervals added to those of a point loss."""
+        if self.intervals is None or values.shape[2] == len(columns.names):
+            return values
+        from neuro_divergent.forecasting.intervals import series_scale
 
-    def _frame(self, table: TimeSeriesDataFrame, columns: Columns, values: np.ndarray) -> pl.DataFrame:
-        h, schema = self.model.h, table.schema
-        ids = [] if schema.id_type == "none" else [table.id_column(h)]
-        times = table.future_times(h)
-        dtype = np.float64 if self.config.precision == "float64" else np.float32
-        flat = values.reshape(-1, values.shape[-1]).astype(dtype)
-        return pl.DataFrame([*ids, times, *(pl.Series(name, flat[:, i]) for i, name in enumerate(columns.names))])
+        scale = series_scale(table.store)
+        ids = table.ids
+        if series is not None:
+            ids, scale = ids[series], scale[series]
+        return self.intervals.around(values[:, :, 0], ids, scale, columns)
 
-    def _table(self, data: Any) -> TimeSeriesDataFrame:
+    def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
+        """Measure errors on the last windows of a table that the model was not trained on; `predict(level=...)` works then.
+
+        Args:
+            data: rows after the training data, with enough rows before them for the lookback.
+            intervals: how many windows and which method; None for the defaults.
+        """
+        from neuro_divergent.forecasting.intervals import PredictionIntervals, calibrate
+
+        self.intervals = calibrate(self, self.table(data), intervals or PredictionIntervals())
+        return self
+
+    def predict_insample(
+        self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
+    ) -> Any:
+        """Forecasts of the training data itself, from every step_size-th row, beside the truth.
+
+        Rows that were trained on are among them: this shows what was learned, not how good the model is.
+        """
+        from neuro_divergent.forecasting.evaluate import insample
+
+        frame = insample(self, self.data, step_size, self.columns(level, quantiles))
+        return self.data.as_input_library(frame)
+
+    def cross_validation(self, data: Any = None, **options: Any) -> CrossValidation:
+        """Train the same model afresh on earlier parts of a table and forecast the later ones; see `cross_validation`."""
+        from neuro_divergent.forecasting.cross_validation import cross_validation
+
+        options = {"config": self.config} | options
+        return cross_validation([self.model], self.table(data), **options)
+
+    def evaluate(self, data: Any, **options: Any) -> Evaluation:
+        """Score forecasts of a table that the model was not trained on, beside seasonal naive; see `evaluate`."""
+        from neuro_divergent.forecasting.evaluate import evaluate
+
+        return evaluate([self], self.table(data), **options)
+
+    def update(self, data: Any, config: TrainingConfig | None = None) -> Self:
+        """Go on training on newer rows, from the present weights, and forecast after them from now on.
+
+        Args:
+            data: rows after those known (rows known already are replaced), or new series for a univariate model.
+            config: how to train; None takes the configuration of the model for 5 epochs without validation.
+        """
+        from neuro_divergent.forecasting.transfer import update
+
+        return update(self, data, config)
+
+    def fine_tune(
+        self, data: Any, config: TrainingConfig | None = None, *, freeze: Sequence[str] = (), **columns: Any
+    ) -> Forecaster:
+        """A new forecaster for another table, trained from the present weights.
+
+        Args:
+            data: any table with the same kinds of columns.
+            config: how to train; None takes this model's configuration with a tenth of the learning rate.
+            freeze: patterns of parameter names that stay as they are, such as "network.layers.0.*".
+            columns: arguments of `from_frame` if the columns are named differently.
+        """
+        from neuro_divergent.forecasting.transfer import fine_tune
+
+        return fine_tune(self, data, config, freeze=tuple(freeze), **columns)
+
+    def simulate(self, data: Any = None, *, n_paths: int = 100, future: Any = None, **options: Any) -> Any:
+        """Sample paths whose steps depend on each other as the model's errors do; see `simulate`."""
+        from neuro_divergent.forecasting.simulate import simulate
+
+        table = self.table(data)
+        return table.as_input_library(simulate(self, table, n_paths=n_paths, future=future, **options))
+
+    def explain(self, data: Any = None, *, future: Any = None, **options: Any) -> Explanation:
+        """What the forecast of every series rests on; see `explain`."""
+        from neuro_divergent.forecasting.explain import explain
+
+        return explain(self, self.table(data), future=future, **options)
+
+    def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
+        """The id and time of every step to forecast: what a table of future values needs a row for."""
+        table = self.table(data)
+        frame = horizon.future_frame(table, horizon.checked_horizon(h, self.model.h))
+        return table.as_input_library(frame)
+
+    def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
+        """The rows that a table of future values lacks; none when it is complete."""
+        table = self.table(data)
+        frame = horizon.missing_future(table, future, horizon.checked_horizon(h, self.model.h))
+        return table.as_input_library(frame)
+
+    def table(self, data: Any = None) -> TimeSeriesDataFrame:
+        """Somebody's table read as the training data was; None for the training data."""
+        if data is None:
+            return self.data
         if isinstance(data, TimeSeriesDataFrame):
             if data.freq != self.data.freq:
                 raise DataError(f"the model was trained on freq {self.data.freq!r}, but the data has {data.freq!r}")
             return data
-        return TimeSeriesDataFrame.from_frame(data, schema=self.data.schema)
+        found = quick_table(data, self.data)
+        return found if found is not None else TimeSeriesDataFrame.from_frame(data, schema=self.data.schema)
+
+    def windows(self, store: SeriesStore) -> Windows:
+        """The windows from which a store is forecast; those of the training data are kept."""
+        if self._own_windows is not None and self._own_windows[0] is store:
+            return self._own_windows[1]
+        windows = horizon.forecast_windows(self, store)
+        if store is self.data.store:
+            self._own_windows = (store, windows)
+        return windows
+
+    def outputs(self, batch: Batch, columns: Columns) -> Floats:
+        """[B, H, C, K] the columns of a batch, in original units."""
+        parameter = next(self.module.parameters())
+        if parameter.device.type != "cpu" or parameter.dtype != batch.y.dtype:
+            batch = batch.to(parameter.device, parameter.dtype)
+        if self.module.training:
+            self.module.eval()
+        with torch.inference_mode():
+            result: Floats = columns.compute(self.module, batch).double().cpu().numpy()
+        return result
+
+    def long_frame(self, table: TimeSeriesDataFrame, columns: Columns, values: Floats) -> pl.DataFrame:
+        """The forecasts [S, h, K] as rows of id, time and columns."""
+        dtype = np.float64 if self.config.precision == "float64" else np.float32
+        flat = values.reshape(-1, values.shape[-1]).astype(dtype)
+        frame = horizon.future_frame(table, values.shape[1])
+        return frame.hstack([pl.Series(name, flat[:, i]) for i, name in enumerate(columns.names)])
+
+    def say_once(self, key: str, sentence: str) -> None:
+        """Log a sentence the first time that it is due."""
+        if key not in self._said:
+            self._said.add(key)
+            log.info(sentence)
 
     def forward(self, window: Tensor | Batch) -> Tensor:
         """Raw windows [B, L] (or a Batch) → forecasts [B, H], or [B, H, Q] for several outputs, in original units."""

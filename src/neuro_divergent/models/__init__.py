@@ -1,10 +1,15 @@
 """The model zoo: one file per model, its description and its network together."""
 
+from neuro_divergent.models.autoformer import Autoformer
+from neuro_divergent.models.bitcn import BiTCN
 from neuro_divergent.models.deepar import DeepAR
 from neuro_divergent.models.deepnpts import DeepNPTS
 from neuro_divergent.models.dilated_rnn import DilatedRNN
 from neuro_divergent.models.dlinear import DLinear
+from neuro_divergent.models.fedformer import FEDformer
 from neuro_divergent.models.gru import GRU
+from neuro_divergent.models.informer import Informer
+from neuro_divergent.models.itransformer import iTransformer
 from neuro_divergent.models.kan import KAN
 from neuro_divergent.models.lstm import LSTM
 from neuro_divergent.models.mlp import MLP
@@ -13,12 +18,22 @@ from neuro_divergent.models.nbeats import NBEATS
 from neuro_divergent.models.nbeatsx import NBEATSx
 from neuro_divergent.models.nhits import NHITS
 from neuro_divergent.models.nlinear import NLinear
+from neuro_divergent.models.patchtst import PatchTST
 from neuro_divergent.models.rlinear import RLinear
 from neuro_divergent.models.rmok import RMoK
 from neuro_divergent.models.rnn import RNN
+from neuro_divergent.models.softs import SOFTS
+from neuro_divergent.models.stemgnn import StemGNN
+from neuro_divergent.models.tcn import TCN
+from neuro_divergent.models.tft import TFT
 from neuro_divergent.models.tide import TiDE
+from neuro_divergent.models.timellm import TimeLLM
+from neuro_divergent.models.timemixer import TimeMixer
+from neuro_divergent.models.timesnet import TimesNet
+from neuro_divergent.models.timexer import TimeXer
 from neuro_divergent.models.tsmixer import TSMixer
 from neuro_divergent.models.tsmixerx import TSMixerx
+from neuro_divergent.models.vanilla_transformer import VanillaTransformer
 from neuro_divergent.models.xlinear import XLinear
 from neuro_divergent.models.xlstm import xLSTM
 
@@ -30,18 +45,33 @@ __all__ = [
     "NBEATS",
     "NHITS",
     "RNN",
+    "SOFTS",
+    "TCN",
+    "TFT",
+    "Autoformer",
+    "BiTCN",
     "DLinear",
     "DeepAR",
     "DeepNPTS",
     "DilatedRNN",
+    "FEDformer",
+    "Informer",
     "MLPMultivariate",
     "NBEATSx",
     "NLinear",
+    "PatchTST",
     "RLinear",
     "RMoK",
+    "StemGNN",
     "TSMixer",
     "TSMixerx",
     "TiDE",
+    "TimeLLM",
+    "TimeMixer",
+    "TimeXer",
+    "TimesNet",
+    "VanillaTransformer",
     "XLinear",
+    "iTransformer",
     "xLSTM",
 ]

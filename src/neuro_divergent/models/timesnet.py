@@ -21,7 +21,8 @@ from neuro_divergent.nn.tokens import KnownColumns, StepTokens
 class TimesNet(Model):
     """Finds each window's strongest periods, folds the window at each, convolves, and adds up by the strengths.
 
-    Each window has its own periods, in training too, so what else is in the batch never matters.
+    Each window has its own periods, in training too, so what else is in the batch never matters. The paper tells the
+    network what is known of past steps; here, with the same weights, also what is known of the steps ahead.
     """
 
     group: ClassVar[ModelFamily] = "convolutional"
@@ -66,6 +67,8 @@ class _Network(nn.Module):
         known = self.known(batch)
         tokens = self.embed(batch.y, None if known is None else known[:, :L])
         x = self.extend(tokens.transpose(1, 2)).transpose(1, 2)
+        if known is not None and self.embed.known is not None:
+            x = x + F.pad(self.embed.known(known[:, L:]), (0, 0, L, 0))
         for block in self.blocks:
             x = self.norm(block(x))
         return self.output(x[:, L:]).unsqueeze(2)  # type: ignore[no-any-return]

@@ -193,7 +193,7 @@ def test_bitcn_s_forward_stack_looks_only_ahead() -> None:
     assert (known.grad[:, 3:] != 0).any(dim=-1).all()
 
 
-@pytest.mark.parametrize("cls", [TCN, BiTCN])
+@pytest.mark.parametrize("cls", [TCN, BiTCN, TimesNet])
 def test_known_columns_of_the_horizon_change_the_forecast(cls: type[Model]) -> None:
     spec, batch = case(cls, (2, 12, 4, 1, 1), columns=True)
     network = describe(cls, 4, 12).build(spec).eval()

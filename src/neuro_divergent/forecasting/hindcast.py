@@ -1,0 +1,171 @@
+"""Forecasts from inside a table, where the truth is known: each sees the rows before its origin and nothing else.
+
+Every forecast is made from a store that was cut at its origin, so that later rows cannot leak into it; only the columns
+that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K columns of the forecast, L lookback.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.checks import cut_rows
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.future import FutureValues
+from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.window_grid import grid_shifts
+from neuro_divergent.forecasting.horizon import SERIES_PER_BATCH, check_series, from_store, taken_columns
+from neuro_divergent.forecasting.levels import Columns
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.forecaster import Forecaster
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def hindcast(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
+) -> Floats:
+    """[N, steps, K] forecasts of series[i] from its rows before time[i]; those of a point loss get their intervals.
+
+    A multivariate model forecasts all series at once: `time` must then mean one moment for the series it is asked for.
+    """
+    if not len(series):
+        return np.empty((0, steps, len(columns.names)))
+    check_series(forecaster, table)
+    store = taken_columns(forecaster.model, table.store)
+    network = forecaster.network_columns(columns)
+    if forecaster.model.capabilities.multivariate:
+        values = _together(forecaster, store, series, time, network, steps)
+    else:
+        values = np.concatenate(
+            [
+                _each(forecaster, store, series[some], time[some], network, steps)
+                for some in _chunks(len(series), SERIES_PER_BATCH)
+            ]
+        )
+    return forecaster.with_intervals(values, table, columns, series)
+
+
+def _chunks(count: int, size: int) -> list[slice]:
+    return [slice(first, first + size) for first in range(0, count, size)]
+
+
+def _each(
+    forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, columns: Columns, steps: int
+) -> Floats:
+    """Every forecast from a series of its own: the rows of its lookback."""
+    first = store.offsets[:-1][series]
+    begin = first + np.maximum(time - forecaster.model.input_size, 0)
+    cut = cut_rows(store, series, begin, first + time)
+    return from_store(forecaster, cut, columns, _ahead(forecaster, store, series, time, steps), steps)
+
+
+def _together(
+    forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, columns: Columns, steps: int
+) -> Floats:
+    shifts, everyone = grid_shifts(store), np.arange(len(store.ids))
+    moments = time + shifts[series]
+    values = np.full((len(series), steps, len(columns.names)), np.nan)
+    for moment in np.unique(moments):
+        rows = np.minimum(moment - shifts, store.lengths)
+        if (rows < 1).any():
+            late = store.ids[int(np.argmin(rows))]
+            raise DataError(
+                f"{forecaster.model.kind} sees all series at once, but series {late!s} has no row before one of the "
+                "forecasts. Ask for later windows, or fewer"
+            )
+        begin = np.maximum(moment - forecaster.model.input_size - shifts, 0)
+        cut = cut_rows(store, everyone, store.offsets[:-1] + begin, store.offsets[:-1] + rows)
+        ahead = _ahead(forecaster, store, everyone, moment - shifts, steps)
+        chosen = np.flatnonzero(moments == moment)
+        values[chosen] = from_store(forecaster, cut, columns, ahead, steps)[series[chosen]]
+    return values
+
+
+def _ahead(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, steps: int) -> FutureValues:
+    """The columns known ahead, from the table itself; beyond its end the last row is repeated."""
+    span = max(steps, forecaster.model.h)
+    rows = store.offsets[:-1][series, None] + time[:, None] + np.arange(span)
+    rows = np.minimum(rows, store.offsets[1:][series, None] - 1)
+    future = None if store.future is None else store.future[rows]
+    codes = None if store.categorical is None else store.categorical[rows].copy()
+    if codes is not None:
+        names = list(store.categories)[: codes.shape[2]]
+        codes[..., [name in forecaster.data.schema.historical_categorical for name in names]] = 0
+    return FutureValues(future, codes)
+
+
+def actual(store: SeriesStore, series: Ints, time: Ints, steps: int) -> Floats:
+    """[N, steps] what happened from row time[i] of series[i] on; NaN where nothing was observed or it is over."""
+    rows = time[:, None] + np.arange(steps)
+    inside = rows < store.lengths[series][:, None]
+    flat = np.minimum(store.offsets[:-1][series][:, None] + rows, len(store.y) - 1)
+    seen = inside if store.mask is None else inside & store.mask[flat]
+    return np.where(seen, np.asarray(store.y[flat], dtype=np.float64), np.nan)
+
+
+def long_frame(
+    table: TimeSeriesDataFrame,
+    series: Ints,
+    time: Ints,
+    forecasts: dict[str, Floats],
+    *,
+    gap: int = 0,
+    keep: npt.NDArray[np.bool_] | None = None,
+) -> pl.DataFrame:
+    """The forecasts as rows: id, time, cutoff (the last row seen), actual value, one column per forecast [N, steps].
+
+    Args:
+        table: what was forecast.
+        series: [N] numbers of the series.
+        time: [N] the first row that was not seen.
+        forecasts: [N, steps] by name.
+        gap: rows between the last one seen and the first one forecast.
+        keep: [N, steps] which values become rows; None for those inside the table.
+    """
+    schema, store = table.schema, table.store
+    steps = next(iter(forecasts.values())).shape[1]
+    rows = time[:, None] + gap + np.arange(steps)
+    keep = rows < store.lengths[series][:, None] if keep is None else keep
+    which, step = np.nonzero(keep)
+    begin = store.start[series]
+    stamps = table._stamps(table.frequency.advance(begin[which], rows[which, step], store.time_zone))
+    cutoff = table._stamps(table.frequency.advance(begin, time - 1, store.time_zone))[which]
+    columns: list[pl.Series] = []
+    if schema.id_type != "none":
+        columns.append(pl.Series(schema.id_col, store.ids[series].tolist())[which])
+    columns += [stamps, cutoff.alias("cutoff")]
+    columns.append(_nullable(schema.target_col, actual(store, series, time + gap, steps)[which, step]))
+    columns += [pl.Series(name, values[which, step].astype(store.y.dtype)) for name, values in forecasts.items()]
+    return pl.DataFrame(columns)
+
+
+def _nullable(name: str, values: Floats) -> pl.Series:
+    return pl.Series(name, values).fill_nan(None)
+
+
+def window_places(lengths: Ints, first: Ints, last: Ints, steps: int, step_size: int) -> tuple[Ints, Ints]:
+    """Series and first row of every stretch of `steps` rows inside [first, last), counted from the end.
+
+    >>> window_places(np.array([10]), np.array([4]), np.array([10]), 2, 3)
+    (array([0, 0]), array([5, 8]))
+    """
+    first, last = np.maximum(first, 1), np.minimum(last, lengths)
+    counts = np.maximum((last - steps - first) // step_size + 1, 0)
+    series = np.repeat(np.arange(len(lengths)), counts)
+    position = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return series, np.asarray(last[series] - steps - (counts[series] - 1 - position) * step_size)
+
+
+def same_moments(table: TimeSeriesDataFrame, series: Ints, time: Ints) -> tuple[Ints, Ints]:
+    """Of some origins, those at which every series of the table has a row before: what a multivariate model can do."""
+    shifts = grid_shifts(table.store)
+    moments = time + shifts[series]
+    possible: Any = moments > int(shifts.max(initial=0))
+    return series[possible], time[possible]

@@ -1,0 +1,109 @@
+"""A full disk: the previous checkpoint stays, nothing is left over, the error is named, training may go on."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fault_runs import fingerprint
+from torch import nn
+
+import neuro_divergent as nd
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.resume import newest
+
+SIZE = 2**20
+DATA = (np.linspace(0, 1, 200, dtype=np.float32).reshape(20, 10), np.ones((20, 1), dtype=np.float32))
+
+
+class Disk:
+    """A real file system of one megabyte where that is permitted, otherwise a limit on the size of files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)]
+        self.mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+        self._limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self) -> None:
+        if not self.mounted:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, self._limit[1]))
+            return
+        with open(self.path / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def empty(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._limit)
+        (self.path / "filler").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self.empty()
+        if self.mounted:
+            subprocess.run(["umount", str(self.path)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    path = tmp_path / "disk"
+    path.mkdir()
+    small = Disk(path)
+    yield small
+    small.close()
+
+
+class FillAt(nd.Callback):
+    def __init__(self, disk: Disk, step: int) -> None:
+        self.disk, self.step = disk, step
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.step == self.step:
+            self.disk.fill()
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(10, 500), nn.ReLU(), nn.Linear(500, 1))
+
+
+def config(run: Path, *callbacks: nd.Callback, **fields: Any) -> nd.TrainingConfig:
+    checkpoints = nd.Checkpoints(run, every_n_epochs=1, keep_last=2, **fields)
+    return nd.TrainingConfig(max_epochs=6, batch_size=4, checkpoints=checkpoints, callbacks=callbacks, progress=False)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_full_disk_is_an_error_and_not_a_loss(disk: Disk, asynchronous: bool) -> None:
+    run = disk.path / "run"
+    whole, module = network(), network()
+    expected = nd.Trainer(config(run).replace(checkpoints=None)).fit(whole, DATA)
+    with pytest.raises(StorageError, match=r"step-000000\d\d could not be written: (No space left|File too large)"):
+        nd.Trainer(config(run, FillAt(disk, 9), asynchronous=asynchronous)).fit(network(), DATA)
+    disk.empty()
+    found, damaged = newest(LocalPlace(run))
+    assert damaged == []
+    assert found is not None
+    assert found.step == 8
+    assert [path.name for path in run.rglob(".nd-*")] == []
+    history = nd.Trainer(config(run)).fit(module, DATA, resume="auto")
+    assert fingerprint(module, history) == fingerprint(whole, expected)
+
+
+def test_training_goes_on_without_saving_if_so_configured(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+    run = disk.path / "run"
+    history = nd.Trainer(config(run, FillAt(disk, 9), on_failure="continue")).fit(network(), DATA)
+    disk.empty()
+    assert len(history) == 6
+    failed = [event for event in history.events if event.get("event") == "checkpoint_failed"]
+    assert [event["why"] for event in failed][0].startswith(str(run / "checkpoints" / "step-00000012"))
+    assert "the training goes on" in caplog.text
+    assert newest(LocalPlace(run))[0] is not None

@@ -1,0 +1,270 @@
+"""Model directories from a stranger: each is refused with our error, and nothing is written or executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from fault_tools import record
+from torch import nn
+
+import neuro_divergent as nd
+from neuro_divergent.core import tensor_files
+from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
+from neuro_divergent.training.checkpoint import read
+from neuro_divergent.training.places import LocalPlace
+
+FORMAT_1 = Path(__file__).parent / "fixtures"
+
+WEIGHTS, MODEL, MANIFEST = "weights.safetensors", "model.json", "manifest.json"
+# A pickle that would create the file HACKED beside the model, written by hand.
+PICKLE = b"cos\nsystem\n(S'touch HACKED'\ntR."
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    frame = pl.DataFrame({"unique_id": ["a"] * 40, "ds": np.arange(40), "y": np.sin(np.arange(40) / 3)})
+    path = tmp_path_factory.mktemp("models") / "good"
+    config = nd.TrainingConfig(max_steps=2, progress=False)
+    nd.MLP(h=2, input_size=4, hidden_size=4, layers=1).fit(frame, config).save(path)
+    return path
+
+
+def sign(path: Path) -> None:
+    """Make the manifest right again: a stranger can do that too."""
+    names = [entry.name for entry in os.scandir(path) if entry.name != MANIFEST and entry.is_file()]
+    facts = {}
+    for name in names:
+        data = (path / name).read_bytes()
+        facts[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    (path / MANIFEST).write_text(json.dumps({"format": 1, "files": facts}))
+
+
+def tensors(header: dict[str, Any] | bytes, data: bytes = b"", size: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if size is None else size) + text + data
+
+
+def put(name: str, data: bytes) -> Callable[[Path], None]:
+    return lambda path: (path / name).write_bytes(data) and None
+
+
+def edit(place: str, value: Any) -> Callable[[Path], None]:
+    """Change one entry of model.json."""
+
+    def change(path: Path) -> None:
+        document = json.loads((path / MODEL).read_text())
+        *names, last = place.split(".")
+        target = document
+        for name in names:
+            target = target[name]
+        target[last] = value
+        (path / MODEL).write_text(json.dumps(document))
+
+    return change
+
+
+def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def apply(path: Path) -> None:
+        document = json.loads((path / MANIFEST).read_text())
+        change(document)
+        (path / MANIFEST).write_text(json.dumps(document))
+
+    return apply
+
+
+def linked(path: Path) -> None:
+    (path / WEIGHTS).rename(path.parent / "elsewhere.safetensors")
+    (path / WEIGHTS).symlink_to(path.parent / "elsewhere.safetensors")
+
+
+def piped(path: Path) -> None:
+    (path / WEIGHTS).unlink()
+    os.mkfifo(path / WEIGHTS)
+
+
+def foldered(path: Path) -> None:
+    (path / WEIGHTS).unlink()
+    (path / WEIGHTS).mkdir()
+
+
+def poisoned(value: float) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        from safetensors.torch import load, save
+
+        found = load((path / WEIGHTS).read_bytes())
+        next(tensor for tensor in found.values() if tensor.numel()).view(-1)[0] = value
+        (path / WEIGHTS).write_bytes(save(found))
+
+    return change
+
+
+def recast(path: Path) -> None:
+    from safetensors.torch import load, save
+
+    found = {name: tensor.to(torch.int64) for name, tensor in load((path / WEIGHTS).read_bytes()).items()}
+    (path / WEIGHTS).write_bytes(save(found))
+
+
+def overlong(path: Path) -> None:
+    from safetensors.numpy import load, save
+
+    found = load((path / "context.safetensors").read_bytes())
+    found["offsets"] = np.array([0, 2**40], dtype=np.int64)
+    (path / "context.safetensors").write_bytes(save(found))
+
+
+F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+SIGNED: dict[str, Callable[[Path], None]] = {
+    "pickle as weights": put(WEIGHTS, PICKLE),
+    "pickle as model": put(MODEL, PICKLE),
+    "pickle as context": put("context.safetensors", PICKLE),
+    "empty weights": put(WEIGHTS, b""),
+    "header of 2^40 bytes": put(WEIGHTS, tensors({}, size=2**40)),
+    "header of -1 bytes": put(WEIGHTS, tensors({}, size=2**64 - 1)),
+    "header that is no object": put(WEIGHTS, tensors(b"[1, 2]")),
+    "header nested deep": put(WEIGHTS, tensors(b"[" * 10_000 + b"]" * 10_000)),
+    "overlapping tensors": put(WEIGHTS, tensors({"a": F32, "b": F32}, bytes(8))),
+    "gap between tensors": put(WEIGHTS, tensors({"a": F32, "b": F32 | {"data_offsets": [12, 20]}}, bytes(20))),
+    "tensor beyond the file": put(WEIGHTS, tensors({"a": F32}, bytes(4))),
+    "more bytes than tensors": put(WEIGHTS, tensors({"a": F32}, bytes(12))),
+    "shape product overflows": put(WEIGHTS, tensors({"a": F32 | {"shape": [2**40, 2**40]}}, bytes(8))),
+    "negative shape": put(WEIGHTS, tensors({"a": F32 | {"shape": [-1, -2]}}, bytes(8))),
+    "unknown number format": put(WEIGHTS, tensors({"a": F32 | {"dtype": "PYOBJECT"}}, bytes(8))),
+    "metadata that is no text": put(WEIGHTS, tensors({"__metadata__": {"a": [1]}, "a": F32}, bytes(8))),
+    "NaN weights": poisoned(float("nan")),
+    "infinite weights": poisoned(float("inf")),
+    "whole-number weights": recast,
+    "deep JSON": put(MODEL, b'{"model":' * 5000 + b"1" + b"}" * 5000),
+    "JSON that is a list": put(MODEL, b"[]"),
+    "JSON with NaN": put(MODEL, b'{"model": NaN}'),
+    "JSON of another encoding": put(MODEL, '{"model": 1}'.encode("utf-16")),
+    "huge integer text": put(MODEL, b'{"model": ' + b"9" * 10_000 + b"}"),
+    "class by import path": edit("model.kind", "os.system"),
+    "class that is no model": edit("model.kind", "MSE"),
+    "class that is no text": edit("model.kind", {"a": 1}),
+    "unknown field": edit("model.command", "touch HACKED"),
+    "huge width": edit("model.hidden_size", 10**12),
+    "other width": edit("model.hidden_size", 9_999_999),
+    "millions of layers": edit("model.layers", 5_000_000),
+    "huge horizon": edit("spec.horizon", 10**12),
+    "two horizons": edit("spec.horizon", 9),
+    "negative horizon": edit("model.h", -1),
+    "own callable": edit("config.loss", {"kind": "CustomLoss", "function": {"reference": "os:system"}}),
+    "no loss": edit("config.loss", "auto"),
+    "history that is a text": edit("history.epochs", "abc"),
+    "history with other fields": edit("history.command", "touch HACKED"),
+    "anchor beyond the window": edit("anchor", [10**9]),
+    "anchor that is a text": edit("anchor", "abc"),
+    "categories that are a number": edit("context.categories", 5),
+    "names that are a number": edit("context.ids", 5),
+    "offsets beyond the rows": overlong,
+}
+UNSIGNED: dict[str, Callable[[Path], None]] = {
+    "extra pickle": put("extra.pkl", PICKLE),
+    "extra folder": lambda path: (path / "more").mkdir(),
+    "no manifest": lambda path: (path / MANIFEST).unlink(),
+    "no weights": lambda path: (path / WEIGHTS).unlink(),
+    "link to weights": linked,
+    "pipe as weights": piped,
+    "folder as weights": foldered,
+    "traversal": manifest(lambda found: found["files"].update({"../HACKED": {"sha256": "", "bytes": 0}})),
+    "absolute name": manifest(lambda found: found["files"].update({"/etc/passwd": {"sha256": "", "bytes": 0}})),
+    "name with a zero byte": manifest(lambda found: found["files"].update({"a\0b": {"sha256": "", "bytes": 0}})),
+    "negative size": manifest(lambda found: found["files"][MODEL].update(bytes=-1)),
+    "size of 2^62": manifest(lambda found: found["files"][MODEL].update(bytes=2**62)),
+    "size that is true": manifest(lambda found: found["files"][MODEL].update(bytes=True)),
+    "no checksum": manifest(lambda found: found["files"][MODEL].pop("sha256")),
+    "a thousand files": manifest(lambda found: found["files"].update({str(i): {"bytes": 0} for i in range(1000)})),
+    "newer format": manifest(lambda found: found.update(format=2)),
+    "format zero": manifest(lambda found: found.update(format=0)),
+    "manifest of two megabytes": lambda path: (path / MANIFEST).write_bytes(b" " * 2**21) and None,
+    "manifest nested deep": lambda path: (path / MANIFEST).write_bytes(b"[" * 100_000) and None,
+}
+
+
+@pytest.fixture
+def copy(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "model"
+    path.mkdir()
+    for entry in good.iterdir():
+        (path / entry.name).write_bytes(entry.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+@pytest.mark.parametrize("name", [*SIGNED, *UNSIGNED])
+def test_a_hostile_directory_is_refused_and_does_nothing(copy: Path, name: str) -> None:
+    if name in SIGNED:
+        SIGNED[name](copy)
+        sign(copy)
+    else:
+        UNSIGNED[name](copy)
+    before = sorted(str(path) for path in copy.parent.rglob("*"))
+    with pytest.raises(NeuroDivergentError):
+        nd.load(copy)
+    record("hostile model files refused", 1, 1)
+    assert sorted(str(path) for path in copy.parent.rglob("*")) == before
+
+
+def test_a_link_to_a_model_is_not_followed(copy: Path) -> None:
+    (copy.parent / "link").symlink_to(copy)
+    with pytest.raises(StorageError, match="must be a directory that save"):
+        nd.load(copy.parent / "link")
+
+
+def test_a_flipped_bit_in_a_weights_file_is_never_loaded_as_other_weights(good: Path, tmp_path: Path) -> None:
+    fitted = nd.load(good)
+    fitted.save_weights(tmp_path / "weights")
+    whole, own = (tmp_path / "weights").read_bytes(), fitted.module.state_dict()
+    expected = {name: tensor.clone() for name, tensor in own.items()}
+    chance = random.Random(0)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        (tmp_path / "weights").write_bytes(damaged)
+        try:
+            fitted.load_weights(tmp_path / "weights")
+        except NeuroDivergentError:
+            refused += 1
+        assert all(torch.equal(tensor, expected[name]) for name, tensor in own.items())
+    assert refused >= 290  # a flip in the name of the checksum itself changes no weight
+
+
+def test_a_compressed_checkpoint_cannot_unpack_to_more_than_it_says(tmp_path: Path) -> None:
+    x = np.linspace(-1, 1, 8, dtype=np.float32)[:, None]
+    checkpoints = nd.Checkpoints(tmp_path, compression="zstd")
+    config = nd.TrainingConfig(max_steps=2, validation_split=None, checkpoints=checkpoints, progress=False)
+    nd.Trainer(config).fit(nn.Linear(1, 1), (x, x))
+    path = tmp_path / "checkpoints" / "step-00000002"
+    contents = LocalPlace(tmp_path).read(path.name)
+    assert set(contents) == {"weights.safetensors.zst", "optimizer.safetensors.zst", "state.json"}
+    assert read(contents, "run").step == 2
+    bomb = contents | {"weights.safetensors.zst": tensor_files.compress(bytes(10**7))}
+    with pytest.raises(CorruptFileError, match="must unpack to"):
+        read(bomb, "run")
+    document = json.loads(contents["state.json"])
+    document["unpacked"]["weights.safetensors"] = 2**60
+    with pytest.raises(CorruptFileError, match="must unpack to at most"):
+        read(bomb | {"state.json": json.dumps(document).encode()}, "run")
+
+
+def test_format_1_is_still_read() -> None:
+    """The model was saved by the first version; its forecasts were written down then."""
+    fitted = nd.load(FORMAT_1 / "model-format-1")
+    expected = json.loads((FORMAT_1 / "model-format-1.json").read_text())
+    assert fitted.predict()["MLP"].to_list() == pytest.approx(expected["forecast"], rel=1e-6)
+    found = read(LocalPlace(FORMAT_1 / "run-format-1").read("step-00000002"), "run")
+    assert found.step == 2
+    assert found.step_loss == expected["step_loss"]

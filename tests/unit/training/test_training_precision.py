@@ -1,0 +1,101 @@
+"""Number formats: what is computed in which, and how small gradients survive."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import neuro_divergent as nd
+from neuro_divergent.training.precision import Precision
+from neuro_divergent.training.strategy import weighted_mean
+
+X = np.random.default_rng(0).normal(size=(128, 4)).astype(np.float32)
+Y = (X[:, :1] - 2 * X[:, 1:2]).astype(np.float32)
+
+
+class Spy(nn.Module):
+    """A perceptron that notes in which format its hidden layer was computed."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.formats = nn.Linear(4, 16), nn.Linear(16, 1), set()
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        self.formats.add(hidden.dtype)
+        return self.second(hidden)
+
+
+def run(precision, **fields):
+    module = Spy()
+    settings = {"max_epochs": 15, "precision": precision, "validation_split": None, "progress": False}
+    optimizer = nd.AdamW(learning_rate=0.01)
+    history = nd.Trainer(nd.TrainingConfig(**settings | {"optimizer": optimizer} | fields)).fit(module, (X, Y))
+    return module, history
+
+
+@pytest.mark.parametrize(
+    ("precision", "weights", "hidden"),
+    [
+        ("float32", torch.float32, torch.float32),
+        ("float64", torch.float64, torch.float64),
+        ("accumulate64", torch.float32, torch.float32),
+        ("bf16", torch.float32, torch.bfloat16),
+        ("fp16", torch.float32, torch.float16),
+    ],
+)
+def test_every_format_learns_in_the_format_it_says(precision, weights, hidden):
+    module, history = run(precision)
+    assert module.first.weight.dtype == weights
+    assert module.formats == {hidden}
+    assert history.train_loss[-1] < 0.2 * history.train_loss[0]
+
+
+def test_half_precision_follows_full_precision():
+    _, full = run("float32")
+    for precision in ("bf16", "fp16"):
+        _, half = run(precision)
+        assert half.train_loss[-1] == pytest.approx(full.train_loss[-1], rel=0.15)
+
+
+def test_a_static_scale_does_not_change_the_result():
+    first, _ = run("fp16", loss_scale=1.0, max_epochs=3)
+    second, _ = run("fp16", loss_scale=256.0, max_epochs=3)
+    for name, tensor in first.state_dict().items():
+        assert torch.allclose(tensor, second.state_dict()[name], atol=2e-3), name
+
+
+def test_a_dynamic_scale_finds_its_level_and_steps_meanwhile_are_skipped():
+    # A loss of about 1e5 times a scale of 2^16 overflows float16 (65504) in the backward pass at first.
+    module = Spy()
+    settings = nd.TrainingConfig(max_epochs=12, precision="fp16", validation_split=None, progress=False)
+    history = nd.Trainer(settings).fit(module, (X, 1000 * Y))
+    skipped = [event for event in history.events if event.get("event") == "skipped"]
+    assert 0 < len(skipped) < 20
+    assert history.train_loss[-1] < history.train_loss[0]
+    assert bool(torch.isfinite(module.first.weight).all())
+
+
+def test_an_overflow_under_a_static_scale_is_an_error():
+    with pytest.raises(nd.NonFiniteError, match="gradient"):
+        run("fp16", loss_scale=2.0**40)
+
+
+def test_float64_sums_keep_what_float32_loses():
+    # 2^24 ones and a half: float32 cannot count past 2^24 in a plain sum; here 1e8 beside 1.0 loses the 1.0.
+    values = torch.tensor([1e8, 1.0, -1e8], dtype=torch.float32)
+    assert weighted_mean(values, None, in_float64=True).item() == pytest.approx(1 / 3)
+    half = torch.full((4096,), 0.1, dtype=torch.bfloat16)
+    assert weighted_mean(half, None).dtype == torch.float32
+
+
+def test_what_a_device_cannot_do_is_refused():
+    with pytest.raises(nd.DeviceError, match="float64"):
+        Precision("float64", torch.device("mps"), "dynamic")
+    with pytest.raises(nd.ConfigError, match="loss_scale is for precision='fp16'"):
+        nd.TrainingConfig(loss_scale=128.0)
+    with pytest.raises(nd.ConfigError, match="numerical gradients need float32"):
+        nd.TrainingConfig(gradient_method="central", precision="bf16")
