@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -20,16 +21,19 @@ from typing import Any
 import torch
 import torch._dynamo  # every optimizer imports it: once here instead of in every child
 from crash_shim import CRASHED, FailingDisk
-from fault_runs import MODELS, train_and_report
+from fault_runs import MODELS, fingerprint, train_and_report
 
 from neuro_divergent.core import bundle, files
-from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.errors import StorageError, TrainingError
 from neuro_divergent.training.checkpoint import Snapshot
-from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
+from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.history import History
 from neuro_divergent.training.places import LocalPlace, step_name
 from neuro_divergent.training.resume import newest
 from neuro_divergent.training.retention import Kept
 from neuro_divergent.training.saver import Saver
+from neuro_divergent.training.trainer import Trainer
 
 
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -201,7 +205,40 @@ def _report(name: str, run: Path, resume: str | None, answer: Path, **fields: An
     answer.write_text(json.dumps(train_and_report(name, run, resume, **fields)))
 
 
+class Hungry(torch.nn.Module):
+    """Needs forty megabytes for every row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Dropout(0.2), torch.nn.Linear(4, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        room = torch.empty(x.shape[0] * 10_000_000)
+        return self.inner(x) + 0.0 * room[0].nan_to_num(0.0, 0.0, 0.0).detach()
+
+
+def memory(_: list[str]) -> dict[str, Any]:
+    """Train with too little memory for a batch, and with smaller batches from the start."""
+    rows = (torch.linspace(0, 1, 64).reshape(32, 2), torch.ones(32, 1))
+    tolerant = {"fault_tolerance": FaultTolerance(retries=0)}
+    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + 400_000_000
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    found: dict[str, Any] = {}
+    for name, fields in {"small": {"batch_size": 4, "accumulate_gradients": 4}, "halved": {"batch_size": 16} | tolerant}.items():
+        module = Hungry()
+        config = TrainingConfig(max_epochs=2, validation_split=None, progress=False, **fields)
+        history = Trainer(config).fit(module, rows)
+        found[name] = fingerprint(module, History(epochs=history.epochs, step_loss=history.step_loss))
+        found[f"{name}_events"] = history.events
+    try:
+        Trainer(TrainingConfig(max_epochs=2, batch_size=16, validation_split=None)).fit(Hungry(), rows)
+    except TrainingError as error:
+        found["refused"] = str(error)
+    return found
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    commands = {"crash": crash, "kill": kill}
+    commands = {"crash": crash, "kill": kill, "memory": memory}
     sys.stdout.write(json.dumps(commands[sys.argv[1]](sys.argv[2:])) + "\n")

@@ -68,6 +68,7 @@ class FillAt(nd.Callback):
 
     def on_batch_end(self, state: Any) -> None:
         if state.step == self.step:
+            state.saver.join()  # what was begun before may still be written
             self.disk.fill()
 
 

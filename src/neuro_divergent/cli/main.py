@@ -22,6 +22,7 @@ app = App(
 app.command("neuro_divergent.cli.demo:demo", name="demo", help="Train four models on embedded data and compare them.")
 app.command("neuro_divergent.cli.train:train", name="train", help="Train a model on a table and save it.")
 app.command("neuro_divergent.cli.predict:predict", name="predict", help="Forecast with a saved model.")
+app.command("neuro_divergent.cli.inspect:inspect", name="inspect", help="Show a run, a checkpoint or a saved model.")
 app.command("neuro_divergent.cli.lists:models", name="models", help="List the models.")
 app.command("neuro_divergent.cli.lists:losses", name="losses", help="List the losses.")
 app.command("neuro_divergent.cli.lists:optimizers", name="optimizers", help="List the optimizers.")

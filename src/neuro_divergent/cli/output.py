@@ -1,15 +1,38 @@
-"""What commands print: aligned tables and plain lines, to standard output."""
+"""What commands print: the result on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
+import json
+import logging
+import math
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 
 def say(text: str = "") -> None:
     """One line of the result."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """One line about the work, which a pipe does not get."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def say_json(value: Any) -> None:
+    """The result for a machine; figures that are not finite become null."""
+    say(json.dumps(_plain(value), indent=2, allow_nan=False, default=str))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, ragged: bool = False) -> str:
@@ -29,3 +52,49 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 48) -> str:
+    """A row of bars, low to high, each the mean of its share of the values; a dot where nothing was observed.
+
+    >>> sparkline([0.0, 1.0, 2.0, 7.0])
+    '▁▂▃█'
+    """
+    means = [_mean(part) for part in _parts(values, width)]
+    seen = [value for value in means if math.isfinite(value)]
+    if not seen:
+        return "·" * len(means)
+    low, spread = min(seen), (max(seen) - min(seen)) or 1.0
+    top = len(_BARS) - 1
+    return "".join(
+        _BARS[math.floor((value - low) / spread * top + 0.5)] if math.isfinite(value) else "·" for value in means
+    )
+
+
+def _parts(values: Sequence[float], width: int) -> list[Sequence[float]]:
+    count = min(width, len(values))
+    edges = [len(values) * number // count for number in range(count + 1)] if count else []
+    return [values[first:last] for first, last in zip(edges, edges[1:], strict=False)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    finite = [float(value) for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+class OncePerCause(logging.Handler):
+    """Warnings of the library as lines on standard error, each sentence once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a sentence that was not written before."""
+        sentence = record.getMessage()
+        if sentence not in self._said:
+            self._said.add(sentence)
+            note(f"neuro-divergent: {record.levelname.lower()}: {sentence}")

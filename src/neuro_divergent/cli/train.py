@@ -30,6 +30,7 @@ def train(
     set: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,  # noqa: A002
     out: Path = Path("runs/latest"),
     overwrite: bool = False,
+    resume: bool = False,
 ) -> None:
     """Train a model on a table and save it.
 
@@ -59,9 +60,12 @@ def train(
         The run's directory: the model goes to OUT/model.
     overwrite
         Replace a model that is there already.
+    resume
+        Go on from the last checkpoint in OUT, with the same bits as if nothing had happened; start if there is none.
     """
     from neuro_divergent.core import registry
     from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.training.checkpointing import Checkpoints
     from neuro_divergent.training.config import TrainingConfig
 
     fields = run_fields(config, set or [])
@@ -69,10 +73,14 @@ def train(
     registry.resolve("model", str(described["kind"]))
     description = Model.from_dict(described)
     training = TrainingConfig.from_dict(fields["training"])
+    if training.checkpoints is None:
+        training = training.replace(checkpoints=Checkpoints(out))
+    if (out / "model").exists() and not (overwrite or resume):
+        raise ConfigError(f"{out / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
     table = read_table(data, id_col=id, time_col=time, target_col=target, freq=freq)
     say(str(table.report()))
-    fitted = description.fit(table, training)
-    fitted.save(out / "model", overwrite=overwrite)
+    fitted = description.fit(table, training, resume="auto" if resume else None)
+    fitted.save(out / "model", overwrite=overwrite or resume)
     say(f"{fitted.history!r}: {fitted.history.stopped}")
     say(f"saved to {out / 'model'}; forecast with: neuro-divergent predict {out / 'model'}")
 

@@ -139,11 +139,8 @@ def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, .
     with isolated(seed, "weights"):
         spec = replace(spec, outputs=loss.outputs, anchored=bool(anchor))
         channels = spec.series if model.capabilities.multivariate else 1
-        network = model.build(spec)
-        if hasattr(network, "feedback") and loss.units == "scaled":
-            network.feedback = loss.point  # a recursive network is told the forecast, not just its first output
         return ForecastModule(
-            network=network,
+            network=model.build(spec),
             loss=loss,
             scaler=window_scaler(model.scaler, channels),
             spec=spec,

@@ -40,3 +40,18 @@ def _repeat(y: npt.NDArray[np.float64], seen: npt.NDArray[np.bool_], h: int, sea
     if np.isnan(pattern).any() and seen.any():
         pattern = np.where(np.isnan(pattern), y[seen][-1], pattern)
     return np.resize(pattern, h)
+
+
+def naive_from(
+    store: SeriesStore, series: npt.NDArray[np.int64], time: npt.NDArray[np.int64], h: int, season: int
+) -> npt.NDArray[np.float64]:
+    """[N, h] the seasonal naive forecast of series[i] from its rows before time[i]."""
+    forecast = np.full((len(series), h), np.nan)
+    for row, (number, rows) in enumerate(zip(series.tolist(), time.tolist(), strict=True)):
+        first = int(store.offsets[number])
+        begin = first + max(0, rows - 10 * season)  # the newest seasons are enough to find a value for each place
+        y = np.asarray(store.y[begin : first + rows], dtype=np.float64)
+        seen = np.ones(len(y), dtype=bool) if store.mask is None else np.asarray(store.mask[begin : first + rows])
+        if len(y):
+            forecast[row] = _repeat(y, seen, h, min(season, len(y)))
+    return forecast

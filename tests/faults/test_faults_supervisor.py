@@ -1,0 +1,109 @@
+"""A supervised training: restarted after a crash or a hang, given up with the reasons; too little memory is borne."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_runs import MODELS, config_of, fingerprint, table
+from fault_tools import worker
+
+import neuro_divergent as nd
+from neuro_divergent.core.errors import ConfigError, TrainingError
+from neuro_divergent.training.checkpointing import FaultTolerance
+from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.supervisor import supervise
+
+COUNT = """
+import os, pathlib, signal, sys, time
+seen = pathlib.Path(sys.argv[1]); seen.write_text(seen.read_text() + "x" if seen.exists() else "x")
+attempt = len(seen.read_text()); beat = pathlib.Path(os.environ["NEURO_DIVERGENT_HEARTBEAT"])
+"""
+
+
+def run(tmp_path: Path, script: str, **settings: Any) -> list[str]:
+    command = [sys.executable, "-S", "-c", COUNT + script, str(tmp_path / "seen")]
+    return supervise(command, FaultTolerance(**settings), tmp_path)
+
+
+def test_a_crashed_training_is_started_again_and_the_reasons_are_given(tmp_path: Path) -> None:
+    script = "if attempt == 1: os.kill(os.getpid(), signal.SIGKILL)\nif attempt == 2: sys.exit('out of luck')"
+    assert run(tmp_path, script, retries=3) == [
+        "attempt 1: killed by SIGKILL at starting 0",
+        "attempt 2: exit code 1 at starting 0: out of luck",
+    ]
+
+
+def test_a_hung_training_is_killed_and_started_again(tmp_path: Path) -> None:
+    script = "beat.write_text('step 7')\nif attempt == 1: time.sleep(600)"
+    reasons = run(tmp_path, script, retries=1, health_check_interval=0.3)
+    assert reasons == ["attempt 1: no sign of life for 0.3 s at step 7"]
+
+
+def test_after_the_last_attempt_all_reasons_are_listed(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"given up after 3 attempts\. attempt 1: .*no 1; attempt 2: .*no 2; .*no 3"):
+        run(tmp_path, "sys.exit(f'no {attempt}')", retries=2)
+
+
+def test_what_would_fail_again_is_not_tried_again(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="wrong field"):
+        run(tmp_path, "sys.stderr.write('wrong field'); sys.exit(2)", retries=5)
+    assert (tmp_path / "seen").read_text() == "x"
+
+
+def children() -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == os.getpid() and b"forecasting.supervised" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def test_a_model_survives_the_death_of_its_training_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model, _ = MODELS["mlp"]
+    whole = model.fit(table(), config_of("mlp", None, max_epochs=60))
+
+    def kill_once() -> None:
+        deadline = time.monotonic() + 120
+        while len(LocalPlace(tmp_path).names()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for child in children():
+            os.kill(child, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_once)
+    killer.start()
+    tolerant = config_of("mlp", tmp_path, max_epochs=60, fault_tolerance=FaultTolerance(retries=2))
+    fitted = model.fit(table(), tolerant)
+    killer.join()
+    assert fingerprint(fitted.module, fitted.history) == fingerprint(whole.module, whole.history)
+    assert "attempt 1: killed by SIGKILL" in caplog.text
+
+
+def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
+    model, _ = MODELS["mlp"]
+    tolerant = {"fault_tolerance": FaultTolerance()}
+    with pytest.raises(ConfigError, match="needs checkpoints"):
+        model.fit(table(), config_of("mlp", None, **tolerant))
+    with pytest.raises(ConfigError, match="cannot hold your own callables, but got Callback"):
+        model.fit(table(), config_of("mlp", tmp_path, callbacks=(nd.Callback(),), **tolerant))
+    with pytest.raises(ConfigError, match="needs retries=0"):
+        nd.Trainer(config_of("mlp", tmp_path, **tolerant)).fit(None, None)  # type: ignore[arg-type]
+
+
+def test_too_little_memory_halves_the_batch_and_keeps_the_step() -> None:
+    """Sixteen rows in quarters are the sixteen rows of four accumulated batches of four: the same bits."""
+    found = worker("memory")
+    assert found["halved"] == found["small"]
+    assert [event["micro_batches"] for event in found["halved_events"]] == [2, 4]
+    assert "16 rows at step 1 were too many" in found["refused"]
+    assert "fault_tolerance=FaultTolerance(retries=0)" in found["refused"]

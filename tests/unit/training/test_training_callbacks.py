@@ -1,0 +1,189 @@
+"""Callbacks: when they are called, in which order, what they may do, and what the built-in ones write."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from torch import nn
+
+import neuro_divergent as nd
+from neuro_divergent.training.callbacks import HOOKS, CallbackList, ProgressLine
+
+X = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
+
+
+def fit(*callbacks, **fields):
+    defaults = {"max_epochs": 2, "batch_size": 8, "progress": False}
+    return nd.Trainer(nd.TrainingConfig(**defaults | fields, callbacks=callbacks)).fit(nn.Linear(1, 1), (X, 2 * X))
+
+
+def recorder(name, seen, *, engine=False):
+    def hook_of(hook):
+        return lambda self, state: seen.append((name, hook))
+
+    members = {hook: hook_of(hook) for hook in HOOKS} | {"engine": engine}
+    return type(name, (nd.Callback,), members)()
+
+
+def test_the_order_of_the_hooks():
+    seen = []
+    fit(recorder("a", seen), max_epochs=1)  # 16 rows train: two batches
+    batch = ["on_batch_start", "on_batch_end"]
+    validation = ["on_validation_start", "on_validation_end"]
+    expected = ["on_fit_start", "on_epoch_start", *batch, *batch, *validation, "on_epoch_end", "on_fit_end"]
+    assert [hook for _, hook in seen] == expected
+
+
+def test_users_callbacks_come_in_their_order_and_the_engines_own_around_them():
+    seen = []
+    listed = CallbackList([recorder("a", seen), recorder("own", seen, engine=True), recorder("b", seen)])
+    listed("on_epoch_start", None)
+    listed("on_epoch_end", None)
+    assert [name for name, _ in seen] == ["own", "a", "b", "a", "b", "own"]
+
+
+class Broken(nd.Callback):
+    def on_batch_end(self, state):
+        raise ValueError("no luck")
+
+
+class Wrong(nd.Callback):
+    def on_batch_end(self, state):
+        raise nd.DataError("this column is odd")
+
+
+class BadLoser(nd.Callback):
+    def on_exception(self, state):
+        raise RuntimeError("and now this")
+
+
+def test_an_error_in_a_callback_is_raised_with_its_name():
+    seen = []
+    with pytest.raises(nd.CallbackError, match=r"Broken\.on_batch_end raised ValueError: no luck") as caught:
+        fit(Broken(), recorder("after", seen))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert seen[-1] == ("after", "on_exception")
+
+
+def test_an_error_of_ours_keeps_its_type_and_notes_the_place():
+    with pytest.raises(nd.DataError, match="this column is odd") as caught:
+        fit(Wrong())
+    assert "Wrong.on_batch_end" in caught.value.__notes__[0]
+
+
+def test_an_error_while_an_error_is_reported_hides_nothing(caplog):
+    seen = []
+    with pytest.raises(nd.CallbackError, match="no luck"):
+        fit(Broken(), BadLoser(), recorder("after", seen))
+    assert "BadLoser.on_exception raised RuntimeError: and now this" in caplog.text
+    assert seen[-1] == ("after", "on_exception")
+
+
+class Conductor(nd.Callback):
+    def on_batch_end(self, state):
+        state.rate_factor = 0.5
+        state.log(seen=state.loss)
+        if state.step == 3:
+            state.stop("enough")
+
+
+def test_a_callback_may_stop_change_the_rate_and_log():
+    history = fit(Conductor(), nd.LearningRateMonitor(), max_epochs=9, optimizer=nd.SGD(learning_rate=0.1))
+    assert history.stopped == "enough"
+    assert len(history.step_loss) == 3
+    assert [event["seen"] for event in history.events if "seen" in event] == history.step_loss
+    rates = [event["learning_rates"][0] for event in history.events if "learning_rates" in event]
+    assert rates == pytest.approx([0.1, 0.05, 0.05])
+
+
+def test_monitors_log_into_the_history():
+    history = fit(nd.GradientNormMonitor(every=1), nd.Timer())
+    norms = [event["gradient_norms"] for event in history.events if "gradient_norms" in event]
+    assert len(norms) == 4
+    assert set(norms[0]) == {"weight", "bias"}
+    assert history.events[-1]["training_seconds"] > 0
+
+
+def test_the_timer_stops():
+    history = fit(nd.Timer(max_minutes=1e-9), max_epochs=50)
+    assert len(history.step_loss) == 1
+    assert "minutes is over" in history.stopped
+
+
+def test_json_lines_say_what_happened(tmp_path):
+    fit(nd.JsonLines(path=tmp_path / "log" / "run.jsonl"), Conductor())
+    lines = [json.loads(line) for line in (tmp_path / "log" / "run.jsonl").read_text().splitlines()]
+    kinds = [line["event"] for line in lines]
+    assert kinds[0] == "fit_start"
+    assert kinds[-1] == "fit_end"
+    assert lines[-1]["why"] == "enough"
+    assert kinds.count("epoch") == 1
+    assert kinds.count("log") == 3
+
+
+def test_json_lines_say_what_went_wrong(tmp_path):
+    with pytest.raises(nd.CallbackError):
+        fit(nd.JsonLines(path=tmp_path / "run.jsonl"), Broken())
+    last = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
+    assert last["event"] == "error"
+    assert "no luck" in last["error"]
+
+
+def test_the_csv_log_is_the_history(tmp_path):
+    history = fit(nd.CsvLog(path=tmp_path / "history.csv"))
+    with open(tmp_path / "history.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["train_loss"]) for row in rows] == history.train_loss
+    assert [float(row["validation_loss"]) for row in rows] == history.validation_loss
+
+
+def test_tensorboard_reads_its_file(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    history = fit(nd.TensorBoard(directory=tmp_path / "board", every=1))
+    board = EventAccumulator(str(tmp_path / "board"))
+    board.Reload()
+    assert [event.value for event in board.Scalars("epoch/train_loss")] == pytest.approx(history.train_loss)
+    assert [event.value for event in board.Scalars("step/loss")] == pytest.approx(history.step_loss)
+    assert len(board.Scalars("step/gradient_norm")) == 4
+
+
+def test_the_loss_plot_is_redrawn(tmp_path):
+    path = tmp_path / "loss.png"
+    sizes = []
+
+    class Look(nd.Callback):
+        def on_epoch_end(self, state):
+            sizes.append(path.exists())
+
+    fit(nd.LossPlot(path=path, every=2), Look(), max_epochs=3)
+    assert sizes == [False, True, True]
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_progress_line_says_where_it_is():
+    class Keep(nd.Callback):
+        def on_batch_end(self, state):
+            self.text = ProgressLine("MLP").line(state).plain
+
+    keep = Keep()
+    fit(keep, max_epochs=3)
+    assert keep.text.startswith("MLP ━")
+    assert "epoch 3/3" in keep.text
+    assert "validation" in keep.text
+
+
+def test_the_progress_line_goes_to_the_error_stream_and_away(capsys):
+    fit(progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+
+
+def test_settings_survive_a_file_and_unknown_ones_are_refused(tmp_path):
+    settings = nd.TrainingConfig(callbacks=(nd.CsvLog(path=tmp_path / "a.csv"), nd.LossPlot(path=tmp_path / "a.png")))
+    assert nd.TrainingConfig.from_json(settings.to_json()) == settings
+    with pytest.raises(nd.ConfigError, match="CsvLog"):
+        nd.TrainingConfig(callbacks=({"kind": "CsvLogg", "path": "x"},))
