@@ -153,10 +153,7 @@ def truth_of(
     table: TimeSeriesDataFrame, series: Ints, time: Ints, steps: int, *, gap: int = 0, season: int | None = None
 ) -> Truth:
     """What happened at some origins, and what the seasonal naive forecast said."""
-    if season is None:
-        oldest = np.full(table.n_series, 0)
-        np.maximum.at(oldest, series, time)
-        season = season_of(table.store)
+    season = season_of(table.store) if season is None else season
     naive = naive_from(table.store, series, time, steps + gap, season)[:, gap:]
     happened = actual(table.store, series, time + gap, steps)
     return Truth(

@@ -30,7 +30,7 @@ from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.supervised import supervised, train_supervised
-from neuro_divergent.forecasting.task import ForecastTask, WindowSource
+from neuro_divergent.forecasting.task import ForecastTask, WindowSource, refuse_classes
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
@@ -201,6 +201,7 @@ def _train(
     precision = Precision(config.precision, device, config.loss_scale)
     loss = config.loss
     assert isinstance(loss, Loss)
+    refuse_classes(loss)
     problem = problem.weighted(loss)
     store = problem.store
     windows = problem.windows(trained)

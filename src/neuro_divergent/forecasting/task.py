@@ -69,11 +69,6 @@ class ForecastTask(ScoredTask):
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(loss, validation_loss, metrics)
-        if loss.task == "classification":
-            raise ConfigError(
-                f"a forecast is a number, but {loss.kind} is for classes. Use "
-                "DistributionLoss(distribution='Bernoulli') for zeros and ones, or nd.Trainer on arrays"
-            )
         self._horizon = horizon
         self._names = names
         self._columns = columns or {}
@@ -132,6 +127,15 @@ class ForecastTask(ScoredTask):
             return repr(names[0]) if names else "of the target"
         bad = (~torch.isfinite(tensor)).reshape(-1, tensor.shape[-1]).any(dim=0).nonzero().flatten().tolist()
         return ", ".join(repr(names[number]) if number < len(names) else f"{field} {number}" for number in bad)
+
+
+def refuse_classes(loss: Loss) -> None:
+    """Forecasts are numbers."""
+    if loss.task == "classification":
+        raise ConfigError(
+            f"a forecast is a number, but {loss.kind} is for classes. Use DistributionLoss(distribution='Bernoulli') "
+            "for zeros and ones, or nd.Trainer on arrays"
+        )
 
 
 def target_weights(batch: Batch, loss: Loss) -> Tensor | None:

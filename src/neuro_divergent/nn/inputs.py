@@ -17,7 +17,8 @@ def embedding_width(categories: int) -> int:
     >>> embedding_width(2), embedding_width(8), embedding_width(10_000)
     (2, 5, 50)
     """
-    return min(50, round(1.6 * float(categories) ** 0.56))
+    width: int = round(1.6 * float(categories) ** 0.56)
+    return min(50, width)
 
 
 class CategoryEmbedding(nn.Module):

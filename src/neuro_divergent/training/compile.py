@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -24,12 +25,21 @@ def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool
     if wanted is not True or not isinstance(network, nn.Module):
         yield False
         return
-    network.compile(dynamic=False)
+    with quiet_imports():
+        network.compile(dynamic=False)
     network._compiled_call_impl = _Cautious(network)
     try:
         yield True
     finally:
         network._compiled_call_impl = None
+
+
+@contextmanager
+def quiet_imports() -> Iterator[None]:
+    """torch's compiler uses things that torch itself calls deprecated: nothing that a user could change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 class _Cautious:
@@ -44,7 +54,8 @@ class _Cautious:
         if self.proven:
             return self.call(*inputs, **named)  # type: ignore[misc]
         try:
-            output = self.call(*inputs, **named)  # type: ignore[misc]
+            with quiet_imports():
+                output = self.call(*inputs, **named)  # type: ignore[misc]
         except Exception as error:
             if not _of_the_compiler(error):
                 raise

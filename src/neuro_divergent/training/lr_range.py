@@ -110,9 +110,13 @@ def summary(rates: list[float], losses: list[float]) -> RangeTest:
 
 def _steepest(rates: list[float], smoothed: list[float]) -> float:
     """Where the curve falls most steeply before its lowest point; a tenth of that point's rate if it never does."""
-    lowest = min(range(len(smoothed)), key=smoothed.__getitem__)
-    inner = range(1, max(2, min(lowest + 1, len(smoothed) - 1)))
-    slopes = {i: (smoothed[i + 1] - smoothed[i - 1]) / math.log(rates[i + 1] / rates[i - 1]) for i in inner}
+    count = len(smoothed)
+    lowest = min(range(count), key=smoothed.__getitem__)
+    # The average of the first few losses is mostly noise, and so is the difference of two neighbours.
+    reach, first = max(1, count // 30), max(1, count // 10)
+    last = min(lowest + 1, count - reach)
+    inner = range(max(first, reach), max(last, first + 1, reach + 1))
+    slopes = {i: smoothed[min(i + reach, count - 1)] - smoothed[i - reach] for i in inner}
     best = min(slopes, key=slopes.__getitem__)
     return rates[best] if slopes[best] < 0 else rates[lowest] / 10
 

@@ -89,7 +89,7 @@ class Wrong(nn.Module):
 
 def test_check_gradients_finds_the_wrong_backward_and_only_that():
     x = torch.from_numpy(X)
-    with pytest.raises(nd.TrainingError, match="bad.weight") as caught:
+    with pytest.raises(nd.TrainingError, match=r"bad\.weight") as caught:
         nd.check_gradients(Wrong(), x)
     assert "good.weight" not in str(caught.value)
     assert max(nd.check_gradients(net(), x).values()) < 1e-6

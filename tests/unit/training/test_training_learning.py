@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ import neuro_divergent as nd
 def perceptron(*sizes, act=nn.Tanh, seed=0):
     torch.manual_seed(seed)
     layers = []
-    for inner, outer in zip(sizes, sizes[1:], strict=False):
+    for inner, outer in pairwise(sizes):
         layers += [nn.Linear(inner, outer), act()]
     return nn.Sequential(*layers[:-1])
 

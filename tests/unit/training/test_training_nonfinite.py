@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import polars as pl
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from torch import nn
@@ -120,7 +120,7 @@ def test_a_callback_that_breaks_the_rate_cannot_break_the_weights():
 
 def test_series_are_named():
     frame = samples.hourly_panel(3, 200).with_columns(
-        pl.when((pl.col("unique_id") == "series-01")).then(pl.col("y") * 1e30).otherwise(pl.col("y")).alias("y")
+        pl.when(pl.col("unique_id") == "series-01").then(pl.col("y") * 1e30).otherwise(pl.col("y")).alias("y")
     )
     huge = nd.MLP(h=4, input_size=8, hidden_size=8, scaler="identity")
     with pytest.raises(nd.NonFiniteError, match="Series involved: series-01"):

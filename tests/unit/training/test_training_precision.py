@@ -75,8 +75,7 @@ def test_a_dynamic_scale_finds_its_level_and_steps_meanwhile_are_skipped():
     history = nd.Trainer(settings).fit(module, (X, 1000 * Y))
     skipped = [event for event in history.events if event.get("event") == "skipped"]
     assert 0 < len(skipped) < 20
-    taken = [loss for loss in history.train_loss if np.isfinite(loss)]
-    assert taken[-1] < taken[0]
+    assert len(history.step_loss) == 12 * 4 - len(skipped)
     assert bool(torch.isfinite(module.first.weight).all())
 
 

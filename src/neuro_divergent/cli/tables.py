@@ -1,0 +1,90 @@
+"""Reading the table of a command; what is wrong with it is said in the command line's words."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.cli.guess import Guess, guess, is_parquet, peek
+from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError
+
+if TYPE_CHECKING:
+    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.schema import DataSchema
+
+FILE_FIELDS = ("separator", "encoding", "decimal_comma")
+
+
+def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
+    """The file of the command, or of the run file's data section."""
+    if data is not None:
+        return data
+    if not fields.get("file"):
+        raise ConfigError("which table? Give a CSV or Parquet file, or a run file whose data section names one (file: ...)")
+    return Path(str(fields["file"]))
+
+
+def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
+    """A CSV or Parquet file by its name, its columns as the fields of `DataSchema` say."""
+    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.schema import DataSchema
+
+    options = {name: value for name, value in fields.items() if name != "file"}
+    layout = {name: options.pop(name) for name in FILE_FIELDS if name in options}
+    DataSchema.from_dict(options)  # a misspelt field is better refused before the file is read
+    try:
+        if is_parquet(path):
+            return TimeSeriesDataFrame.from_parquet(path, **options)
+        return TimeSeriesDataFrame.from_csv(path, **layout, **options)
+    except DataError as error:
+        raise advised(error, path, fields) from None
+
+
+def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSeriesDataFrame:
+    """Newer rows, or other series, of the kind that a model was trained on."""
+    from neuro_divergent.data.frame import TimeSeriesDataFrame
+
+    if is_parquet(path):
+        return TimeSeriesDataFrame.from_parquet(path, schema=schema)
+    layout = {name: fields[name] for name in FILE_FIELDS if name in fields}
+    return TimeSeriesDataFrame.from_csv(path, schema=schema, **layout)
+
+
+def advised(error: DataError, path: Path, fields: dict[str, Any]) -> DataError:
+    """The error, with the flags that would probably mend it in place of advice for Python."""
+    try:
+        frame = peek(path, fields)
+    except (NeuroDivergentError, OSError):
+        return error
+    found = guess(frame)
+    time, target = fields.get("time_col", "ds"), fields.get("target_col", "y")
+    absent = [name for name in (time, target) if name not in found.columns]
+    if absent and not fields.get("wide"):
+        return DataError(_absent(path, absent, found, fields))
+    lost = fields.get("id_col", "unique_id") not in found.columns
+    if lost and found.id is not None and found.time == time:
+        return DataError(f"{error} If the column {found.id!r} names the series, say {flag('--id', found.id)}.")
+    return error
+
+
+def _absent(path: Path, absent: list[str], found: Guess, fields: dict[str, Any]) -> str:
+    names = " and ".join(repr(name) for name in absent)
+    columns = ", ".join(repr(name) for name in found.columns[:20])
+    flags = [
+        flag(name, value)
+        for name, field, default, value in (
+            ("--time", "time_col", "ds", found.time),
+            ("--target", "target_col", "y", found.target),
+            ("--id", "id_col", "unique_id", found.id),
+        )
+        if value is not None and value != fields.get(field, default)
+    ]
+    advice = f"Probably: {' '.join(flags)}" if flags else "Name them with --time NAME --target NAME"
+    more = " ..." if len(found.columns) > 20 else ""
+    return f"{path} must have the column{'s' if len(absent) > 1 else ''} {names}, but it has {columns}{more}. {advice}"
+
+
+def flag(name: str, value: str) -> str:
+    """A flag as it is typed."""
+    return f"{name} {shlex.quote(value)}"
