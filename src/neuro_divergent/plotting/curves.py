@@ -72,24 +72,6 @@ def range_figure(
     return figure
 
 
-def range_figure(
-    rates: Sequence[float], losses: Sequence[float], smoothed: Sequence[float], suggestion: float
-) -> Figure:
-    """Loss over a rising learning rate, and the rate that it suggests."""
-    figure = new_figure(7.0, 3.6)
-    axes = figure.subplots()
-    axes.plot(rates, losses, color=COLOURS[0], alpha=0.3, linewidth=1.0, label="loss")
-    axes.plot(rates, smoothed, color=COLOURS[0], linewidth=1.8, label="smoothed")
-    axes.axvline(suggestion, color=COLOURS[1], linestyle=":", linewidth=1.4, label=f"suggestion: {suggestion:.1e}")
-    axes.set_xscale("log")
-    # What explodes at the end would flatten everything before it.
-    low, first = min(smoothed), max(smoothed[: max(1, len(smoothed) // 2)])
-    axes.set_ylim(low - 0.1 * abs(first - low) - 1e-12, first + 0.5 * abs(first - low) + 1e-12)
-    axes.legend(fontsize=8, frameon=False)
-    tidy(axes, xlabel="learning rate", ylabel="loss")
-    return figure
-
-
 def draw_losses(axes: Axes, epochs: Sequence[Mapping[str, float]], best_epoch: int | None) -> None:
     """Loss over epochs on given axes; logarithmic when it falls by more than a factor of 20."""
     lowest, highest = float("inf"), 0.0
