@@ -4,10 +4,10 @@
 
 Both sides train a perceptron with two hidden layers of 256 by the same optimizer. The bare loop is five lines
 (zero_grad, forward, loss, backward, step) over batches that were prepared beforehand; it neither clips nor looks at the
-loss. Ours is the default configuration without validation: shuffled batches, schedule, clipping, gradient norms, history, guards
-against non-finite values, and the default callbacks (the progress line, forced on although nobody looks). One thread;
-both sides alternate in one run and the best epoch of each counts. What is judged is CPU time, which other work on the
-machine disturbs least; the ratio of the best wall times is shown beside it.
+loss. Ours is the default configuration without validation: shuffled batches, schedule, clipping, gradient norms,
+history, guards against non-finite values, and the default callbacks (the progress line, forced on although nobody
+looks). One thread; both sides alternate in one run and the best epoch of each counts. What is judged is CPU time, which
+other work on the machine disturbs least; the ratio of the best wall times is shown beside it.
 """
 
 from __future__ import annotations

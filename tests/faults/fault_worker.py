@@ -222,7 +222,7 @@ def memory(_: list[str]) -> dict[str, Any]:
     """Train with too little memory for a batch, and with smaller batches from the start."""
     rows = (torch.linspace(0, 1, 64).reshape(32, 2), torch.ones(32, 1))
     tolerant = {"fault_tolerance": FaultTolerance(retries=0)}
-    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + 400_000_000
+    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + 250_000_000
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found: dict[str, Any] = {}
     for name, fields in {"small": {"batch_size": 4, "accumulate_gradients": 4}, "halved": {"batch_size": 16} | tolerant}.items():

@@ -5,51 +5,92 @@ Exit codes: 0 good, 1 the work failed, 2 the request was wrong, 130 and 143 stop
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
 from neuro_divergent._version import __version__
+from neuro_divergent.cli.output import OncePerCause
+from neuro_divergent.cli.wording import on_the_shell
 from neuro_divergent.core.errors import ConfigError, DataError, MissingExtraError, NeuroDivergentError
 
 app = App(
     name="neuro-divergent",
     help="Train neural networks that forecast time series, and trust them.",
     version=__version__,
+    help_epilogue="Exit codes: 0 good, 1 the work failed, 2 the request was wrong, 130 and 143 stopped by a signal.",
 )
 # Named, not imported: `--help` must answer before torch could even be loaded.
-app.command("neuro_divergent.cli.demo:demo", name="demo", help="Train four models on embedded data and compare them.")
-app.command("neuro_divergent.cli.train:train", name="train", help="Train a model on a table and save it.")
-app.command("neuro_divergent.cli.predict:predict", name="predict", help="Forecast with a saved model.")
-app.command("neuro_divergent.cli.inspect:inspect", name="inspect", help="Show a run, a checkpoint or a saved model.")
-app.command("neuro_divergent.cli.lists:models", name="models", help="List the models.")
-app.command("neuro_divergent.cli.lists:losses", name="losses", help="List the losses.")
-app.command("neuro_divergent.cli.lists:optimizers", name="optimizers", help="List the optimizers.")
-app.command("neuro_divergent.cli.lists:schedules", name="schedules", help="List the learning-rate schedules.")
+COMMANDS = {
+    "train": ("train:train", "Train a model on a table; save it with its history and a report."),
+    "predict": ("predict:predict", "Forecast with a saved model."),
+    "evaluate": ("evaluate:evaluate", "Score a saved model on a table that it was not trained on."),
+    "cv": ("cv:cv", "Compare models by cross-validation over time, beside a seasonal naive forecast."),
+    "init": ("init:init", "Write a commented run file for a table."),
+    "models": ("lists:models", "List the models."),
+    "losses": ("lists:losses", "List the losses."),
+    "optimizers": ("lists:optimizers", "List the optimizers."),
+    "schedules": ("lists:schedules", "List the learning-rate schedules."),
+    "demo": ("demo:demo", "Train four models on embedded data and compare them."),
+    "bench": ("bench:bench", "Measure training and forecasting on this machine."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
+}
+for _name, (_place, _help) in COMMANDS.items():
+    app.command(f"neuro_divergent.cli.{_place}", name=_name, help=_help)
+data = App(name="data", help="Look at a table.")
+data.command(
+    "neuro_divergent.cli.check:check", name="check", help="Report what is in a table, and what to do about it."
+)
+app.command(data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; mistakes end in one sentence, not in a traceback."""
+    logger, handler = logging.getLogger("neuro_divergent"), OncePerCause()
+    logger.addHandler(handler)
     try:
-        result = app(
-            sys.argv[1:] if arguments is None else list(arguments),
-            exit_on_error=False,
-            print_error=False,
-            result_action="return_value",
-        )
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    finally:
+        logger.removeHandler(handler)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _fail(f"{error}".strip() or "the command was not understood", 2)
+        return _fail(_request(error), 2)
     except (ConfigError, DataError, MissingExtraError) as error:
-        return _fail(str(error), 2)
+        return _fail(on_the_shell(str(error)), 2)
     except NeuroDivergentError as error:
-        return _fail(str(error), 1)
+        return _fail(on_the_shell(str(error)), 1)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        # What is still in the buffer has nowhere to go: without this the interpreter complains on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{what}{error.strerror or error}", 1)
+    except MemoryError:
+        return _fail("the memory is too small for this: a smaller --batch-size or --input-size needs less", 1)
     except KeyboardInterrupt:
         return _fail("stopped", 130)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
-        return 0
+    except SystemExit as error:
+        return _fail("stopped", 143) if error.code == 143 else int(error.code or 0)
     return result if isinstance(result, int) else 0
+
+
+def _request(error: CycloptsError) -> str:
+    sentence = " ".join(str(error).split()) or "the command was not understood"
+    end = "" if sentence.endswith(("?", ".")) else "."
+    return f"{sentence}{end} See: neuro-divergent {_command_of(error)}--help"
+
+
+def _command_of(error: CycloptsError) -> str:
+    chain = [name for name in (error.command_chain or ()) if not name.startswith("-")]
+    return " ".join(chain) + " " if chain else ""
 
 
 def _fail(sentence: str, code: int) -> int:

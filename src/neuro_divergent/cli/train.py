@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time as clock
 from pathlib import Path
@@ -79,8 +80,8 @@ def train(
     path = table_path(data, fields["data"])
     described = describe({**fields, "model": {"input_size": 1} | fields["model"]})
     train_config(fields, described, training.level, None)  # what is wrong with the request is said before the work
-    directory = run_directory(out, path, described.kind, overwrite=overwrite or resume)
     table = read_table(path, fields["data"])
+    directory = run_directory(out, path, described.kind, overwrite=overwrite or resume)
     show = note if json else say
     show(str(table.report()))
     _show_series(table, show)
@@ -109,7 +110,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool) -
     if directory is None:
         directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
         number = 2
-        while not overwrite and directory.exists():
+        while not overwrite and directory.exists() and any(directory.iterdir()):
             directory = first.with_name(f"{first.name}-{number}")
             number += 1
     elif (directory / "model").exists() and not overwrite:
@@ -152,12 +153,11 @@ def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
 
 
 def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float) -> Path:
-    from neuro_divergent.core import files
     from neuro_divergent.report import training_report
 
     path = directory / "report.html"
-    command = "neuro-divergent " + " ".join(sys.argv[1:])
-    files.write_text(path, training_report(fitted, source=str(data), command=command, seconds=seconds))
+    command = shlex.join(["neuro-divergent", *sys.argv[1:]])
+    training_report(fitted, source=str(data), command=command, seconds=seconds).save(path)
     return path
 
 

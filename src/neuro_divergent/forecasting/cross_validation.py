@@ -21,8 +21,8 @@ from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.window_grid import grid_shifts
 from neuro_divergent.forecasting.evaluate import Evaluation, Hindcasts, Truth, check_names, figures, scored, truth_of
 from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.hindcast import hindcast, long_frame
-from neuro_divergent.forecasting.intervals import PredictionIntervals
+from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
+from neuro_divergent.forecasting.intervals import PredictionIntervals, fit_model
 from neuro_divergent.forecasting.levels import Columns
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.naive import season_of
@@ -52,8 +52,14 @@ class CrossValidation:
     table: pl.DataFrame = field(repr=False)
     """`scores` as a polars frame."""
     folds: tuple[Fold, ...] = field(repr=False)
+    data: TimeSeriesDataFrame = field(repr=False)
+    """The whole table."""
+    truth: Truth = field(repr=False)
+    """What happened at every origin."""
+    hindcasts: dict[str, Hindcasts] = field(repr=False)
+    """The forecasts as arrays, by model."""
     forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
-    """The models of the newest fold; empty when folds ran in other processes."""
+    """The models of the last training; empty when folds ran in other processes."""
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, series: int = 4) -> Figure:
         """Some series with the forecasts of every fold; written to `path` if given."""
@@ -77,12 +83,14 @@ class Plan:
     intervals: PredictionIntervals | None = None
     h: int | None = None
     short: str = "error"
+    local_scaler: str | None = None
 
 
 @dataclass(frozen=True)
 class FoldForecasts:
     """The forecasts of one fold, every model at the same origins."""
 
+    fold: Fold
     series: Ints
     time: Ints
     found: dict[str, Hindcasts]
@@ -105,6 +113,7 @@ def cross_validation(
     n_jobs: int = 1,
     season: int | None = None,
     short: str = "error",
+    local_scaler: str | None = None,
     **columns: Any,
 ) -> CrossValidation:
     """Forecast several test parts of a table with models that were trained on what lies before them.
@@ -126,6 +135,7 @@ def cross_validation(
         n_jobs: processes that work on folds at the same time. Folds that share a model are one job.
         season: of the naive forecast; None finds it.
         short: what to do with series too short to train on: refuse, leave out, or pad them.
+        local_scaler: how each series is scaled before the models see it; None leaves it as it is.
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
     table = TimeSeriesDataFrame.from_frame(data, **columns)
@@ -139,6 +149,7 @@ def cross_validation(
     plan = Plan(
         models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
         quantiles=None if quantiles is None else tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
+        local_scaler=local_scaler,
     )  # fmt: skip
     jobs = _jobs(folds, refit)
     last: dict[str, Forecaster] = {}
@@ -151,7 +162,7 @@ def cross_validation(
         from neuro_divergent.forecasting.fold_worker import run_jobs
 
         parts = run_jobs(plan, table, jobs, n_jobs)
-    return _result(table, folds, parts, metrics, season, steps, last)
+    return _result(table, parts, metrics, season, steps, last)
 
 
 def configs_of(names: Sequence[str], config: Configs) -> dict[str, TrainingConfig]:
@@ -199,8 +210,9 @@ def run_job(
     past = part_of(table, *folds[0].train)
     fitted = {}
     for model in plan.models:
-        fitted[model.name] = model.fit(
-            past, plan.configs[model.name], short=plan.short, prediction_intervals=plan.intervals
+        config = plan.configs[model.name].replace(checkpoints=None)  # folds are short, and one directory is one run
+        fitted[model.name] = fit_model(
+            model, past, config, short=plan.short, prediction_intervals=plan.intervals, local_scaler=plan.local_scaler
         )
     return [_forecasts(plan, table, fold, fitted) for fold in folds], fitted
 
@@ -226,7 +238,7 @@ def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[
         # The models were given a part of the series; the table to forecast has all of them.
         values = hindcast(forecaster, table, series, time, columns, steps + fold.gap)[:, fold.gap :]
         found[name] = Hindcasts(columns, values)
-    return FoldForecasts(series, time, found)
+    return FoldForecasts(fold, series, time, found)
 
 
 def _origins(fold: Fold, steps: int) -> tuple[Ints, Ints]:
@@ -239,8 +251,6 @@ def _origins(fold: Fold, steps: int) -> tuple[Ints, Ints]:
 
 
 def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bool) -> tuple[Ints, Ints]:
-    from neuro_divergent.forecasting.hindcast import same_moments
-
     some = time >= 1
     series, time = series[some], time[some]
     return same_moments(table, series, time) if together else (series, time)
@@ -248,47 +258,60 @@ def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bo
 
 def _result(
     table: TimeSeriesDataFrame,
-    folds: list[Fold],
     parts: list[FoldForecasts],
     names: Sequence[str] | None,
     season: int | None,
     steps: int,
     last: dict[str, Forecaster],
 ) -> CrossValidation:
-    wanted, given = check_names(names), names is not None
-    gap = folds[0].gap
+    oldest = parts[0].fold
     if season is None:
-        season = season_of(part_of(table, *folds[0].train).store)
-    rows, keeps, truths = [], [], []
-    for fold, part in zip(sorted(folds, key=_job_order(folds, parts)), parts, strict=True):
-        truth = truth_of(table, part.series, part.time, steps, gap=gap, season=season)
-        keep = part.time[:, None] + gap + np.arange(steps) < fold.test[1][part.series][:, None]
-        truth.actual[~keep] = np.nan
-        truths.append(truth)
-        keeps.append(keep)
-        everyone = part.found | {"seasonal naive": Hindcasts(Columns(("seasonal naive",), (None,)), truth.naive[:, :, None])}
-        for name, item in everyone.items():
-            found = figures(truth, item, wanted, None, given)
-            rows += [{"model": name, "metric": key, "fold": fold.number, "group": fold.group, "value": float(value)} for key, value in found.items()]
-    by_fold = pl.DataFrame(rows, orient="row").sort("fold", "group", maintain_order=True)
-    if max(fold.group for fold in folds) == 0:
-        by_fold = by_fold.drop("group")
-    order = by_fold.group_by("model", "metric", maintain_order=True)
-    scores = order.agg(pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation"))
+        season = season_of(part_of(table, *oldest.train).store)
+    truths = [_truth(table, part, steps, season) for part in parts]
+    by_fold = _by_fold(parts, truths, check_names(names), names is not None)
+    scores = by_fold.group_by("model", "metric", maintain_order=True).agg(
+        pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
+    )
     series, time, found = joined(parts)
     whole = Truth(
-        store=table.store, series=series, time=time, gap=gap, actual=np.concatenate([truth.actual for truth in truths]),
-        naive=np.concatenate([truth.naive for truth in truths]), season=season,
+        store=table.store, series=series, time=time, gap=oldest.gap, season=season,
+        actual=np.concatenate([truth.actual for truth in truths]), naive=np.concatenate([truth.naive for truth in truths]),
     )  # fmt: skip
-    evaluation = scored(table, whole, found, names)
     columns = {name: item.values[:, :, i] for item in found.values() for i, name in enumerate(item.columns.names)}
-    frame = long_frame(table, series, time, columns, gap=gap, keep=np.concatenate(keeps))
+    keep = np.concatenate([_inside(part, steps) for part in parts])
+    frame = long_frame(table, series, time, columns, gap=oldest.gap, keep=keep)
     keys = [name for name in (table.schema.id_col, "cutoff", table.schema.time_col) if name in frame.columns]
     give = table.as_input_library
     return CrossValidation(
-        frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold),
-        evaluation=evaluation, table=scores, folds=tuple(folds), forecasters=last,
+        frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
+        evaluation=scored(table, whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
+        data=table, truth=whole, hindcasts=found,
     )  # fmt: skip
+
+
+def _inside(part: FoldForecasts, steps: int) -> npt.NDArray[np.bool_]:
+    """[N, steps] which steps lie in the test part of their fold."""
+    rows = part.time[:, None] + part.fold.gap + np.arange(steps)
+    return np.asarray(rows < part.fold.test[1][part.series][:, None])
+
+
+def _truth(table: TimeSeriesDataFrame, part: FoldForecasts, steps: int, season: int) -> Truth:
+    truth = truth_of(table, part.series, part.time, steps, gap=part.fold.gap, season=season)
+    truth.actual[~_inside(part, steps)] = np.nan
+    return truth
+
+
+def _by_fold(parts: list[FoldForecasts], truths: list[Truth], wanted: Sequence[str], given: bool) -> pl.DataFrame:
+    rows = []
+    for part, truth in zip(parts, truths, strict=True):
+        naive = f"seasonal naive ({truth.season})"
+        everyone = part.found | {naive: Hindcasts(Columns((naive,), (None,)), truth.naive[:, :, None])}
+        place = {"fold": part.fold.number, "group": part.fold.group}
+        for name, item in everyone.items():
+            found = figures(truth, item, wanted, None, given)
+            rows += [{"model": name, "metric": key} | place | {"value": float(value)} for key, value in found.items()]
+    by_fold = pl.DataFrame(rows).sort("fold", "group", maintain_order=True)
+    return by_fold if len(by_fold["group"].unique()) > 1 else by_fold.drop("group")
 
 
 def joined(parts: Sequence[FoldForecasts]) -> tuple[Ints, Ints, dict[str, Hindcasts]]:

@@ -40,8 +40,8 @@ def distill(
     """Train a model on the truth and on another model's forecasts, and give the fitted forecaster.
 
     What is minimised is alpha · loss(output, truth) + (1 - alpha) · loss(output, teacher's forecast); the validation
-    knows only the truth. A student of quantiles learns the teacher's quantiles (their mean absolute distance); a student
-    of a distribution learns from draws of the teacher's distribution.
+    knows only the truth. A student of quantiles learns the teacher's quantiles (their mean absolute distance); a
+    student of a distribution learns from draws of the teacher's distribution.
 
     Args:
         teacher: a fitted model that forecasts at least as many steps; its lookback may be longer or shorter.

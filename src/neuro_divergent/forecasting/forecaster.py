@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.evaluate import Evaluation
     from neuro_divergent.forecasting.explain import Explanation
     from neuro_divergent.forecasting.intervals import Calibration, PredictionIntervals
+    from neuro_divergent.forecasting.local_scaling import LocalScaling
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Forecaster:
         history: History,
         anchor: tuple[int, ...] = (),
         intervals: Calibration | None = None,
+        local: LocalScaling | None = None,
     ) -> None:
         self.model = model
         self.config = config
@@ -62,6 +64,10 @@ class Forecaster:
         self.data = data
         self.intervals = intervals
         """Measured errors that give a point forecast its intervals; None without."""
+        self.local = local
+        """How each series is scaled before the model sees it; None as it is."""
+        self.has_context = True
+        """Whether the rows of `data` are there; a model saved with context=False keeps only their names."""
         self._said: set[str] = set()
         self._own_windows: tuple[SeriesStore, Windows] | None = None
 
@@ -110,7 +116,12 @@ class Forecaster:
         """The forecasts as an array [series, horizon, columns], for those who want no frame."""
         columns = columns or point_column(self.model.name)
         values = horizon.forecast(self, table, self.network_columns(columns), future=future, h=h)
-        return self.with_intervals(values, table, columns)
+        return self.finished(values, table, columns)
+
+    def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
+        """The columns of a table that the model takes, its series scaled as in the training."""
+        store = horizon.taken_columns(self.model, table.store)
+        return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
 
     def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
         """The columns of a forecast; without levels what the loss was trained for."""
@@ -123,14 +134,16 @@ class Forecaster:
         """What the network itself gives of these columns: all, or only the point."""
         return columns if self.loss.probabilistic else columns.point
 
-    def with_intervals(
+    def finished(
         self,
         values: Floats,
         table: TimeSeriesDataFrame,
         columns: Columns,
         series: npt.NDArray[np.int64] | None = None,
     ) -> Floats:
-        """The columns of forecasts [N, H, K] of some series of a table, intervals added to those of a point loss."""
+        """Forecasts [N, H, K] of some series of a table in their own units, with intervals if those of a point are asked."""
+        if self.local is not None:
+            values = self.local.original(values, table, series)
         if self.intervals is None or values.shape[2] == len(columns.names):
             return values
         from neuro_divergent.forecasting.intervals import series_scale
@@ -232,6 +245,8 @@ class Forecaster:
     def table(self, data: Any = None) -> TimeSeriesDataFrame:
         """Somebody's table read as the training data was; None for the training data."""
         if data is None:
+            if not self.has_context:
+                raise DataError("the model was saved with context=False, so it has no rows to forecast after. Give data=...")
             return self.data
         if isinstance(data, TimeSeriesDataFrame):
             if data.freq != self.data.freq:

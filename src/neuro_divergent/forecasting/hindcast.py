@@ -18,7 +18,7 @@ from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.future import FutureValues
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.window_grid import grid_shifts
-from neuro_divergent.forecasting.horizon import SERIES_PER_BATCH, check_series, from_store, taken_columns
+from neuro_divergent.forecasting.horizon import SERIES_PER_BATCH, check_series, from_store
 from neuro_divergent.forecasting.levels import Columns
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def hindcast(
     if not len(series):
         return np.empty((0, steps, len(columns.names)))
     check_series(forecaster, table)
-    store = taken_columns(forecaster.model, table.store)
+    store = forecaster.prepared(table)
     network = forecaster.network_columns(columns)
     if forecaster.model.capabilities.multivariate:
         values = _together(forecaster, store, series, time, network, steps)
@@ -49,7 +49,7 @@ def hindcast(
                 for some in _chunks(len(series), SERIES_PER_BATCH)
             ]
         )
-    return forecaster.with_intervals(values, table, columns, series)
+    return forecaster.finished(values, table, columns, series)
 
 
 def _chunks(count: int, size: int) -> list[slice]:

@@ -36,7 +36,7 @@ def forecast(
     """[S, h, K] the columns for the h steps after every series; beyond the model's horizon its forecasts are fed back."""
     steps = checked_horizon(h, forecaster.model.h)
     check_series(forecaster, table)
-    store = taken_columns(forecaster.model, table.store)
+    store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, max(steps, forecaster.model.h))
     return from_store(forecaster, store, columns, ahead, steps)
 

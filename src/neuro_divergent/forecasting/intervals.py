@@ -25,9 +25,12 @@ from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, point_column
+from neuro_divergent.forecasting.local_scaling import fit_locally
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.training.config import TrainingConfig
 
 log = logging.getLogger(__name__)
 
@@ -233,3 +236,49 @@ def adapted(scores: Floats, coverage: float, gamma: float) -> Floats:
         alpha = np.where(seen.any(axis=1), alpha + gamma * (wanted - missed), alpha)
     flat = scores.reshape(pools, windows * members, steps)
     return corrected_quantile(flat, np.clip(1 - alpha, 0.0, 1.0), interpolate=False)
+
+
+def fit_with_intervals(
+    model: Model,
+    data: Any,
+    config: TrainingConfig,
+    settings: PredictionIntervals,
+    *,
+    short: Any = "error",
+    validation: Any = None,
+    resume: Any = None,
+    resume_with: Any = None,
+    local_scaler: str | None = None,
+    **columns: Any,
+) -> Forecaster:
+    """Train twice: without the last windows, to measure errors on them, and on everything, to forecast."""
+    table = TimeSeriesDataFrame.from_frame(data, **columns)
+    held = settings.rows(model.h)
+    long = table.store.lengths > held
+    if not long.any():
+        raise DataError(
+            f"prediction intervals hold back {held} rows of each series (h={model.h}, n_windows={settings.n_windows}, "
+            f"step_size={settings.step_size}), but the longest has {int(table.store.lengths.max(initial=0))}. "
+            "Ask for fewer windows"
+        )
+    kept = table if long.all() else table.select(table.ids[long].tolist())
+    shown = fit_locally(model, kept.drop_last(held), config.replace(checkpoints=None), local_scaler, short=short)
+    begin = {"validation": validation, "resume": resume, "resume_with": resume_with}
+    fitted = fit_locally(model, table, config, local_scaler, short=short, **begin)
+    fitted.intervals = calibrate(shown, kept, settings)
+    return fitted
+
+
+def fit_model(
+    model: Model,
+    table: TimeSeriesDataFrame,
+    config: TrainingConfig,
+    *,
+    prediction_intervals: PredictionIntervals | None = None,
+    local_scaler: str | None = None,
+    **options: Any,
+) -> Forecaster:
+    """Train a model on a table, its series scaled one by one and its errors measured if asked."""
+    if prediction_intervals is None:
+        return fit_locally(model, table, config, local_scaler, **options)
+    return fit_with_intervals(model, table, config, prediction_intervals, local_scaler=local_scaler, **options)

@@ -17,6 +17,7 @@ from neuro_divergent.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.intervals import PredictionIntervals
 
 AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 
@@ -80,6 +81,7 @@ class Model(Description):
         *,
         validation: Any = None,
         short: Literal["error", "drop", "pad"] = "error",
+        prediction_intervals: PredictionIntervals | None = None,
         **columns: Any,
     ) -> Forecaster:
         """Train on a table and give the fitted forecaster.
@@ -89,8 +91,15 @@ class Model(Description):
             config: how to train; None trains with the model's recipe.
             validation: later rows of the same series to validate on, instead of the last part of `data`.
             short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
+            prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the last
+                windows, to measure its errors on them.
             columns: arguments of `from_frame` (freq, id_col, ...) when `data` is a plain frame.
         """
         from neuro_divergent.forecasting.fit import fit
 
+        if prediction_intervals is not None:
+            from neuro_divergent.forecasting.intervals import fit_with_intervals
+
+            options = {"validation": validation, "short": short} | columns
+            return fit_with_intervals(self, data, config or TrainingConfig(), prediction_intervals, **options)
         return fit(self, data, config or TrainingConfig(), validation=validation, short=short, **columns)

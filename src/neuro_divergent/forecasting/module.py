@@ -68,22 +68,36 @@ class ForecastModule(nn.Module):
 
     def forecast(self, batch: Batch, levels: Tensor | None = None) -> Forecast:
         """Run the network on a batch of raw windows."""
+        scaled, stats = self.as_network_sees(batch)
+        if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
+            target = self.scaler.transform(batch.target, stats, batch.target_mask)
+            raw = self._train_forward(scaled._replace(target=target))
+        else:
+            raw = self.network(scaled._replace(target=None, target_mask=None, weight=None))
+        return self._completed(raw, scaled, stats, levels)
+
+    def from_scaled(self, scaled: Batch, stats: Statistics, levels: Tensor | None = None) -> Forecast:
+        """Run the network on windows that `as_network_sees` has scaled, or on changed ones of the same statistics."""
+        return self._completed(self.network(scaled), scaled, stats, levels)
+
+    def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
+        if self.head is not None:
+            raw = self.head(raw, levels)
+        anchor = None if self.anchor is None else self.anchor(scaled.y, scaled.mask)
+        return Forecast(raw, anchor, stats)
+
+    def as_network_sees(self, batch: Batch) -> tuple[Batch, Statistics]:
+        """Raw windows scaled and their columns standardised, and the statistics to go back by."""
         y, stats = self.scaler(batch.y, batch.mask)
+        if batch.future is None and batch.historical is None and batch.static is None:
+            return batch._replace(y=y), stats
         scaled = batch._replace(
             y=y,
             future=self._standardised("future", batch.future),
             historical=self._standardised("historical", batch.historical),
             static=self._standardised("static", batch.static),
         )
-        if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
-            target = self.scaler.transform(batch.target, stats, batch.target_mask)
-            raw = self._train_forward(scaled._replace(target=target))
-        else:
-            raw = self.network(scaled._replace(target=None, target_mask=None, weight=None))
-        if self.head is not None:
-            raw = self.head(raw, levels)
-        anchor = None if self.anchor is None else self.anchor(y, batch.mask)
-        return Forecast(raw, anchor, stats)
+        return scaled, stats
 
     def original(self, forecast: Forecast) -> Tensor:
         """The outputs in the data's own units, [B, H, C, Q]."""

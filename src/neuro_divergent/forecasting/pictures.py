@@ -7,29 +7,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neuro_divergent.forecasting.levels import forecast_columns
+from neuro_divergent.forecasting.levels import forecast_columns, point_column
 from neuro_divergent.plotting.forecasts import SeriesPanel, forecast_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.cross_validation import CrossValidation
     from neuro_divergent.forecasting.forecaster import Forecaster
 
 
 def forecaster_figure(forecaster: Forecaster, series: int, level: Sequence[float] | None) -> Figure:
     """The last stretch of some series with their forecasts, intervals where the loss gives them."""
-    data, h = forecaster.data, forecaster.model.h
+    return forecasters_figure([forecaster], series, level)
+
+
+def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Sequence[float] | None) -> Figure:
+    """The last stretch of some series with the forecasts of several models, the intervals those of the first."""
+    first = max(forecasters, key=lambda forecaster: forecaster.model.input_size)
+    h = min(forecaster.model.h for forecaster in forecasters)
+    calibrated = forecasters[0].intervals is not None
     if level is None:
-        level = (80, 95) if forecaster.loss.probabilistic else ()
+        level = (80, 95) if forecasters[0].loss.probabilistic or calibrated else ()
     ordered = sorted(level, reverse=True)
-    columns = forecast_columns(forecaster.model.name, forecaster.loss, ordered, None)
-    shown = data.select(data.ids[:series].tolist())
-    values = forecaster.forecast_values(shown, columns)
+    whole = any(forecaster.model.capabilities.multivariate for forecaster in forecasters)
+    data = first.table()
+    shown = data if whole else data.select(data.ids[:series].tolist())
+    columns = [
+        forecast_columns(item.model.name, item.loss, ordered, None, calibrated=calibrated)
+        if number == 0
+        else point_column(item.model.name)
+        for number, item in enumerate(forecasters)
+    ]
+    values = [item.forecast_values(shown, asked, h=h) for item, asked in zip(forecasters, columns, strict=True)]
     panels = []
-    for number in range(shown.n_series):
+    for number in range(min(series, shown.n_series)):
         bands = [
-            (f"{percent:g} %", values[number, :, 1 + 2 * position], values[number, :, 2 + 2 * position])
+            (f"{percent:g} %", values[0][number, :, 1 + 2 * position], values[0][number, :, 2 + 2 * position])
             for position, percent in enumerate(ordered)
         ]
         times, history = recent(shown, number, 4 * h)
@@ -39,8 +54,41 @@ def forecaster_figure(forecaster: Forecaster, series: int, level: Sequence[float
                 times=times,
                 values=history,
                 forecast_times=shown.times(number, int(shown.store.lengths[number]), h).to_list(),
-                forecasts={forecaster.model.name: values[number, :, 0]},
+                forecasts={
+                    item.model.name: found[number, :, 0] for item, found in zip(forecasters, values, strict=True)
+                },
                 bands=bands,
+            )
+        )
+    return forecast_figure(panels)
+
+
+def folds_figure(result: CrossValidation, series: int) -> Figure:
+    """Some series with the forecasts of every fold, joined where folds follow each other."""
+    data, truth = result.data, result.truth
+    models = result.hindcasts
+    panels = []
+    for number in np.unique(truth.series)[:series]:
+        some = np.flatnonzero(truth.series == number)
+        some = some[np.argsort(truth.time[some], kind="stable")]
+        first = int(truth.time[some[0]]) + truth.gap
+        steps = truth.actual.shape[1]
+        last = min(int(truth.time[some[-1]]) + truth.gap + steps, int(data.store.lengths[number]))
+        lines = {name: np.full(last - first, np.nan) for name in models}
+        for place in some:
+            begin = int(truth.time[place]) + truth.gap - first
+            width = min(steps, last - first - begin)
+            for name, item in models.items():
+                lines[name][begin : begin + width] = item.values[place, :width, 0]
+        count = min(first, 2 * (last - first))
+        times, values = recent(data, int(number), count + int(data.store.lengths[number]) - first)
+        panels.append(
+            SeriesPanel(
+                title=str(data.ids[number]),
+                times=times,
+                values=values,
+                forecast_times=data.times(int(number), first, last - first).to_list(),
+                forecasts=lines,
             )
         )
     return forecast_figure(panels)

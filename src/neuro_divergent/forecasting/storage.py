@@ -29,6 +29,7 @@ from neuro_divergent.data.schema import DataSchema
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.forecasting.bounded import build_bounded, check_sizes, fit
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.many_storage import is_many, load_many, pack_extras, unpack_extras
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config import TrainingConfig
@@ -43,6 +44,7 @@ def save(forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool 
     if not context:
         data = data.head(1)  # the names and the schema stay, the values do not
     arrays, facts = _pack(data.store, values=context)
+    extras, extra_facts = pack_extras(forecaster)
     document = {
         "schema": SCHEMA_VERSION,
         "kind": "Forecaster",
@@ -57,25 +59,35 @@ def save(forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool 
         "library": forecaster.data.library,
         "context": facts,
         "history": to_plain(forecaster.history.to_dict(), "history"),
+        "extras": extra_facts,
     }
     contents = {
         "model.json": json.dumps(document, indent=2, allow_nan=False).encode(),
         "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
         "context.safetensors": safetensors.numpy.save(arrays),
-    }
+    } | extras
     bundle.write(path, contents, overwrite=overwrite)
 
 
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
-) -> Forecaster:
-    """Read a saved model. Nothing in the directory is executed.
+) -> Any:
+    """Read a saved Forecaster, NeuralForecast or Ensemble. Nothing in the directory is executed.
 
     Args:
         path: the directory that `save` made.
         device: where to put the weights; a model saved on one device loads on another.
         using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
     """
+    if is_many(path):
+        return load_many(path, lambda part: load_one(part, device=device, using=using))
+    return load_one(path, device=device, using=using)
+
+
+def load_one(
+    path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
+) -> Forecaster:
+    """Read a saved Forecaster; see `load`."""
     from neuro_divergent.forecasting.fit import build_module
 
     contents = bundle.read(path)
@@ -107,9 +119,16 @@ def load(
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
         raise CorruptFileError(f"{path}: model.json lacks something or has it in a wrong form: {error!r}") from error
     module.to(resolve_device(device)).eval()
-    return Forecaster(
+    forecaster = Forecaster(
         model=model, config=config, module=module, data=data, history=history, anchor=anchor
     )
+    forecaster.has_context = document["context"].get("values") is not False
+    try:
+        return unpack_extras(forecaster, contents, document.get("extras") or {})
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        if isinstance(error, NeuroDivergentError):
+            raise
+        raise CorruptFileError(f"{path}: extras have a wrong form: {error!r}") from error
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:

@@ -72,8 +72,9 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
 
     # The season was found in the first data; the weights belong to it.
     model = forecaster.model.replace(anchor=forecaster.anchor or None)
-    result = fit(model, table, config, short="drop", begin_with=begin)
-    result.model = forecaster.model
+    local = forecaster.local
+    result = fit(model, table if local is None else local.scaled(table), config, short="drop", begin_with=begin)
+    result.model, result.data, result.local = forecaster.model, table, local
     return result
 
 

@@ -1,39 +1,36 @@
-"""A self-contained HTML page from sections of text, tables and pictures; light and dark, readable on a phone."""
+"""A self-contained HTML page from text, tables, charts and pictures; light and dark, readable on a phone.
+
+Nothing is loaded from anywhere: style, scripts, plotly's own JavaScript and all figures are inside the file.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
-_STYLE = """
-:root {
-  color-scheme: light dark;
-  --ink:#1b1f24; --soft:#5b6570; --paper:#ffffff; --line:#dfe3e8; --card:#f6f8fa; --accent:#0072B2
-}
-@media (prefers-color-scheme: dark) {
-  :root { --ink:#e6e9ec; --soft:#9aa4ae; --paper:#14171a; --line:#30363d; --card:#1d2126; --accent:#56B4E9 }
-}
-* { box-sizing: border-box }
-body {
-  margin:0; background:var(--paper); color:var(--ink);
-  font:16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif
-}
-main { max-width: 1060px; margin: 0 auto; padding: 2rem 1.2rem 4rem }
-h1 { font-size: 1.7rem; margin: 0 0 .2rem } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem }
-p.lead { color: var(--soft); margin: 0 0 1rem }
-.scroll { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 22rem }
-th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap }
-th:first-child, td:first-child { text-align: left } th { color: var(--soft); font-weight: 600 }
-tr.best td { color: var(--accent); font-weight: 600 }
-img { width: 100%; height: auto; border-radius: 8px; background: #fff; border: 1px solid var(--line) }
-pre { background: var(--card); padding: .9rem 1rem; border-radius: 8px; overflow-x: auto; font-size: .85rem }
-details { border: 1px solid var(--line); border-radius: 8px; padding: .5rem 1rem; margin: .5rem 0 }
-summary { cursor: pointer }
-footer { margin-top: 3rem; color: var(--soft); font-size: .85rem }
-"""
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import MissingExtraError
+from neuro_divergent.report.chart import Chart
+
+_HERE = Path(__file__).parent
+MAX_PICTURES = 6
+"""How many charts of a select box become pictures where plotly is not installed: each is a whole picture."""
+
+
+def plotly_source() -> str | None:
+    """plotly's JavaScript from the installed package; None when the package is not there."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError:
+        return None
+    source: str = get_plotlyjs()
+    return source
 
 
 @dataclass
@@ -44,19 +41,80 @@ class Page:
     lead: str = ""
     parts: list[str] = field(default_factory=list)
     footer: str = ""
+    interactive: bool = True
+    """Draw charts with plotly if it is installed; otherwise they are pictures."""
+    _headings: list[str] = field(default_factory=list)
+    _count: int = 0
+    _plotly: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.interactive:
+            self._plotly = plotly_source()
 
     def heading(self, text: str) -> None:
-        """A section's title."""
-        self.parts.append(f"<h2>{html.escape(text)}</h2>")
+        """A section's title, which the list at the top links to."""
+        self._headings.append(text)
+        self.parts.append(f'<h2 id="s{len(self._headings)}">{html.escape(text)}</h2>')
 
-    def text(self, text: str) -> None:
+    def text(self, text: str, *, soft: bool = False) -> None:
         """A paragraph."""
-        self.parts.append(f"<p>{html.escape(text)}</p>")
+        self.parts.append(f"<p{' class=soft' if soft else ''}>{html.escape(text)}</p>")
+
+    def items(self, lines: Sequence[str]) -> None:
+        """A list of sentences."""
+        self.parts.append("<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>")
+
+    def cards(self, facts: Sequence[tuple[str, str, Literal["", "good", "bad"]]]) -> None:
+        """The main figures: value, what it is, and whether it is good."""
+        cells = "".join(
+            f'<div class="card {mood}"><b>{html.escape(value)}</b><span>{html.escape(what)}</span></div>'
+            for value, what, mood in facts
+        )
+        self.parts.append(f'<div class="cards">{cells}</div>')
 
     def picture(self, png: bytes, description: str) -> None:
         """A PNG inside the page."""
-        data = base64.b64encode(png).decode()
-        self.parts.append(f'<img alt="{html.escape(description)}" src="data:image/png;base64,{data}">')
+        self.parts.append(f"<figure>{_image(png, description)}</figure>")
+
+    def chart(self, chart: Chart, caption: str = "") -> None:
+        """One chart over the whole width."""
+        self.parts.append(self._figure([chart], caption))
+
+    def pair(self, charts: Sequence[tuple[Chart, str]]) -> None:
+        """Small charts side by side, below each other on a phone, each with its caption."""
+        cells = "".join(self._figure([chart], caption, small=True) for chart, caption in charts)
+        self.parts.append(f'<div class="pair">{cells}</div>')
+
+    def chooser(self, charts: Sequence[Chart], label: str, caption: str = "") -> None:
+        """Charts of which a select box shows one."""
+        shown = list(charts) if self._plotly else list(charts)[:MAX_PICTURES]
+        if not shown:
+            return
+        number = self._count
+        options = "".join(f'<option value="{i}">{html.escape(chart.title)}</option>' for i, chart in enumerate(shown))
+        if len(shown) > 1:
+            box = f'<select data-target="c{number}" autocomplete="off">{options}</select>'
+            self.parts.append(f'<label class="choose">{html.escape(label)} {box}</label>')
+        self.parts.append(self._figure(shown, caption))
+
+    def _figure(self, charts: Sequence[Chart], caption: str, *, small: bool = False) -> str:
+        name, below = f"c{self._count}", f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+        self._count += 1
+        title = html.escape(charts[0].title, quote=True)
+        if self._plotly is None:
+            try:
+                pictures = [_image(chart.png(small=small), chart.title, hidden=i > 0) for i, chart in enumerate(charts)]
+            except MissingExtraError as error:
+                return f'<p class="soft" id="{name}">{title}: {html.escape(str(error))}</p>'
+            return f'<figure id="{name}">{"".join(pictures)}{below}</figure>'
+        data = json.dumps([chart.plotly() for chart in charts], allow_nan=False, separators=(",", ":"))
+        # A text of the data must not end the script element that carries it.
+        data = data.replace("<", "\\u003c")
+        return (
+            f'<figure><div class="chart{" small" if small else ""}" id="{name}" role="img" aria-label="{title}" '
+            f'data-charts="{name}-data"></div>{below}'
+            f'<script type="application/json" id="{name}-data">{data}</script></figure>'
+        )
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], best: int | None = None) -> None:
         """A table, one row of it marked as the best."""
@@ -78,11 +136,34 @@ class Page:
 
     def render(self) -> str:
         """The whole file."""
+        links = "".join(f'<a href="#s{i}">{html.escape(text)}</a>' for i, text in enumerate(self._headings, 1))
+        scripts = f"<script>{self._plotly}</script>" if self._plotly and self._count else ""
+        scripts += f"<script>{_asset('page.js')}</script>"
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{html.escape(self.title)}</title><style>{_STYLE}</style></head><body><main>"
+            '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+            f"<title>{html.escape(self.title)}</title><style>{_asset('page.css')}</style></head><body><main>"
             f"<h1>{html.escape(self.title)}</h1><p class=lead>{html.escape(self.lead)}</p>"
+            f"<nav>{links}</nav>\n"
             + "\n".join(self.parts)
-            + f"<footer>{html.escape(self.footer)}</footer></main></body></html>\n"
+            + f"<footer>{html.escape(self.footer)}</footer></main>{scripts}</body></html>\n"
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, whole or not at all."""
+        files.write_text(path, self.render())
+
+    def _repr_html_(self) -> str:
+        """The page inside a notebook, apart from the notebook's own styles."""
+        inside = html.escape(self.render(), quote=True)
+        return f'<iframe srcdoc="{inside}" style="width:100%;height:720px;border:0" title="report"></iframe>'
+
+
+def _image(png: bytes, description: str, *, hidden: bool = False) -> str:
+    data = base64.b64encode(png).decode()
+    words = html.escape(description, quote=True)
+    return f'<img alt="{words}" src="data:image/png;base64,{data}"{" hidden" if hidden else ""}>'
+
+
+def _asset(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 log = logging.getLogger(__name__)
@@ -25,8 +26,6 @@ def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool
     if wanted is not True or not isinstance(network, nn.Module):
         yield False
         return
-    with quiet_imports():
-        network.compile(dynamic=False)
     network._compiled_call_impl = _Cautious(network)
     try:
         yield True
@@ -46,22 +45,28 @@ class _Cautious:
     """The compiled call; if the first one fails in the compiler, the eager call from then on."""
 
     def __init__(self, network: nn.Module) -> None:
-        self.eager = network._call_impl
-        self.call = network._compiled_call_impl
+        def eager(*inputs: Any, **named: Any) -> Any:
+            return network._call_impl(*inputs, **named)  # type: ignore[no-untyped-call]
+
+        # A function of ours, and not `network.compile()`: that one passes over containers of torch such as Sequential.
+        self.eager: Callable[..., Any] = eager
+        with quiet_imports():
+            # Dropout draws as it does eagerly, so that compiling changes nothing but rounding.
+            self.call: Callable[..., Any] = torch.compile(eager, dynamic=False, options={"fallback_random": True})
         self.proven = False
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         if self.proven:
-            return self.call(*inputs, **named)  # type: ignore[misc]
+            return self.call(*inputs, **named)
         try:
             with quiet_imports():
-                output = self.call(*inputs, **named)  # type: ignore[misc]
+                output = self.call(*inputs, **named)
         except Exception as error:
             if not _of_the_compiler(error):
                 raise
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             log.warning("the network could not be compiled, so it runs eagerly: %s", reason)
-            self.call, output = self.eager, self.eager(*inputs, **named)  # type: ignore[no-untyped-call]
+            self.call, output = self.eager, self.eager(*inputs, **named)
         self.proven = True
         return output
 

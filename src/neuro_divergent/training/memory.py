@@ -11,6 +11,8 @@ import torch
 
 from neuro_divergent.core import seeding
 from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.training.checkpointing import FaultTolerance
+from neuro_divergent.training.running import RunningStatistics
 from neuro_divergent.training.task import Task
 
 if TYPE_CHECKING:
@@ -22,7 +24,10 @@ log = logging.getLogger(__name__)
 
 def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> float:
     """The strategy's gradients, in smaller pieces if the memory asks for it and the configuration allows it."""
+    running = RunningStatistics(state.module) if _tolerance(state) is not None else None
     while True:
+        if running is not None:
+            running.remember()
         # What the network draws (dropout) is keyed by the step, not by what was drawn before it.
         torch.default_generator.manual_seed(seeding.key(state.config.seed, "network", state.step) >> 1)
         try:
@@ -32,6 +37,8 @@ def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> 
                 raise
             reason = str(error).splitlines()[0]
         # Outside of the except block: the error holds on to the frames, and they to the memory.
+        if running is not None:
+            running.restore()
         _halve(state, reason)
 
 
@@ -54,7 +61,7 @@ def _in_pieces(state: TrainState) -> TrainState:
 
 def _halve(state: TrainState, reason: str) -> None:
     config = state.config
-    tolerance = getattr(config, "fault_tolerance", None)
+    tolerance = _tolerance(state)
     batch_size = int(config.batch_size)
     size = batch_size // state.micro_batches
     if tolerance is None or not tolerance.halve_on_out_of_memory or size <= 1 or config.gradient_method != "autograd":
@@ -70,3 +77,7 @@ def _halve(state: TrainState, reason: str) -> None:
         torch.cuda.empty_cache()
     log.warning("out of memory: micro-batches of %d instead of %d rows from now on", batch_size // state.micro_batches, size)
     state.log(event="out_of_memory", micro_batches=state.micro_batches, why=reason)
+
+
+def _tolerance(state: TrainState) -> FaultTolerance | None:
+    return getattr(state.config, "fault_tolerance", None)

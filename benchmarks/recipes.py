@@ -1,0 +1,175 @@
+"""The table that chose the shipped recipes: optimizers × schedules × batch sizes on three data sets.
+
+    python benchmarks/recipes.py [--quick] [--data DIRECTORY] [--models mlp,nhits] [--json PATH]
+
+Each row trains a model for the same number of windows, so that a larger batch takes fewer steps, and is scored on a
+last stretch of each series that neither training nor early stopping has seen: MASE (mean absolute error over that of
+the seasonal naive forecast in the training part), averaged over the series, and the seconds that the training took. The
+score of the whole recipe is the mean over data sets of MASE relative to the best row of that data set. A row is
+what DEFAULTS.md calls a recipe: optimizer, rate, schedule, batch. m4_hourly is used when --data holds
+m4_hourly_train.parquet (columns unique_id, ds, y).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+import neuro_divergent as nd
+from neuro_divergent.data import samples
+
+OPTIMIZERS: dict[str, nd.Optimizer] = {
+    "AdamW 1e-3": nd.AdamW(learning_rate=1e-3),
+    "AdamW 3e-3": nd.AdamW(learning_rate=3e-3),
+    "AdamW 1e-4": nd.AdamW(learning_rate=1e-4),
+    "SGD 1e-2": nd.SGD(learning_rate=1e-2, momentum=0.9),
+    "RAdam 1e-3": nd.RAdam(learning_rate=1e-3),
+    "NAdam 1e-3": nd.NAdam(learning_rate=1e-3),
+    "schedule-free": nd.ScheduleFreeAdamW(),
+}
+SCHEDULES: dict[str, nd.Schedule | None] = {
+    "cosine": nd.CosineAnnealing(),
+    "warm-up cosine": nd.WarmupCosine(warmup=0.1, min_lr=1e-6),
+    "one-cycle": nd.OneCycle(),
+    "plateau": nd.ReduceOnPlateau(patience=5, factor=0.5),
+    "constant": None,
+}
+BATCHES = (32, 128, 512)
+QUICK = (["AdamW 1e-3", "AdamW 3e-3", "schedule-free"], ["cosine", "one-cycle", "constant"], (64, 256))
+
+
+def data_sets(folder: Path, quick: bool) -> dict[str, dict[str, Any]]:
+    """Name → table, frequency, horizon, lookback, season."""
+    found: dict[str, dict[str, Any]] = {
+        "air_passengers": {"table": samples.air_passengers(), "freq": "1mo", "h": 12, "input_size": 24, "season": 12},
+        "hourly_panel": {
+            "table": samples.hourly_panel(8 if quick else 30, 600 if quick else 1344),
+            "freq": "1h",
+            "h": 24,
+            "input_size": 96,
+            "season": 24,
+        },
+    }
+    file = folder / "m4_hourly_train.parquet"
+    if file.exists():
+        table = pl.read_parquet(file).select("unique_id", "ds", "y")
+        ids = table["unique_id"].unique().sort()[: 20 if quick else 200].to_list()
+        table = table.filter(pl.col("unique_id").is_in(ids))
+        freq = "1i" if table["ds"].dtype.is_integer() else "1h"
+        found["m4_hourly"] = {"table": table, "freq": freq, "h": 48, "input_size": 168, "season": 24}
+    else:
+        print(f"{file} is not there: two data sets instead of three")
+    return found
+
+
+def mase(known: pl.DataFrame, held: pl.DataFrame, forecast: pl.DataFrame, name: str, season: int) -> float:
+    """Mean over the series of the error relative to the seasonal naive error in the known part."""
+    naive = (
+        known.sort("unique_id", "ds")
+        .group_by("unique_id", maintain_order=True)
+        .agg((pl.col("y") - pl.col("y").shift(season)).abs().mean().alias("naive"))
+    )
+    joined = (
+        held.join(forecast, on=["unique_id", "ds"])
+        .group_by("unique_id")
+        .agg((pl.col("y") - pl.col(name)).abs().mean().alias("error"))
+    )
+    both = joined.join(naive, on="unique_id").filter(pl.col("naive") > 0)
+    return float((both["error"] / both["naive"]).mean())  # type: ignore[arg-type]
+
+
+def models(names: Sequence[str], case: dict[str, Any]) -> list[nd.Model]:
+    known = {"mlp": nd.MLP, "nhits": nd.NHITS, "dlinear": nd.DLinear, "lstm": nd.LSTM}
+    return [known[name](h=case["h"], input_size=case["input_size"]) for name in names]
+
+
+def run(
+    model: nd.Model, case: dict[str, Any], recipe: tuple[str, str, int], windows: int, seed: int
+) -> dict[str, float]:
+    optimizer, schedule, batch = recipe
+    table, h = case["table"], case["h"]
+    cut = table.with_columns(pl.len().over("unique_id").alias("n"), pl.int_range(pl.len()).over("unique_id").alias("i"))
+    known = cut.filter(pl.col("i") < pl.col("n") - h).drop("n", "i")
+    held = cut.filter(pl.col("i") >= pl.col("n") - h).drop("n", "i")
+    config = nd.TrainingConfig(
+        max_epochs=None,
+        max_steps=max(4, windows // batch),
+        steps_per_epoch=max(2, windows // batch // 10),
+        batch_size=batch,
+        loss=nd.MAE(),
+        optimizer=OPTIMIZERS[optimizer],
+        schedule=SCHEDULES[schedule],
+        seed=seed,
+        progress=False,
+    )
+    begin = time.process_time()
+    fitted = model.fit(known, config, freq=case["freq"])
+    seconds = time.process_time() - begin
+    score = mase(known, held, fitted.predict(), model.name, case["season"])
+    return {"mase": score, "seconds": seconds}
+
+
+def grid(quick: bool) -> list[tuple[str, str, int]]:
+    optimizers, schedules, batches = QUICK if quick else (list(OPTIMIZERS), list(SCHEDULES), BATCHES)
+    rows = itertools.product(optimizers, schedules, batches)
+    return [row for row in rows if row[0] != "schedule-free" or row[1] == "constant"]
+
+
+def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a small grid on small data, about two minutes")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where m4_hourly_train.parquet is")
+    parser.add_argument("--models", default="mlp", help="of mlp, nhits, dlinear, lstm, with commas")
+    parser.add_argument("--windows", type=int, help="windows seen by each training")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    windows = arguments.windows or (12_800 if arguments.quick else 64_000)
+    results: list[dict[str, Any]] = []
+    cases = data_sets(arguments.data, arguments.quick)
+    for recipe in grid(arguments.quick):
+        for name, case in cases.items():
+            for model in models(arguments.models.split(","), case):
+                runs = [run(model, case, recipe, windows, seed) for seed in range(1, arguments.seeds + 1)]
+                means = {key: float(np.mean([one[key] for one in runs])) for key in runs[0]}
+                keys = dict(zip(("optimizer", "schedule", "batch"), recipe, strict=True))
+                results.append({"benchmark": "recipes", "data": name, "model": model.name} | keys | means)
+    report(results, list(cases))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return results
+
+
+def report(results: list[dict[str, Any]], names: list[str]) -> None:
+    """One line per recipe, the best first."""
+    frame = pl.DataFrame(results)
+    best = pl.col("mase").min().over("data", "model")
+    keys = ["model", "optimizer", "schedule", "batch"]
+    table = frame.with_columns((pl.col("mase") / best).alias("relative"))
+    whole = table.group_by(keys).agg(pl.col("relative").mean(), pl.col("seconds").sum()).sort("model", "relative")
+    print(f"{'model':<8} {'optimizer':<14} {'schedule':<15} {'batch':>5} {'relative':>9} {'seconds':>8}", end="")
+    print("".join(f" {name:>15}" for name in names))
+    for row in whole.iter_rows(named=True):
+        line = (
+            f"{row['model']:<8} {row['optimizer']:<14} {row['schedule']:<15} {row['batch']:>5} {row['relative']:>9.3f}"
+        )
+        own = table.filter(*(pl.col(key) == row[key] for key in keys))
+        scores = "".join(f" {own.filter(pl.col('data') == name)['mase'].mean():>15.3f}" for name in names)
+        print(f"{line} {row['seconds']:>8.1f}{scores}")
+    for model, optimizer, schedule, batch in whole.group_by("model", maintain_order=True).first().select(keys).rows():
+        print(f"best for {model}: {optimizer}, {schedule}, batch {batch}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,149 @@
+"""`neuro-divergent cv`: several models on one table, trained on the past and tested on what came next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.evaluate import score_text
+from neuro_divergent.cli.options import Columns, Sections, Settings, Training, describe, levels, sections, split, train_config
+from neuro_divergent.cli.output import note, say, say_json
+from neuro_divergent.cli.predict import as_polars, write_frame
+from neuro_divergent.cli.tables import read_table, table_path
+from neuro_divergent.cli.train import lookback
+from neuro_divergent.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from neuro_divergent.forecasting.cross_validation import CrossValidation
+    from neuro_divergent.forecasting.model import Model
+
+
+def cv(
+    data: Path | None = None,
+    /,
+    *,
+    models: str = "nhits,dlinear,mlp",
+    h: int | None = None,
+    input_size: int | None = None,
+    n_windows: int = 3,
+    step_size: int | None = None,
+    gap: int = 0,
+    refit: bool = True,
+    metrics: str | None = None,
+    columns: Columns = Columns(),  # noqa: B008  # frozen
+    training: Training = Training(),  # noqa: B008  # frozen
+    config: Path | None = None,
+    set: Settings = (),  # noqa: A002
+    out: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Compare models by cross-validation over time, beside a seasonal naive forecast.
+
+    Parameters
+    ----------
+    data
+        A CSV or Parquet file; may also be named in the run file.
+    models
+        Names of models, such as nhits,dlinear,lstm; `neuro-divergent models` lists them.
+    h
+        How many steps ahead to forecast.
+    input_size
+        How many past steps the models see; about four horizons unless given.
+    n_windows
+        How many times the models are tested, each on the horizon after what they were trained on.
+    step_size
+        The distance of two tests; one horizon unless given.
+    gap
+        Rows between training and test that neither sees.
+    refit
+        Train afresh for every test; --no-refit trains once, before the first one.
+    metrics
+        Figures such as mae,rmse,mase,smape; the leaderboard is sorted by the first one, by mase unless given.
+    config
+        A run file (YAML or JSON) with data, model and training fields.
+    set
+        One field, such as training.max_epochs=20 or data.gaps=linear; may be repeated.
+    out
+        A directory for report.html and forecasts.csv.
+    json
+        Print JSON for machines.
+    """
+    flags = {"data": columns.fields(), "model": _given(h=h, input_size=input_size), "training": training.fields()}
+    fields = sections(config, flags, set)
+    if "h" not in fields["model"]:
+        raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
+    path, names = table_path(data, fields["data"]), split((models,))
+    _described(fields, names, 1, training)  # what is wrong with the request is said before the work
+    read = read_table(path, fields["data"])
+    (note if json else say)(str(read.report()))
+    size = fields["model"].get("input_size") or lookback(read, int(fields["model"]["h"]))
+    described = _described(fields, names, int(size), training)
+
+    from neuro_divergent.forecasting.cross_validation import cross_validation
+    from neuro_divergent.forecasting.splitting import TimeSeriesSplit
+
+    together = any(model.capabilities.multivariate for model, _ in described)
+    steps = described[0][0].h
+    splitter = TimeSeriesSplit(
+        n_splits=n_windows, test_size=steps, step_size=step_size or steps, gap=gap, align="date" if together else "series"
+    )
+    found = cross_validation(
+        [model for model, _ in described],
+        read,
+        config={model.name: settings for model, settings in described},
+        splitter=splitter,
+        refit=refit,
+        level=levels(training.level),
+        metrics=None if metrics is None else split((metrics,)),
+    )
+    board = leaderboard(found)
+    if out is not None:
+        _write(found, board, out, path)
+    if json:
+        say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()})
+        return
+    say(f"\n{n_windows} tests of {steps} steps{f' after a gap of {gap}' if gap else ''}, best first:")
+    say(score_text(board))
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _described(fields: Sections, names: tuple[str, ...], size: int, training: Training) -> list[tuple[Model, Any]]:
+    """Each model with its training; fields of the run file's model go to the model of that kind only."""
+    from neuro_divergent.core import registry
+
+    if not names:
+        raise ConfigError("which models? Name some, such as --models nhits,dlinear")
+    own = {name: value for name, value in fields["model"].items() if name in ("h", "input_size")}
+    shared = {"input_size": size} | own
+    kind = registry.normalise(str(fields["model"].get("kind", "")))
+    result = []
+    for name in names:
+        extra = fields["model"] if registry.normalise(name) == kind else {}
+        model = describe({**fields, "model": shared | extra | {"kind": name}})
+        result.append((model, train_config(fields, model, training.level, None)))
+    return result
+
+
+def leaderboard(found: CrossValidation) -> pl.DataFrame:
+    """One row per model, the mean of each figure over the tests, best first."""
+    import polars as pl
+
+    names = found.table["metric"].unique(maintain_order=True).to_list()
+    wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
+    by = "mase" if "mase" in names else names[0]
+    return wide.select("model", *names).sort(pl.col(by).fill_nan(None), nulls_last=True, descending=by == "r2")
+
+
+def _write(found: CrossValidation, board: pl.DataFrame, out: Path, path: Path) -> None:
+    from neuro_divergent.report.comparison import comparison_report
+
+    write_frame(out / "forecasts.csv", as_polars(found.frame))
+    comparison_report(found, board, source=str(path)).save(out / "report.html")
+    note(f"written: {out / 'report.html'}, {out / 'forecasts.csv'}")

@@ -1,0 +1,81 @@
+"""`neuro-divergent evaluate`: a saved model on a table that it was not trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.options import Settings, levels, sections, split
+from neuro_divergent.cli.output import note, say, say_json, table
+from neuro_divergent.cli.predict import as_polars, load_model, write_frame
+from neuro_divergent.cli.tables import read_again
+from neuro_divergent.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def evaluate(
+    model: Path,
+    data: Path,
+    /,
+    *,
+    metrics: str | None = None,
+    level: str | None = None,
+    n_windows: int = 1,
+    step_size: int | None = None,
+    out: Path | None = None,
+    set: Settings = (),  # noqa: A002
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Forecast the last windows of a table and score them beside a seasonal naive forecast.
+
+    Parameters
+    ----------
+    model
+        The directory of a run, or of a saved model.
+    data
+        A CSV or Parquet file whose last rows the model was not trained on; earlier rows are what it sees.
+    metrics
+        Figures such as mae,rmse,mase,smape; the common ones unless given.
+    level
+        Prediction intervals in percent, such as 80,95, whose coverage is measured.
+    n_windows
+        How many horizons, counted from the end of each series.
+    step_size
+        The distance of two of them; one horizon unless given.
+    out
+        A .csv or .parquet file for the forecasts beside what happened.
+    set
+        How the file is written: data.separator=";", data.encoding=latin-1 or data.decimal_comma=true.
+    json
+        Print JSON for machines.
+    """
+    if out is not None and out.suffix not in (".csv", ".parquet"):
+        raise ConfigError(f"--out must end in .csv or .parquet, but got {str(out)!r}")
+    asked = levels(level)
+    fitted = load_model(model)
+    read = read_again(data, fitted.data.schema, sections(None, {}, set)["data"])
+    named = None if metrics is None else split((metrics,))
+    found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
+    if out is not None:
+        write_frame(out, as_polars(found.frame))
+        note(f"the forecasts beside what happened were written to {out}")
+    if json:
+        by_step = as_polars(found.by_step).to_dicts()
+        say_json({"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step})
+        return
+    say(score_text(found.table))
+
+
+def score_text(scores: pl.DataFrame) -> str:
+    """An aligned table of figures, one row per model."""
+    names = [name for name in scores.columns if name != "model"]
+    rows = [[str(row["model"]), *(_cell(row[name]) for name in names)] for row in scores.iter_rows(named=True)]
+    return table(["model", *names], rows)
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None or value != value else f"{value:.4g}"

@@ -1,0 +1,92 @@
+"""Scaling each series of a table by its own training rows, around whole models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.report import DataReport
+from neuro_divergent.data.series_scaling import SeriesScaler, series_scaler
+from neuro_divergent.data.store import SeriesStore
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.training.config import TrainingConfig
+
+
+class LocalScaling:
+    """The scaler of every series that was trained on; a new series is measured on the rows it comes with."""
+
+    def __init__(self, name: str, scaler: SeriesScaler, ids: npt.NDArray[np.generic]) -> None:
+        self.name, self.scaler, self.ids = name, scaler, ids
+
+    @classmethod
+    def fit(cls, name: str, table: TimeSeriesDataFrame, share: float) -> LocalScaling:
+        """Measure the first `share` of the rows of each series: what is held back must not be seen."""
+        store = table.store
+        until = np.maximum(1, np.ceil(store.lengths * share)).astype(np.int64)
+        scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until, store.ids)
+        return cls(name, scaler, store.ids)
+
+    def of(self, table: TimeSeriesDataFrame) -> SeriesScaler:
+        """The scaler for the series of a table, in their order."""
+        store, known = table.store, self.scaler.to_arrays()
+        number = {name: position for position, name in enumerate(self.ids.tolist())}
+        rows = np.array([number.get(name, -1) for name in store.ids.tolist()], dtype=np.int64)
+        if (rows >= 0).all():
+            return series_scaler(self.name).from_arrays({name: array[rows] for name, array in known.items()})
+        fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, ids=store.ids).to_arrays()
+        mixed = {name: np.where(rows >= 0, array[rows], fresh[name]) for name, array in known.items()}
+        return series_scaler(self.name).from_arrays(mixed)
+
+    def scaled(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+        """The table with its target scaled."""
+        return _with_store(table, self.scaled_store(table))
+
+    def scaled_store(self, table: TimeSeriesDataFrame) -> SeriesStore:
+        """The store of a table with its target scaled."""
+        store = table.store
+        return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, store.mask))
+
+    def original(
+        self, values: npt.NDArray[np.float64], table: TimeSeriesDataFrame, series: npt.NDArray[np.int64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Forecasts [N, ...] of some series of a table in their own units."""
+        numbers = np.arange(table.n_series) if series is None else series
+        return np.asarray(self.of(table).inverse(values, numbers), dtype=np.float64)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        return {"name": self.name, "ids": self.ids.tolist()}
+
+    @classmethod
+    def from_parts(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LocalScaling:
+        """What `facts` and the scaler's arrays were."""
+        return cls(facts["name"], series_scaler(facts["name"]).from_arrays(arrays), np.array(facts["ids"]))
+
+
+def fit_locally(
+    model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, name: str | None, **options: Any
+) -> Forecaster:
+    """Train on a table whose series are scaled one by one; None trains on the table as it is."""
+    if name is None:
+        return model.fit(table, config, **options)
+    held = 0.2 if config.validation_split == "auto" else config.validation_split
+    share = 1.0 if held is None or options.get("validation") is not None else 1.0 - held
+    local = LocalScaling.fit(name, table, share)
+    if options.get("validation") is not None:
+        validation = TimeSeriesDataFrame.from_frame(options["validation"], schema=table.schema)
+        options = options | {"validation": local.scaled(validation)}
+    fitted = model.fit(local.scaled(table), config, **options)
+    fitted.data, fitted.local = table, local
+    return fitted
+
+
+def _with_store(table: TimeSeriesDataFrame, store: SeriesStore) -> TimeSeriesDataFrame:
+    report = DataReport(rows_read=len(store.y), rows_stored=len(store.y), n_series=len(store.ids), freq=store.freq)
+    return TimeSeriesDataFrame(store, table.schema, report, library=table.library)

@@ -1,0 +1,145 @@
+"""Forecasts of the rows that a model was not trained on: what the report's figures are computed from.
+
+Letters: N forecasts, H steps, K columns of a forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.data import splits
+from neuro_divergent.forecasting.evaluate import Evaluation, Hindcasts, Truth, scored, truth_of
+from neuro_divergent.forecasting.hindcast import hindcast, same_moments, window_places
+from neuro_divergent.forecasting.levels import Columns, forecast_columns
+
+if TYPE_CHECKING:
+    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.forecaster import Forecaster
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MAX_FORECASTS = 1500
+MAX_MOMENTS = 48
+"""Of a model that sees all series at once: each moment is a forecast of everything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Forecasts of held-back rows, beside what happened and the naive forecast."""
+
+    truth: Truth
+    found: Hindcasts
+    evaluation: Evaluation
+    step: int
+    """Distance of two origins of a series."""
+
+    @property
+    def errors(self) -> Floats:
+        """[N, H] what happened minus the forecast; NaN where nothing was observed."""
+        return self.truth.actual - self.found.values[:, :, 0]
+
+    @property
+    def n_series(self) -> int:
+        """How many series were looked at."""
+        return len(np.unique(self.truth.series))
+
+    def by_step(self) -> pl.DataFrame:
+        """The figures at each step ahead, whatever library the data came from."""
+        frame = self.evaluation.by_step
+        if isinstance(frame, pl.DataFrame):
+            return frame
+        return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_dataframe(frame)
+
+    def autocorrelation(self, lags: int) -> Floats:
+        """[lags] of the errors one step ahead, each series around its own mean; empty where origins lie apart."""
+        if self.step != 1:
+            return np.empty(0)
+        products, squares = np.zeros(lags), 0.0
+        for number in np.unique(self.truth.series):
+            one = self.errors[self.truth.series == number, 0]
+            if len(one) <= lags or not np.isfinite(one).any():
+                continue
+            centred = np.nan_to_num(one - np.nanmean(one))
+            squares += float(centred @ centred)
+            products += [float(centred[lag:] @ centred[:-lag]) for lag in range(1, lags + 1)]
+        return products / squares if squares > 0 else np.empty(0)
+
+    def observed_shares(self) -> list[tuple[float, float]]:
+        """For each probability level of the forecasts, the share of values that were not above it."""
+        seen = np.isfinite(self.truth.actual)
+        pairs = []
+        for position, level in enumerate(self.found.columns.levels):
+            if level is not None and seen.any():
+                below = (self.truth.actual <= self.found.values[:, :, position])[seen]
+                pairs.append((level, float(below.mean())))
+        return sorted(pairs)
+
+
+def interval_levels(fitted: Forecaster) -> tuple[float, ...]:
+    """The intervals, in percent, that a model has something to say about; the widest first."""
+    if fitted.loss.probabilistic:
+        shares = fitted.loss.levels
+        paired = {round(100 - 200 * share, 6) for share in shares if share < 0.5 and _has(shares, 1 - share)}
+        return tuple(sorted(paired, reverse=True)[:3]) or (95.0, 80.0)
+    return (95.0, 80.0) if getattr(fitted, "intervals", None) is not None else ()
+
+
+def _has(shares: Sequence[float], wanted: float) -> bool:
+    return any(abs(share - wanted) < 1e-6 for share in shares)
+
+
+def columns_of(fitted: Forecaster) -> Columns:
+    """The point forecast, and the edges of the intervals, widest first."""
+    levels = interval_levels(fitted)
+    calibrated = getattr(fitted, "intervals", None) is not None
+    return forecast_columns(fitted.model.name, fitted.loss, levels or None, None, calibrated=calibrated)
+
+
+def held_back(fitted: Forecaster) -> Held | None:
+    """Forecasts of the validation part of a model's own table; None where nothing was held back."""
+    share = fitted.config.validation_split
+    if fitted.config.refit_on_all or not isinstance(share, float):
+        return None
+    table, model = fitted.data, fitted.model
+    _, (first, last) = splits.split_by_time(table.store, share, model.h, lookback=model.input_size)
+    return looked_back(fitted, table, first, last)
+
+
+def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> Held | None:
+    """Forecasts of rows first to last of every series: of all of them, or of as many series as keep it quick."""
+    h = fitted.model.h
+    counts = np.maximum(last - first - h + 1, 0)
+    if not counts.sum():
+        return None
+    step = 1
+    if fitted.model.capabilities.multivariate:
+        step = max(1, -(-int(counts.max()) // MAX_MOMENTS))
+        series, time = window_places(table.store.lengths, first, last, h, step)
+        series, time = same_moments(table, series, time)
+    else:
+        first = np.maximum(first, last - h + 1 - MAX_FORECASTS)
+        first = np.where(_evenly(counts), first, last)
+        series, time = window_places(table.store.lengths, first, last, h, step)
+    if not len(series):
+        return None
+    columns = columns_of(fitted)
+    values = hindcast(fitted, table, series, time, columns, h)
+    truth = truth_of(table, series, time, h)
+    found = Hindcasts(columns, values)
+    return Held(truth=truth, found=found, evaluation=scored(table, truth, {fitted.model.name: found}), step=step)
+
+
+def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:
+    """Which series to look at: all of them, or evenly spaced ones that make about MAX_FORECASTS forecasts."""
+    possible = np.flatnonzero(counts)
+    many = int(np.minimum(counts, MAX_FORECASTS).sum())
+    wanted = max(1, min(len(possible), len(possible) * MAX_FORECASTS // max(many, 1)))
+    chosen = possible[np.linspace(0, len(possible) - 1, wanted).round().astype(np.int64)]
+    return np.isin(np.arange(len(counts)), chosen)

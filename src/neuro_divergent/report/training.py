@@ -1,0 +1,154 @@
+"""The report of one training: what went in, what came out, how good it is, and how to do it again."""
+
+from __future__ import annotations
+
+import json
+import platform
+from typing import TYPE_CHECKING, Literal
+
+from neuro_divergent._version import __version__
+from neuro_divergent.report import sections
+from neuro_divergent.report.lookback import Held, held_back
+from neuro_divergent.report.page import Page
+from neuro_divergent.report.sections import figure
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.forecaster import Forecaster
+
+Mood = Literal["", "good", "bad"]
+
+
+def training_report(
+    fitted: Forecaster,
+    *,
+    source: str = "",
+    command: str = "",
+    seconds: float | None = None,
+    interactive: bool = True,
+) -> Page:
+    """A page about a fitted model; `page.save("report.html")` writes it, a notebook shows it.
+
+    Args:
+        fitted: the model; its table must be the one it was trained on.
+        source: where the data came from.
+        command: what was typed, if it was typed.
+        seconds: how long the training took.
+        interactive: charts that can be zoomed, if plotly is installed; pictures otherwise.
+    """
+    model, data = fitted.model, fitted.data
+    of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
+    took = "" if seconds is None else f", trained in {seconds:.1f} s"
+    lead = f"{model.h} steps ahead from {model.input_size} past steps, {fitted.num_parameters:,} parameters{took}."
+    page = Page(f"{model.name}{of}", lead, interactive=interactive)
+    held = held_back(fitted)
+    page.cards(_facts(fitted, held))
+    page.heading("Forecast")
+    charts = sections.forecast_charts(fitted)
+    if charts:
+        page.chooser(charts, "Series", _shown(len(charts), data.n_series))
+    else:
+        page.text("The forecast needs the columns known ahead: neuro-divergent predict ... --future FILE", soft=True)
+    _quality(page, fitted, held)
+    page.heading("Training")
+    page.pair(sections.training_charts(fitted.history))
+    page.heading("Data")
+    page.items(data.report().lines())
+    page.chooser(sections.series_charts(data), "Series", _shown(min(data.n_series, sections.MAX_SERIES), data.n_series))
+    _reproduce(page, fitted, source, command)
+    page.footer = f"neuro-divergent {__version__}. This file needs no network."
+    return page
+
+
+def _shown(count: int, total: int) -> str:
+    return f"The first {count} of {total:,} series." if count < total else ""
+
+
+def _facts(fitted: Forecaster, held: Held | None) -> list[tuple[str, str, Mood]]:
+    data = fitted.data
+    facts: list[tuple[str, str, Mood]] = [
+        (f"{data.n_series:,}", "series" if data.n_series != 1 else "series, one", ""),
+        (f"{len(data):,}", f"rows, {data.freq} apart", ""),
+    ]
+    if held is None:
+        return facts
+    mae = [float(value) for value in held.evaluation.table["mae"]]
+    facts.append((figure(mae[0]), "mean absolute error", ""))
+    gain = 1 - mae[0] / mae[1] if mae[1] > 0 else 0.0
+    better: Mood = "good" if gain > 0 else "bad"
+    facts.append((f"{abs(100 * gain):.0f} % {'better' if gain >= 0 else 'worse'}", "than seasonal naive", better))
+    for promised, inside, _, verdict in sections.coverage_rows(held)[-1:]:
+        facts.append((inside, f"of values inside the {promised} interval", "good" if verdict == "as promised" else "bad"))
+    return facts
+
+
+def _quality(page: Page, fitted: Forecaster, held: Held | None) -> None:
+    page.heading("How good is it")
+    if held is None:
+        page.text(
+            "Nothing was held back: every row was trained on, so these rows cannot say how good the model is. "
+            "Compare models honestly with: neuro-divergent cv DATA --models ..."
+        )
+        return
+    count, share = len(held.truth.series), fitted.config.validation_split
+    assert isinstance(share, float)
+    page.text(
+        f"{count:,} forecasts of {held.n_series:,} series over the last {100 * share:.0f} % of the rows, each from the "
+        "rows before it. The network never learned from these rows; they only decided when to stop. The seasonal naive "
+        f"forecast, which repeats the last {held.truth.season} step{'s' if held.truth.season > 1 else ''}, was given the "
+        "same rows. For figures that decided nothing, see neuro-divergent cv."
+    )
+    sections.score_table(page, held.evaluation.table)
+    page.text("MASE below 1 is better than the naive forecast was on the history. The best row is coloured.", soft=True)
+    page.parts.append("<h3>Error by horizon</h3>")
+    page.chart(sections.horizon_chart(held.by_step()))
+    residuals = sections.residual_charts(held)
+    if residuals:
+        page.parts.append("<h3>What the errors look like</h3>")
+        page.pair(residuals)
+    calibration = sections.calibration_chart(held)
+    if calibration is not None:
+        page.parts.append("<h3>Do the intervals hold</h3>")
+        page.table(["promised", "observed inside", "mean width", ""], sections.coverage_rows(held))
+        page.pair([calibration])
+
+
+def _reproduce(page: Page, fitted: Forecaster, source: str, command: str) -> None:
+    page.heading("Do it again")
+    if command:
+        page.text("The same command, data, versions and threads give the same bits.")
+        page.code(command)
+    import numpy
+    import polars
+    import torch
+
+    facts = [
+        f"seed {fitted.config.seed}, data fingerprint {fitted.data.fingerprint[:16]}",
+        f"neuro-divergent {__version__}, torch {torch.__version__}, numpy {numpy.__version__}, polars {polars.__version__}",
+        f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+    ]
+    page.items(facts)
+    page.code(_python(fitted, source))
+    page.folded("Model, every field", fitted.model.to_json())
+    page.folded("Training, every field", fitted.config.replace(callbacks=()).to_json())
+    page.folded("Data, every field", fitted.data.schema.to_json())
+
+
+def _python(fitted: Forecaster, source: str) -> str:
+    schema, model, config = fitted.data.schema, fitted.model, fitted.config
+    names = {"id_col": "unique_id", "time_col": "ds", "target_col": "y"}
+    columns = [f"{name}={getattr(schema, name)!r}" for name, usual in names.items() if getattr(schema, name) != usual]
+    columns.append(f"freq={schema.freq or fitted.data.freq!r}")
+    for name in ("future", "historical", "static", "categorical", "features"):
+        if getattr(schema, name):
+            columns.append(f"{name}={list(getattr(schema, name))!r}")
+    given = {name: getattr(model, name) for name in type(model).model_fields if name in model.model_fields_set}
+    fields = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    loss = "" if config.loss == "auto" else f"loss=nd.{config.loss!r}, "
+    reader = "from_parquet" if source.endswith((".parquet", ".pq")) else "from_csv"
+    return (
+        "import neuro_divergent as nd\n\n"
+        f"data = nd.TimeSeriesDataFrame.{reader}({json.dumps(source or 'your.csv')}, {', '.join(columns)})\n"
+        f"model = nd.{model.kind}({fields})\n"
+        f"fitted = model.fit(data, nd.TrainingConfig({loss}seed={config.seed}))\n"
+        "print(fitted.predict())"
+    )

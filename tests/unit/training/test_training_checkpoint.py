@@ -1,0 +1,199 @@
+"""Checkpoints: when they are written, what is kept, what is in them, where they may be."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from neuro_divergent.core.errors import ConfigError, NoCheckpointError, StorageError
+from neuro_divergent.core.exact import from_plain, to_plain
+from neuro_divergent.training import Callback, EarlyStopping, Trainer, TrainingConfig
+from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.places import LocalPlace, place_of
+from neuro_divergent.training.resume import differences
+from neuro_divergent.training.retention import Kept, superfluous
+
+X = np.linspace(-1, 1, 40, dtype=np.float32).reshape(20, 2)
+DATA = (X, X.sum(axis=1, keepdims=True))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Linear(2, 1)
+
+
+def fit(checkpoints: Checkpoints, *callbacks: Callback, **fields: Any) -> Any:
+    base: dict[str, Any] = {"max_epochs": 6, "batch_size": 4, "progress": False}
+    config = TrainingConfig(checkpoints=checkpoints, callbacks=callbacks, **base | fields)
+    return Trainer(config).fit(network(), DATA)
+
+
+def steps(directory: Path) -> list[int]:
+    return [int(name.removeprefix("step-")) for name in LocalPlace(directory).names()]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"every_n_epochs": 2}, [8, 16, 24]),
+        ({"every_n_epochs": None, "every_n_steps": 5}, [5, 10, 15, 20, 24]),
+        ({"every_n_epochs": None, "every_n_steps": 5, "on_stop": False}, [5, 10, 15, 20]),
+        ({"every_n_epochs": None, "every_n_minutes": 1e-9, "keep_last": 3}, [22, 23, 24]),
+        ({"every_n_epochs": None, "on_best": True, "keep_last": None}, [4, 24]),
+        ({"every_n_epochs": None}, [24]),
+        ({"every_n_epochs": 1, "keep_last": 2}, [20, 24]),
+        ({"every_n_epochs": 1, "keep_last": 1, "keep_best": 1}, [4, 24]),
+        ({"every_n_epochs": 1, "keep_last": 1, "keep_every": 2}, [8, 16, 24]),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_checkpoints_come_when_asked_and_stay_as_asked(
+    tmp_path: Path, fields: dict[str, Any], expected: list[int], asynchronous: bool
+) -> None:
+    """Six epochs of four steps; the loss falls, so that the first epoch is the best one for who looks for the largest."""
+    largest = EarlyStopping(patience=20, mode="max")
+    fit(Checkpoints(tmp_path, asynchronous=asynchronous, **fields), early_stopping=largest)
+    assert steps(tmp_path) == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "config.json", "events.jsonl"]
+
+
+def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:
+    fit(Checkpoints(tmp_path), early_stopping=EarlyStopping(patience=20))
+    path = tmp_path / "checkpoints" / "step-00000024"
+    assert sorted(file.name for file in path.iterdir()) == [
+        "manifest.json",
+        "optimizer.safetensors",
+        "state.json",
+        "weights.safetensors",
+    ]
+    state = json.loads((path / "state.json").read_text())
+    assert state["progress"]["epoch"] == 6
+    assert state["progress"]["position"] == 0
+    assert state["config"]["batch_size"] == 4
+    assert state["identity"]["data"]["training_rows"] == 16
+    assert state["versions"]["torch"] == torch.__version__.split("+")[0]
+    assert state["random"] == {"scheme": "counted", "seed": 1, "step": 24}
+    assert len(state["history"]["epochs"]) == 6
+    assert state["history"]["stopped"] == "all epochs were done"
+
+
+class SpyOnSaving(Callback):
+    """Makes the place of the checkpoints a file when the training starts, so that every write fails."""
+
+    def __init__(self, block: Path) -> None:
+        self.block = block
+        self.steps: list[int] = []
+
+    def on_fit_start(self, state: Any) -> None:
+        self.block.write_text("in the way")
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.saver._writing is not None:
+            state.saver._writing.join()
+        self.steps.append(state.step)
+
+
+def test_a_failed_write_is_reported_at_the_next_step(tmp_path: Path) -> None:
+    spy = SpyOnSaving(tmp_path / "checkpoints")
+    with pytest.raises(StorageError, match="step-00000002 could not be written"):
+        fit(Checkpoints(tmp_path, every_n_steps=2), spy)
+    assert spy.steps == [1, 2, 3]
+
+
+def test_writing_happens_in_the_background_and_is_done_when_fit_returns(tmp_path: Path) -> None:
+    names: set[str] = set()
+
+    class Watch(Callback):
+        def on_checkpoint_end(self, state: Any) -> None:
+            names.update(thread.name for thread in threading.enumerate())
+
+    fit(Checkpoints(tmp_path, every_n_steps=1), Watch())
+    assert "nd-saver" in names
+    assert "nd-saver" not in {thread.name for thread in threading.enumerate()}
+    assert steps(tmp_path)[-1] == 24
+
+
+def test_a_remote_directory_works_like_a_local_one() -> None:
+    """fsspec's file system in memory stands for any store of objects: there is no rename there."""
+    address = "memory://runs/one"
+    checkpoints = Checkpoints(address, every_n_epochs=1, keep_last=2)
+    assert checkpoints.directory == address
+    base: dict[str, Any] = {"batch_size": 4, "progress": False}
+    whole = network()
+    Trainer(TrainingConfig(max_epochs=6, **base)).fit(whole, DATA)
+    first = Trainer(TrainingConfig(max_epochs=3, checkpoints=checkpoints, **base))
+    first.fit(network(), DATA)
+    assert place_of(address).names() == ["step-00000008", "step-00000012"]
+    module = network()
+    history = first.fit(module, DATA, resume="auto", resume_with={"max_epochs": 6})
+    assert len(history) == 6
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), module.parameters(), strict=True))
+    system = fsspec.filesystem("memory")
+    assert json.loads(system.cat_file("/runs/one/config.json"))["kind"] == "TrainingConfig"
+    system.rm_file("/runs/one/checkpoints/step-00000024/manifest.json")  # as if its writing had been cut short
+    assert len(first.fit(network(), DATA, resume="auto", resume_with={"max_epochs": 6}).step_loss) == 24
+    first.fit(network(), DATA)
+    assert sorted(system.ls("/runs/one/checkpoints-earlier", detail=False))[-1].endswith("step-00000024")
+    with pytest.raises(NoCheckpointError):
+        first.fit(network(), DATA, resume="memory://runs/none")
+
+
+def test_an_unknown_kind_of_address_is_refused_with_a_sentence() -> None:
+    with pytest.raises(StorageError, match="nowhere://x could not be opened"):
+        fit(Checkpoints("nowhere://x"))
+
+
+def test_compressed_checkpoints_resume_to_the_same_bits(tmp_path: Path) -> None:
+    whole, module = network(), network()
+    base: dict[str, Any] = {"batch_size": 4, "progress": False}
+    Trainer(TrainingConfig(max_epochs=6, **base)).fit(whole, DATA)
+    first = TrainingConfig(max_epochs=3, checkpoints=Checkpoints(tmp_path, compression="zstd"), **base)
+    Trainer(first).fit(network(), DATA)
+    Trainer(first).fit(module, DATA, resume="auto", resume_with={"max_epochs": 6})
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), module.parameters(), strict=True))
+
+
+def test_a_callback_whose_state_is_no_plain_data_is_named(tmp_path: Path) -> None:
+    class Odd(Callback):
+        def state_dict(self) -> dict[str, Any]:
+            return {"lock": threading.Lock()}
+
+    with pytest.raises(StorageError, match=r"state\.callbacks\.state\.lock is a lock"):
+        fit(Checkpoints(tmp_path), Odd())
+
+
+def test_numbers_come_back_as_the_same_bits() -> None:
+    values = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, math.inf, -math.inf, 2**80]
+    read = from_plain(json.loads(json.dumps(to_plain({"values": values, "nan": math.nan}), allow_nan=False)))
+    assert [repr(value) for value in read["values"]] == [repr(value) for value in values]
+    assert math.isnan(read["nan"])
+
+
+def test_retention_keeps_the_union_of_what_is_asked() -> None:
+    present = [Kept(f"step-{n:08d}", n, score) for n, score in enumerate([5.0, 1.0, None, 3.0, 2.0, 4.0], start=1)]
+    settings = Checkpoints("run", keep_last=1, keep_best=2, keep_every=4)
+    assert superfluous(settings, present) == ["step-00000001", "step-00000003"]
+    assert superfluous(settings.replace(keep_last=None), present) == []
+
+
+def test_differences_are_named_by_their_place() -> None:
+    kept = {"kind": "A", "layers": [1, 2], "optimizer": {"kind": "Adam", "rate": 1}}
+    assert differences(kept, kept | {"layers": (1, 2)}) == []
+    assert differences(kept, kept | {"optimizer": {"kind": "SGD"}}, "training") == ["training.optimizer was Adam, but is SGD"]
+    assert differences({"a": 1}, {"b": 2}) == ["a was 1, but is None", "b was None, but is 2"]
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match="keep_last"):
+        Checkpoints("run", keep_last=0)
+    assert Checkpoints.from_json(Checkpoints("s3://bucket/run").to_json()).directory == "s3://bucket/run"
+    assert Checkpoints.from_json(Checkpoints("some/run").to_json()).directory == Path("some/run")
