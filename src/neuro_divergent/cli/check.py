@@ -89,7 +89,9 @@ def _refused(report: DataReport, fields: dict[str, Any]) -> list[Finding]:
     found = []
     if report.duplicate_rows:
         todo = "take the last one (--set data.duplicates=last) or their mean (--set data.duplicates=mean)"
-        found.append(Finding(f"{report.duplicate_rows:,} rows repeat a series and time", todo, "duplicates" not in fields))
+        found.append(
+            Finding(f"{report.duplicate_rows:,} rows repeat a series and time", todo, "duplicates" not in fields)
+        )
     if report.infinite:
         todo = "correct them, or leave them out of the training: --set data.infinities=mask"
         found.append(Finding(f"{report.infinite:,} targets are infinite", todo, "infinities" not in fields))
@@ -140,7 +142,9 @@ def _print(table: TimeSeriesDataFrame, report: DataReport, found: list[Finding],
 
     say("\n".join(report.lines()[:2]))
     shortest, longest = int(table.store.lengths.min()), int(table.store.lengths.max())
-    say(f"series have {shortest:,} to {longest:,} rows" if shortest != longest else f"every series has {longest:,} rows")
+    say(
+        f"series have {shortest:,} to {longest:,} rows" if shortest != longest else f"every series has {longest:,} rows"
+    )
     say(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
     for number in range(min(3, table.n_series)):
         _, values = recent(table, number, int(table.store.lengths[number]))

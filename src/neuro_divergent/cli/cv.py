@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.evaluate import score_text
-from neuro_divergent.cli.options import Columns, Sections, Settings, Training, describe, levels, sections, split, train_config
+from neuro_divergent.cli.options import (
+    Columns,
+    Sections,
+    Settings,
+    Training,
+    describe,
+    levels,
+    sections,
+    split,
+    train_config,
+)
 from neuro_divergent.cli.output import note, say, say_json
 from neuro_divergent.cli.predict import as_polars, write_frame
 from neuro_divergent.cli.tables import read_table, table_path
@@ -89,7 +99,11 @@ def cv(
     together = any(model.capabilities.multivariate for model, _ in described)
     steps = described[0][0].h
     splitter = TimeSeriesSplit(
-        n_splits=n_windows, test_size=steps, step_size=step_size or steps, gap=gap, align="date" if together else "series"
+        n_splits=n_windows,
+        test_size=steps,
+        step_size=step_size or steps,
+        gap=gap,
+        align="date" if together else "series",
     )
     found = cross_validation(
         [model for model, _ in described],

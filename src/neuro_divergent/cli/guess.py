@@ -55,9 +55,7 @@ def guess(frame: pl.DataFrame) -> Guess:
     """
     time = _time(frame)
     identity = _id(frame, time)
-    numbers = [
-        name for name, kind in frame.schema.items() if kind.is_numeric() and name not in (time, identity)
-    ]
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() and name not in (time, identity)]
     floats = [name for name in numbers if frame.schema[name].is_float()]
     target = _named(numbers, TARGETS) or (floats or numbers or [None])[-1]
     return Guess(columns=tuple(frame.columns), time=time, target=target, id=identity)

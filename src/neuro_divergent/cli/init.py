@@ -87,7 +87,9 @@ def init(
         return
     say(str(table.report()))
     say(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
-    say(f"written: {out} ({described.kind}, h {steps}, input_size {size}); train with: neuro-divergent train --config {out}")
+    say(
+        f"written: {out} ({described.kind}, h {steps}, input_size {size}); train with: neuro-divergent train --config {out}"
+    )
 
 
 def proposed_horizon(table: TimeSeriesDataFrame, seasons: tuple[int, ...]) -> int:

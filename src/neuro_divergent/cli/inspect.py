@@ -29,7 +29,9 @@ def inspect(path: Path, /) -> int:
         return _model(path)
     if (path / "checkpoints").is_dir() or (path / "config.json").exists() or (path / "model").is_dir():
         return _run(path)
-    raise DataFileError(f"{path} is not a run, a checkpoint or a model: it has no config.json, state.json or model.json")
+    raise DataFileError(
+        f"{path} is not a run, a checkpoint or a model: it has no config.json, state.json or model.json"
+    )
 
 
 def _run(path: Path) -> int:
@@ -102,7 +104,9 @@ def _facts(document: dict[str, Any]) -> None:
         say("versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()))
     progress = document.get("progress")
     if progress:
-        say(f"step {progress['step']} of {progress['total_steps']}, epoch {progress['epoch']} + {progress['position']} steps")
+        say(
+            f"step {progress['step']} of {progress['total_steps']}, epoch {progress['epoch']} + {progress['position']} steps"
+        )
     history = document.get("history", {})
     epochs = [record for record in history.get("epochs", []) if isinstance(record, dict)]
     if history.get("stopped"):
@@ -120,7 +124,9 @@ def _facts(document: dict[str, Any]) -> None:
 
 def _settings(title: str, fields: dict[str, Any]) -> None:
     if fields:
-        shown = ", ".join(f"{name}={_short(value)}" for name, value in fields.items() if name != "kind" and value is not None)
+        shown = ", ".join(
+            f"{name}={_short(value)}" for name, value in fields.items() if name != "kind" and value is not None
+        )
         say(f"{title}: {fields.get('kind', '')}({shown})")
 
 
@@ -134,7 +140,9 @@ def _changed(config: dict[str, Any]) -> dict[str, Any]:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        inner = ", ".join(f"{name}={_short(item)}" for name, item in value.items() if name != "kind" and item is not None)
+        inner = ", ".join(
+            f"{name}={_short(item)}" for name, item in value.items() if name != "kind" and item is not None
+        )
         return f"{value.get('kind', '')}({inner})"
     return str(value)
 

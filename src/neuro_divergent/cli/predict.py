@@ -72,7 +72,9 @@ def load_model(path: Path) -> Forecaster:
     from neuro_divergent.forecasting.storage import load
 
     if not path.exists():
-        raise StorageError(f"{path} must be the directory of a saved model or of a run, but there is none. Check the path")
+        raise StorageError(
+            f"{path} must be the directory of a saved model or of a run, but there is none. Check the path"
+        )
     loaded: Any = load(path / "model" if (path / "model").is_dir() else path)
     if not isinstance(loaded, Forecaster):
         raise ConfigError(f"{path} holds several models. Name the directory of one of them")

@@ -21,7 +21,9 @@ def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
     if data is not None:
         return data
     if not fields.get("file"):
-        raise ConfigError("which table? Give a CSV or Parquet file, or a run file whose data section names one (file: ...)")
+        raise ConfigError(
+            "which table? Give a CSV or Parquet file, or a run file whose data section names one (file: ...)"
+        )
     return Path(str(fields["file"]))
 
 

@@ -122,8 +122,8 @@ def cross_validation(
         models: descriptions of models, with different names.
         data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
         config: how to train, for all models or by name; None trains with their recipes.
-        splitter: a TimeSeriesSplit, or anything that yields pairs of training and test positions (an object with a split
-            method, a function of the number of steps, a list of pairs).
+        splitter: a TimeSeriesSplit, or anything that yields pairs of training and test positions (an object with a
+            split method, a function of the number of steps, a list of pairs).
         n_windows: instead of a splitter: so many horizons at the end of each series.
         step_size: with n_windows, their distance; None for h.
         refit: train for every fold (True), for every k-th fold, or only for the first one (False).
@@ -131,7 +131,7 @@ def cross_validation(
         quantiles: probabilities between 0 and 1.
         metrics: names of figures; None for the common ones.
         prediction_intervals: how point forecasts get intervals, measured at the end of each training part.
-        h: steps of each forecast; None for the models' horizon. A test part that is longer is forecast h steps at a time.
+        h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
         n_jobs: processes that work on folds at the same time. Folds that share a model are one job.
         season: of the naive forecast; None finds it.
         short: what to do with series too short to train on: refuse, leave out, or pad them.
@@ -187,7 +187,11 @@ def _folds(
         return user_folds(splitter, table)
     if together and splitter.series_splits > 1:
         raise ConfigError("a multivariate model sees all series at once, so they cannot be split: use series_splits=1")
-    if together and splitter.align == "series" and len(set((grid_shifts(table.store) + table.store.lengths).tolist())) > 1:
+    if (
+        together
+        and splitter.align == "series"
+        and len(set((grid_shifts(table.store) + table.store.lengths).tolist())) > 1
+    ):
         raise ConfigError("a multivariate model is tested at one time for all series: use align='date'")
     return splitter.folds(table, h)
 
@@ -275,7 +279,8 @@ def _result(
     series, time, found = joined(parts)
     whole = Truth(
         store=table.store, series=series, time=time, gap=oldest.gap, season=season,
-        actual=np.concatenate([truth.actual for truth in truths]), naive=np.concatenate([truth.naive for truth in truths]),
+        actual=np.concatenate([truth.actual for truth in truths]),
+        naive=np.concatenate([truth.naive for truth in truths]),
     )  # fmt: skip
     columns = {name: item.values[:, :, i] for item in found.values() for i, name in enumerate(item.columns.names)}
     keep = np.concatenate([_inside(part, steps) for part in parts])

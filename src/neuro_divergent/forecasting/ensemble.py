@@ -52,7 +52,9 @@ class Ensemble:
         equal = np.full(len(members), 1.0 / len(members))
         given = equal if weights is None else np.asarray(weights, dtype=np.float64)
         if given.shape != equal.shape or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
-            raise ConfigError(f"weights must be one number of at least 0 for each of {len(members)} members, but got {weights}")
+            raise ConfigError(
+                f"weights must be one number of at least 0 for each of {len(members)} members, but got {weights}"
+            )
         freqs = {member.data.freq for member in members}
         if len(freqs) > 1:
             raise ConfigError(f"members of an ensemble forecast the same steps, but were trained on {sorted(freqs)}")
@@ -125,10 +127,10 @@ def ensemble(
 
     Args:
         members: the models, trained on one kind of table.
-        method: "mean"; "median"; "weighted": by one over the validation error; "greedy": the members that, added one at a
-            time and with repetition, lower the validation error of the mean most (Caruana et al. 2004).
-        validation: a table whose end the models were not trained on; None takes the part of the training data that every
-            member held back for validation.
+        method: "mean"; "median"; "weighted": by one over the validation error; "greedy": the members that, added one
+            at a time and with repetition, lower the validation error of the mean most (Caruana et al. 2004).
+        validation: a table whose end the models were not trained on; None takes the part of the training data that
+            every member held back for validation.
         metric: mae, mse, rmse, mape or smape.
         rounds: how many times the greedy method adds a member.
         name: of the forecast's column.
@@ -175,8 +177,12 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     lengths = table.store.lengths
     if validation is None:
         shares = [member.config.validation_split for member in members]
-        if any(not isinstance(share, float) for share in shares) or any(member.config.refit_on_all for member in members):
-            raise ConfigError("weights need rows that no member was trained on, but some held nothing back. Give validation=...")
+        if any(not isinstance(share, float) for share in shares) or any(
+            member.config.refit_on_all for member in members
+        ):
+            raise ConfigError(
+                "weights need rows that no member was trained on, but some held nothing back. Give validation=..."
+            )
         held = min(float(share) for share in shares)  # type: ignore[arg-type]
         first = np.ceil(lengths * (1 - held)).astype(np.int64)
     else:
@@ -185,10 +191,10 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     if any(member.model.capabilities.multivariate for member in members):
         series, time = same_moments(table, series, time)
     if not len(series):
-        raise DataError(f"weights need a window of {h} held-back steps, but no series has one. Give a longer validation=...")
-    values = [
-        hindcast(member, table, series, time, point_column(member.model.name), h)[:, :, 0] for member in members
-    ]
+        raise DataError(
+            f"weights need a window of {h} held-back steps, but no series has one. Give a longer validation=..."
+        )
+    values = [hindcast(member, table, series, time, point_column(member.model.name), h)[:, :, 0] for member in members]
     return np.stack(values), actual(table.store, series, time, h)
 
 
@@ -217,7 +223,9 @@ def seed_ensemble(
         raise ConfigError(f"an ensemble of seeds needs at least one, but got seeds={seeds!r}")
     if config.checkpoints is not None:
         raise ConfigError("one directory is one run, but several seeds are trained. Use checkpoints=None")
-    table_options = {name: options.pop(name) for name in list(options) if name not in ("validation", "short", "prediction_intervals")}
+    table_options = {
+        name: options.pop(name) for name in list(options) if name not in ("validation", "short", "prediction_intervals")
+    }
     table = TimeSeriesDataFrame.from_frame(data, **table_options)
     members = [model.fit(table, config.replace(seed=seed), **options) for seed in numbers]
     return ensemble(members, method, name=model.name)

@@ -59,7 +59,7 @@ class Truth:
     season: int
 
     def scales(self, *, squared: bool) -> Floats:
-        """[N, 1] in-sample error of the seasonal naive forecast, over the rows before the first forecast of a series."""
+        """[N, 1] in-sample error of the seasonal naive forecast, over the rows before the series is first forecast."""
         scale = np.full((len(self.store.ids), 1), np.nan)
         for number in np.unique(self.series):
             stop = int(self.time[self.series == number].min())
@@ -139,7 +139,9 @@ def evaluate(
     if any(forecaster.model.capabilities.multivariate for forecaster in forecasters):
         series, time = same_moments(table, series, time)
     if not len(series):
-        raise DataError(f"an evaluation needs {steps} rows after the first of a series, but the longest has {lengths.max()}")
+        raise DataError(
+            f"an evaluation needs {steps} rows after the first of a series, but the longest has {lengths.max()}"
+        )
     found = {}
     for forecaster in forecasters:
         columns = forecaster.columns(level, quantiles)
@@ -176,7 +178,9 @@ def scored(
     by_step, by_series = [], []
     for name, item in everyone.items():
         steps = figures(truth, item, wanted, 0, given)
-        by_step.append(pl.DataFrame({"model": [name] * truth.actual.shape[1], "step": range(1, truth.actual.shape[1] + 1)} | steps))
+        by_step.append(
+            pl.DataFrame({"model": [name] * truth.actual.shape[1], "step": range(1, truth.actual.shape[1] + 1)} | steps)
+        )
         by_series.append(_by_series(table, truth, name, item, wanted, given))
     frames = [pl.DataFrame(overall), pl.concat(by_series, how="diagonal"), pl.concat(by_step, how="diagonal")]
     columns = {
@@ -248,7 +252,9 @@ def _point_figure(name: str, truth: Truth, forecast: Floats, axis: int | None) -
 
 def _probabilistic_figures(name: str, truth: Truth, item: Hindcasts, axis: int | None) -> dict[str, Any]:
     levels = np.array([np.nan if level is None else level for level in item.columns.levels])
-    at = {round(float(level), 9): item.values[:, :, position] for position, level in enumerate(levels) if level == level}
+    at = {
+        round(float(level), 9): item.values[:, :, position] for position, level in enumerate(levels) if level == level
+    }
     shares = sorted(at)
     if name == "scaled_crps":
         stacked = np.stack([at[share] for share in shares], axis=-1)

@@ -1,8 +1,8 @@
 """What a forecast rests on: gradients through the network, or the parts that a model says its forecast is made of.
 
-Attributions are in the units of the target. The scaling of the window is held as it is; the baseline is what the network
-sees as nothing: every past value at the window's level, every column at its mean. Letters: S series, H explained steps, L
-lookback, F, X columns.
+Attributions are in the units of the target. The scaling of the window is held as it is; the baseline is what the
+network sees as nothing: every past value at the window's level, every column at its mean. Letters: S series, H
+explained steps, L lookback, F, X, K columns.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Explanation:
     baseline: Floats | None
     """[S, H] the forecast of the baseline; with integrated gradients the attributions sum to forecast - baseline."""
     values: dict[str, Floats]
-    """Attributions by kind of input: y [S, H, L], future [S, H, L+h, F], historical [S, H, L, X], static [S, H, columns];
+    """Attributions by kind of input: y [S, H, L], future [S, H, L+h, F], historical [S, H, L, X], static [S, H, K];
     for a multivariate model with the series they come from behind the time. For "decomposition" the parts of the
     forecast [S, H], or whatever else the model says about itself."""
     table: TimeSeriesDataFrame = field(repr=False)
@@ -125,7 +125,9 @@ def explain(
         raise ConfigError(f"steps are numbers from 1 to h={h}, but got steps={steps!r}")
     check_series(forecaster, table)
     if forecaster.local is not None:
-        raise ConfigError("explanations are in the units that the network sees. Train without local_scaler_type to get them")
+        raise ConfigError(
+            "explanations are in the units that the network sees. Train without local_scaler_type to get them"
+        )
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, h)
     windows = forecast_windows(forecaster, store)
@@ -210,7 +212,9 @@ def _tiled(tensor: Tensor, times: int) -> Tensor:
     return tensor if times == 1 else tensor.repeat(times, *([1] * (tensor.ndim - 1)))
 
 
-def _integrated(function: Callable[..., Tensor], inputs: list[Tensor], nothing: list[Tensor], points: int) -> list[Tensor]:
+def _integrated(
+    function: Callable[..., Tensor], inputs: list[Tensor], nothing: list[Tensor], points: int
+) -> list[Tensor]:
     """(x - x₀) · mean of the gradient at the midpoints of `points` equal stretches from x₀ to x."""
     total = [torch.zeros_like(tensor) for tensor in inputs]
     for number in range(points):
@@ -222,7 +226,10 @@ def _integrated(function: Callable[..., Tensor], inputs: list[Tensor], nothing: 
 
 
 def _input_times_gradient(
-    function: Callable[..., Tensor], inputs: list[Tensor], nothing: list[Tensor], points: int  # noqa: ARG001
+    function: Callable[..., Tensor],
+    inputs: list[Tensor],
+    nothing: list[Tensor],
+    points: int,  # noqa: ARG001
 ) -> list[Tensor]:
     gradients = _gradients(function, inputs)
     return [(tensor - zero) * slope for tensor, zero, slope in zip(inputs, nothing, gradients, strict=True)]
@@ -256,7 +263,8 @@ def _decomposed(
     network = forecaster.network
     if not hasattr(network, "explain"):
         raise ConfigError(
-            f"{forecaster.model.kind} says nothing about its own parts. Use method='integrated_gradients', or NBEATS, NHITS or TFT"
+            f"{forecaster.model.kind} says nothing about its own parts. Use method='integrated_gradients', or a model "
+            "that does: NBEATS, NHITS, TFT"
         )
     tell: Any = network.explain
     with torch.no_grad():
@@ -272,5 +280,3 @@ def _decomposed(
             parts = {"anchor": _by_series(naive * scale)[:, chosen]} | parts
         everywhere = location.expand(-1, forecaster.model.h, -1)
         return {"window_level": _by_series(everywhere)[:, chosen]} | parts
-
-

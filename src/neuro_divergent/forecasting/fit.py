@@ -117,8 +117,9 @@ def fit(
         trained = (np.zeros(table.n_series, dtype=np.int64), table.store.lengths)
     store = usable_columns(model, table.store)
     hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
+    anchor = anchor_lengths(model, store)
     problem = Problem(
-        model, store, anchor_lengths(model, store), hidden, short, lambda: table.all_times().to_numpy(), task, begin_with
+        model, store, anchor, hidden, short, lambda: table.all_times().to_numpy(), task, begin_with
     )
     resolved = config.resolved(model.recipe(len(problem.windows(trained))))
     share = resolved.validation_split

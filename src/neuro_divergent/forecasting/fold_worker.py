@@ -54,7 +54,7 @@ def run_jobs(
 
 def _start(folder: Path, number: int, threads: int) -> None:
     command = [sys.executable, "-m", "neuro_divergent.forecasting.fold_worker", str(folder), str(number), str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
     if done.returncode != 0:
         raise TrainingError(f"fold {number} of a cross-validation failed in its process: {done.stderr.strip()[-2000:]}")
 

@@ -141,7 +141,7 @@ class Forecaster:
         columns: Columns,
         series: npt.NDArray[np.int64] | None = None,
     ) -> Floats:
-        """Forecasts [N, H, K] of some series of a table in their own units, with intervals if those of a point are asked."""
+        """Forecasts [N, H, K] of some series of a table in their own units; those of a point get their intervals."""
         if self.local is not None:
             values = self.local.original(values, table, series)
         if self.intervals is None or values.shape[2] == len(columns.names):
@@ -155,7 +155,7 @@ class Forecaster:
         return self.intervals.around(values[:, :, 0], ids, scale, columns)
 
     def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
-        """Measure errors on the last windows of a table that the model was not trained on; `predict(level=...)` works then.
+        """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
 
         Args:
             data: rows after the training data, with enough rows before them for the lookback.
@@ -179,7 +179,7 @@ class Forecaster:
         return self.data.as_input_library(frame)
 
     def cross_validation(self, data: Any = None, **options: Any) -> CrossValidation:
-        """Train the same model afresh on earlier parts of a table and forecast the later ones; see `cross_validation`."""
+        """Train the model afresh on earlier parts of a table and forecast the later ones; see `cross_validation`."""
         from neuro_divergent.forecasting.cross_validation import cross_validation
 
         options = {"config": self.config} | options
@@ -200,7 +200,8 @@ class Forecaster:
         """
         from neuro_divergent.forecasting.transfer import update
 
-        return update(self, data, config)
+        update(self, data, config)
+        return self
 
     def fine_tune(
         self, data: Any, config: TrainingConfig | None = None, *, freeze: Sequence[str] = (), **columns: Any
@@ -246,7 +247,9 @@ class Forecaster:
         """Somebody's table read as the training data was; None for the training data."""
         if data is None:
             if not self.has_context:
-                raise DataError("the model was saved with context=False, so it has no rows to forecast after. Give data=...")
+                raise DataError(
+                    "the model was saved with context=False, so it has no rows to forecast after. Give data=..."
+                )
             return self.data
         if isinstance(data, TimeSeriesDataFrame):
             if data.freq != self.data.freq:

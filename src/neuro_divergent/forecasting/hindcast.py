@@ -56,9 +56,7 @@ def _chunks(count: int, size: int) -> list[slice]:
     return [slice(first, first + size) for first in range(0, count, size)]
 
 
-def _each(
-    forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, columns: Columns, steps: int
-) -> Floats:
+def _each(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, columns: Columns, steps: int) -> Floats:
     """Every forecast from a series of its own: the rows of its lookback."""
     first = store.offsets[:-1][series]
     begin = first + np.maximum(time - forecaster.model.input_size, 0)

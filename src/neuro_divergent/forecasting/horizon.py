@@ -33,7 +33,7 @@ SERIES_PER_BATCH = 4096
 def forecast(
     forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, *, future: Any = None, h: int | None = None
 ) -> npt.NDArray[np.float64]:
-    """[S, h, K] the columns for the h steps after every series; beyond the model's horizon its forecasts are fed back."""
+    """[S, h, K] the columns for the h steps after every series; beyond the model's horizon forecasts are fed back."""
     steps = checked_horizon(h, forecaster.model.h)
     check_series(forecaster, table)
     store = forecaster.prepared(table)
@@ -47,7 +47,7 @@ def from_store(
     """[S, steps, K] forecasts after the end of a store that has only the model's columns."""
     own = forecaster.model.h
     if steps <= own:
-        first = FutureValues(*(None if part is None else part[:, :own] for part in ahead))
+        first = FutureValues(_block(ahead.future, 0, own), _block(ahead.categorical, 0, own))
         return direct(forecaster, store, columns, first)[:, :steps]
     return _recursive(forecaster, store, columns, ahead, steps)
 
@@ -60,7 +60,7 @@ def direct(
     numbers = np.arange(len(store.ids))
     if forecaster.model.capabilities.multivariate:
         batch = windows.forecast_batch(numbers, ahead.future, ahead.categorical)
-        return forecaster.outputs(batch, columns)[0].transpose(1, 0, 2)
+        return np.asarray(forecaster.outputs(batch, columns)[0].transpose(1, 0, 2))
     parts = []
     for first in range(0, len(numbers), SERIES_PER_BATCH):
         some = slice(first, first + SERIES_PER_BATCH)
@@ -76,8 +76,8 @@ def _recursive(
     if store.historical is not None or _hidden_codes(forecaster, store):
         known = ", ".join((*store.historical_names, *_hidden_codes(forecaster, store)))
         raise DataError(
-            f"{steps} steps are more than the model's h={own}, so its forecasts would be fed back, but the columns {known} "
-            f"are known only up to now. Train with h={steps}, or without them"
+            f"{steps} steps are more than the model's h={own}, so its forecasts would be fed back, but the columns "
+            f"{known} are known only up to now. Train with h={steps}, or without them"
         )
     forecaster.say_once(
         "recursive", f"{name} was trained for h={own}: the {steps} steps asked for are forecast by feeding its point "
@@ -86,7 +86,7 @@ def _recursive(
     store = tail(store, forecaster.model.input_size)
     parts: list[npt.NDArray[np.float64]] = []
     for first in range(0, steps, own):
-        block = FutureValues(*(_block(part, first, own) for part in ahead))
+        block = FutureValues(_block(ahead.future, first, own), _block(ahead.categorical, first, own))
         values = direct(forecaster, store, columns, block)
         parts.append(values)
         if first + own < steps:
@@ -150,7 +150,8 @@ def known_ahead(table: TimeSeriesDataFrame, store: SeriesStore, future: Any, ste
 
 def taken_columns(model: Model, store: SeriesStore) -> SeriesStore:
     """The store without the columns that the model cannot take (the training has named them)."""
-    can, changes = model.capabilities, {}
+    can = model.capabilities
+    changes: dict[str, Any] = {}
     if store.future is not None and not can.future:
         changes |= {"future": None, "future_names": ()}
     if store.historical is not None and not can.historical:
@@ -170,8 +171,8 @@ def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
     if trained != given:
         odd = sorted({str(name) for name in set(trained) ^ set(given)})
         raise DataError(
-            f"{forecaster.model.kind} sees all series at once, so it forecasts just the {len(trained)} it was trained on, "
-            f"but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
+            f"{forecaster.model.kind} sees all series at once, so it forecasts just the {len(trained)} it was trained "
+            f"on, but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
         )
 
 
@@ -205,7 +206,9 @@ def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFr
     keys = [schema.time_col] if schema.id_type == "none" else [schema.id_col, schema.time_col]
     absent = [name for name in keys if name not in given.columns]
     if absent:
-        raise DataError(f"the future table must have the columns {', '.join(keys)}, but got none named {', '.join(absent)}")
+        raise DataError(
+            f"the future table must have the columns {', '.join(keys)}, but got none named {', '.join(absent)}"
+        )
     if not len(given):
         return needed
     where = lambda row: f"row {row} of the future table"  # noqa: E731

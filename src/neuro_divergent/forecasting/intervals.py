@@ -81,8 +81,8 @@ class Calibration:
         horizon = self.scores.shape[2]
         if point.shape[1] > horizon:
             raise ConfigError(
-                f"the intervals were measured for {horizon} steps ahead, but {point.shape[1]} are asked for. Train with "
-                f"h={point.shape[1]}, or ask for the point forecast alone"
+                f"the intervals were measured for {horizon} steps ahead, but {point.shape[1]} are asked for. Train "
+                f"with h={point.shape[1]}, or ask for the point forecast alone"
             )
         number = {name: position for position, name in enumerate(self.ids.tolist())}
         rows = np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.int64)
@@ -121,7 +121,7 @@ class Calibration:
         count = int(windows.sum()) if not own else int(windows.min(initial=0))
         if not enough(np.array([count]), coverage)[0]:
             log.warning(
-                "%d windows are too few for a central interval of %g %%: the widest error seen is used. Raise n_windows",
+                "%d windows are too few for an interval of %g %%: the widest error seen is used. Raise n_windows",
                 count, 100 * coverage,
             )  # fmt: skip
         return everyone
@@ -219,7 +219,8 @@ def corrected_quantile(scores: Floats, share: Floats, *, interpolate: bool) -> F
     part = np.clip(rank - low, 0.0, 1.0) if interpolate else np.zeros_like(rank)
     found = at(low) + part * (at(high) - at(low))
     # A step of which nothing was observed takes the widest interval of the others.
-    return np.where(count > 0, found, np.nanmax(np.where(count > 0, found, np.nan), axis=1, initial=0.0, keepdims=True))
+    widest = np.where(count > 0, found, 0.0).max(axis=1, keepdims=True)
+    return np.asarray(np.where(count > 0, found, widest))
 
 
 def adapted(scores: Floats, coverage: float, gamma: float) -> Floats:

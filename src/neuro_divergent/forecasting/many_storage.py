@@ -1,9 +1,9 @@
 """Several fitted models in one directory: a bundle for each, and an index that says what they are together.
 
-    saved/
-      index/       kind, names and order
-      model-00/    what `Forecaster.save` writes
-      model-01/
+saved/
+  index/       kind, names and order
+  model-00/    what `Forecaster.save` writes
+  model-01/
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, Any
         arrays |= {f"local.{name}": array for name, array in forecaster.local.scaler.to_arrays().items()}
     if not arrays:
         return {}, {}
-    return {EXTRAS: safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})}, facts
+    return {
+        EXTRAS: safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    }, facts
 
 
 def unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any]) -> Forecaster:
@@ -99,7 +101,9 @@ def unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts: 
     if not facts:
         return forecaster
     if EXTRAS not in contents:
-        raise CorruptFileError(f"a model with prediction intervals or series scaling has {EXTRAS}, but this one has not")
+        raise CorruptFileError(
+            f"a model with prediction intervals or series scaling has {EXTRAS}, but this one has not"
+        )
     bundle.check_safetensors(contents[EXTRAS], EXTRAS)
     try:
         arrays = safetensors.numpy.load(contents[EXTRAS])

@@ -91,8 +91,8 @@ class Model(Description):
             config: how to train; None trains with the model's recipe.
             validation: later rows of the same series to validate on, instead of the last part of `data`.
             short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
-            prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the last
-                windows, to measure its errors on them.
+            prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the
+                last windows, to measure its errors on them.
             columns: arguments of `from_frame` (freq, id_col, ...) when `data` is a plain frame.
         """
         from neuro_divergent.forecasting.fit import fit

@@ -50,7 +50,8 @@ class ForecastModule(nn.Module):
         self.spec = spec
         self.head = loss.head()
         if self.head is None and loss.units == "scaled" and hasattr(network, "feedback"):
-            network.feedback = loss.point  # a recursive network is told its forecast, not just its first output
+            # A recursive network is told its forecast, not just its first output.
+            network.feedback = loss.point  # type: ignore[assignment]  # torch says Module
         # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
         for name, width in (("future", spec.future), ("historical", spec.historical), ("static", spec.static)):
             self.register_buffer(f"{name}_mean", torch.zeros(width))

@@ -35,14 +35,16 @@ class NeuralForecast:
     """
 
     def __init__(
-        self, models: Sequence[Model], freq: str | int | None = None, *, local_scaler_type: str | None = None
+        self, models: Sequence[Model] | Model, freq: str | int | None = None, *, local_scaler_type: str | None = None
     ) -> None:
         given = [models] if isinstance(models, Model) else list(models)
         if not given:
             raise ConfigError("NeuralForecast needs at least one model, but got models=[]")
         for model in given:
             if not isinstance(model, Model):
-                raise ConfigError(f"models must be descriptions such as NHITS(h=..., input_size=...), but got {model!r}")
+                raise ConfigError(
+                    f"models must be descriptions such as NHITS(h=..., input_size=...), but got {model!r}"
+                )
         if local_scaler_type is not None:
             series_scaler(local_scaler_type)
         self.models = tuple(distinct(given))
@@ -142,7 +144,9 @@ class NeuralForecast:
     ) -> Any:
         """Forecasts of the training data itself by every model; see `Forecaster.predict_insample`."""
         if len({model.h for model in self.models}) > 1:
-            raise ConfigError("in-sample forecasts of several models need one horizon. Ask each model by itself: nf['NHITS']")
+            raise ConfigError(
+                "in-sample forecasts of several models need one horizon. Ask each model by itself: nf['NHITS']"
+            )
         frame: pl.DataFrame | None = None
         for forecaster in self._fitted().values():
             asked = forecaster.columns(level, quantiles)
@@ -297,7 +301,9 @@ def train_from_csv(
         prediction_intervals: how point forecasts get intervals.
         options: as in `TimeSeriesDataFrame.from_csv`: id_col, time_col, freq, ...
     """
-    return _trained(TimeSeriesDataFrame.from_csv(path, target_col=target, **options), models, config, prediction_intervals)
+    return _trained(
+        TimeSeriesDataFrame.from_csv(path, target_col=target, **options), models, config, prediction_intervals
+    )
 
 
 def train_from_parquet(

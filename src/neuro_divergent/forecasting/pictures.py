@@ -29,7 +29,7 @@ def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Se
     h = min(forecaster.model.h for forecaster in forecasters)
     calibrated = forecasters[0].intervals is not None
     if level is None:
-        level = (80, 95) if forecasters[0].loss.probabilistic or calibrated else ()
+        level = _shown_levels(forecasters[0])
     ordered = sorted(level, reverse=True)
     whole = any(forecaster.model.capabilities.multivariate for forecaster in forecasters)
     data = first.table()
@@ -61,6 +61,15 @@ def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Se
             )
         )
     return forecast_figure(panels)
+
+
+def _shown_levels(forecaster: Forecaster) -> list[float]:
+    """The intervals that the model was trained for, at most two; 80 and 95 % where they were measured."""
+    if not forecaster.loss.probabilistic:
+        return [] if forecaster.intervals is None else [80.0, 95.0]
+    shares = forecaster.loss.levels
+    pairs = [share for share in shares if share < 0.5 and any(abs(1 - share - other) < 1e-6 for other in shares)]
+    return [round(100 - 200 * share, 6) for share in sorted(pairs)[:2]]
 
 
 def folds_figure(result: CrossValidation, series: int) -> Figure:

@@ -1,7 +1,7 @@
 """A quick reader for the commonest request to a served model: a few clean rows of one series.
 
-Whatever is not plain (gaps, missing values, other types, more columns than the target) goes the usual way, which checks,
-repairs and explains; so the quick way never has to.
+Whatever is not plain (gaps, missing values, other types, more columns than the target) goes the usual way, which
+checks, repairs and explains; so the quick way never has to.
 """
 
 from __future__ import annotations

@@ -49,20 +49,22 @@ def simulate(
         n_paths: how many paths of each series.
         seed: key of the draws; None for the training's.
         method: "model" draws step by step with models that can (DeepAR); "gaussian_copula" draws from the forecast
-            distribution of each step, tied together by the correlation of past errors; "auto" takes the first if it can.
+            distribution of each step, tied together by the correlation of past errors; "auto" is the first if possible.
         future: the columns known ahead.
         h: how many steps; at most the model's.
     """
     steps = checked_horizon(h, forecaster.model.h)
     if steps > forecaster.model.h:
-        raise ConfigError(f"paths have at most the model's h={forecaster.model.h} steps, but got h={steps}. Train with h={steps}")
+        raise ConfigError(
+            f"paths have at most the model's h={forecaster.model.h} steps, but got h={steps}. Train with h={steps}"
+        )
     if n_paths < 1:
         raise ConfigError(f"n_paths must be at least 1, but got n_paths={n_paths}")
     seed = forecaster.config.seed if seed is None else seed
     own = hasattr(forecaster.network, "sample_paths") and forecaster.loss.probabilistic
     if method == "model" and not own:
         raise ConfigError(
-            f"{forecaster.model.kind} with {forecaster.loss.kind} does not draw paths itself. Use method='gaussian_copula'"
+            f"{forecaster.model.kind} with {forecaster.loss.kind} draws no paths itself. Use method='gaussian_copula'"
         )
     if own and method != "gaussian_copula":
         paths = _drawn_by_model(forecaster, table, n_paths, seed, future)
@@ -71,9 +73,7 @@ def simulate(
     return _frame(forecaster, table, paths[:, :, :steps])
 
 
-def _drawn_by_model(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any
-) -> Floats:
+def _drawn_by_model(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any) -> Floats:
     """[S, N, H]"""
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, forecaster.model.h)
@@ -113,7 +113,7 @@ def _drawn_by_copula(
 
 
 def probabilities(loss: Loss) -> tuple[float, ...]:
-    """The grid on which a forecast distribution is read: the trained quantiles, or fine steps where any can be asked."""
+    """The grid on which a forecast distribution is read: the trained quantiles, or fine steps where any will do."""
     inner = loss
     while isinstance(inner, Weighted):
         inner = inner.loss
@@ -147,8 +147,8 @@ def error_correlation(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Flo
     series, time = places
     if len(series) < 3:
         raise DataError(
-            f"paths need at least 3 past windows of h={h} steps to see how errors depend on each other, but the data has "
-            f"{len(series)}. Give a longer table: simulate(data=...)"
+            f"paths need at least 3 past windows of h={h} steps to see how errors depend on each other, but the data "
+            f"has {len(series)}. Give a longer table: simulate(data=...)"
         )
     keep = np.unique(np.linspace(0, len(series) - 1, MOST_WINDOWS).astype(np.int64))
     series, time = series[keep], time[keep]
@@ -173,12 +173,14 @@ def _places(forecaster: Forecaster, table: TimeSeriesDataFrame) -> tuple[npt.NDA
 
 
 def _normal_cdf(values: Floats) -> Floats:
-    return torch.special.ndtr(torch.from_numpy(values)).numpy()
+    result: Floats = torch.special.ndtr(torch.from_numpy(values)).numpy()
+    return result
 
 
 def normal_quantile(shares: Floats) -> Floats:
     """The standard normal quantile."""
-    return torch.special.ndtri(torch.from_numpy(np.asarray(shares, dtype=np.float64))).numpy()
+    result: Floats = torch.special.ndtri(torch.from_numpy(np.asarray(shares, dtype=np.float64))).numpy()
+    return result
 
 
 def _frame(forecaster: Forecaster, table: TimeSeriesDataFrame, paths: Floats) -> pl.DataFrame:

@@ -5,8 +5,8 @@ On the time axis of a fold, with rows that are neither in the middle:
     ├──────── trained on ────────┤ purge ├ gap ┤── test ──┤
     ├──────────── seen by forecasts ─────┤
 
-Rows of `purge` are not trained on, but a forecast may look back at them. Rows of `gap` nobody sees: it is as if they had
-not arrived yet, and the forecast reaches over them. Letters: S series.
+Rows of `purge` are not trained on, but a forecast may look back at them. Rows of `gap` nobody sees: it is as if they
+had not arrived yet, and the forecast reaches over them. Letters: S series.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class TimeSeriesSplit(Description):
             return
         needed = size + (self.n_splits - 1) * step + self.gap + self.purge
         raise DataError(
-            f"{self.n_splits} folds of {size} steps, {step} apart, with gap={self.gap} and purge={self.purge} take {needed} "
-            f"rows, which leaves nothing to train on: the longest series has {longest}. Ask for fewer or shorter folds"
+            f"{self.n_splits} folds of {size} steps, {step} apart, with gap={self.gap} and purge={self.purge} take "
+            f"{needed} rows, which leaves nothing to train on: the longest series has {longest}. Ask for fewer or shorter folds"
         )
 
     def _groups(self, fold: Fold) -> list[Fold]:
@@ -179,19 +179,21 @@ def _pairs(splitter: Any, steps: int) -> Pairs:
     if isinstance(splitter, Iterable):
         return splitter
     raise ConfigError(
-        "splitter must be a TimeSeriesSplit, an object with split(rows), a function of the number of steps, or pairs of "
-        f"positions, but got {type(splitter).__name__}"
+        "splitter must be a TimeSeriesSplit, an object with split(rows), a function of the number of steps, or pairs "
+        f"of positions, but got {type(splitter).__name__}"
     )
 
 
 def _user_fold(number: int, pair: Any, shifts: Ints, lengths: Ints) -> Fold:
     train, test = (np.sort(np.asarray(side, dtype=np.int64).reshape(-1)) for side in pair)
     if not len(train) or not len(test):
-        raise ConfigError(f"every fold needs training and test positions, but fold {number} has {len(train)} and {len(test)}")
+        raise ConfigError(
+            f"every fold needs training and test positions, but fold {number} has {len(train)} and {len(test)}"
+        )
     if train[-1] >= test[0]:
         raise ConfigError(
-            f"a forecast must not be trained on later rows, but fold {number} trains up to position {train[-1]} and tests "
-            f"from {test[0]}. Use a splitter that keeps the order of time"
+            f"a forecast must not be trained on later rows, but fold {number} trains up to position {train[-1]} and "
+            f"tests from {test[0]}. Use a splitter that keeps the order of time"
         )
     for name, side in (("training", train), ("test", test)):
         if side[-1] - side[0] + 1 != len(np.unique(side)):

@@ -113,7 +113,9 @@ def _touched(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> TimeSer
     """The series that have rows they did not have; all if none has."""
     before = dict(zip(known.ids.tolist(), known.store.lengths.tolist(), strict=True))
     grown = [
-        name for name, rows in zip(joined.ids.tolist(), joined.store.lengths.tolist(), strict=True) if rows > before.get(name, 0)
+        name
+        for name, rows in zip(joined.ids.tolist(), joined.store.lengths.tolist(), strict=True)
+        if rows > before.get(name, 0)
     ]
     return joined.select(grown) if 0 < len(grown) < joined.n_series else joined
 

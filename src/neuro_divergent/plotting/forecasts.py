@@ -76,6 +76,6 @@ def _sparse_dates(axes: Any) -> None:
     converter: ConversionInterface | None = axes.xaxis.get_converter()
     if converter is None or (not isinstance(converter, DateConverter) and "Date" not in type(converter).__name__):
         return
-    locator: Any = AutoDateLocator(maxticks=7)  # type: ignore[no-untyped-call]
+    locator: Any = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]

@@ -38,7 +38,9 @@ class Trace:
         x = plain(self.x)
         shared: dict[str, Any] = {"x": x, "name": self.name, "showlegend": self.listed}
         if self.kind == "bars":
-            return [shared | {"type": "bar", "y": plain(self.y), "marker": {"color": self.colour, "opacity": self.opacity}}]
+            return [
+                shared | {"type": "bar", "y": plain(self.y), "marker": {"color": self.colour, "opacity": self.opacity}}
+            ]
         if self.kind == "band":
             edge = {"type": "scatter", "mode": "lines", "line": {"width": 0, "color": self.colour}, "hoverinfo": "skip"}
             fill = {"fill": "tonexty", "fillcolor": _see_through(self.colour, self.opacity)}
@@ -64,7 +66,13 @@ class Trace:
         else:
             style = _DASHES.get(self.dash, "-")
             axes.plot(
-                self.x, self.y, color=colour, linewidth=0.75 * self.width, linestyle=style, alpha=self.opacity, label=label
+                self.x,
+                self.y,
+                color=colour,
+                linewidth=0.75 * self.width,
+                linestyle=style,
+                alpha=self.opacity,
+                label=label,
             )
 
 

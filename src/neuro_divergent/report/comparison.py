@@ -56,7 +56,9 @@ def _folds_chart(by_fold: pl.DataFrame) -> Chart:
     names = by_fold["metric"].unique(maintain_order=True).to_list()
     metric = "mase" if "mase" in names else names[0]
     traces = []
-    for number, (key, part) in enumerate(by_fold.filter(pl.col("metric") == metric).group_by("model", maintain_order=True)):
+    for number, (key, part) in enumerate(
+        by_fold.filter(pl.col("metric") == metric).group_by("model", maintain_order=True)
+    ):
         name = str(key[0])
         colour = sections.NAIVE if "naive" in name else COLOURS[number % len(COLOURS)]
         folds = [int(fold) + 1 for fold in part["fold"]]

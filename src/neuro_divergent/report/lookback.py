@@ -15,7 +15,7 @@ import polars as pl
 
 from neuro_divergent.data import splits
 from neuro_divergent.forecasting.evaluate import Evaluation, Hindcasts, Truth, scored, truth_of
-from neuro_divergent.forecasting.hindcast import hindcast, same_moments, window_places
+from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, forecast_columns
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MAX_FORECASTS = 1500
+NEIGHBOUR_SERIES, NEIGHBOURS = 5, 200
 MAX_MOMENTS = 48
 """Of a model that sees all series at once: each moment is a forecast of everything."""
 
@@ -37,8 +38,8 @@ class Held:
     truth: Truth
     found: Hindcasts
     evaluation: Evaluation
-    step: int
-    """Distance of two origins of a series."""
+    neighbours: tuple[Floats, ...] = ()
+    """For some series, the errors one step ahead at origins that follow each other."""
 
     @property
     def errors(self) -> Floats:
@@ -58,15 +59,12 @@ class Held:
         return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_dataframe(frame)
 
     def autocorrelation(self, lags: int) -> Floats:
-        """[lags] of the errors one step ahead, each series around its own mean; empty where origins lie apart."""
-        if self.step != 1:
-            return np.empty(0)
+        """[lags] of the errors one step ahead, each series around its own mean; empty where there are too few."""
         products, squares = np.zeros(lags), 0.0
-        for number in np.unique(self.truth.series):
-            one = self.errors[self.truth.series == number, 0]
-            if len(one) <= lags or not np.isfinite(one).any():
+        for errors in self.neighbours:
+            if len(errors) <= 2 * lags or not np.isfinite(errors).any():
                 continue
-            centred = np.nan_to_num(one - np.nanmean(one))
+            centred = np.nan_to_num(errors - np.nanmean(errors))
             squares += float(centred @ centred)
             products += [float(centred[lag:] @ centred[:-lag]) for lag in range(1, lags + 1)]
         return products / squares if squares > 0 else np.empty(0)
@@ -113,33 +111,47 @@ def held_back(fitted: Forecaster) -> Held | None:
 
 
 def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> Held | None:
-    """Forecasts of rows first to last of every series: of all of them, or of as many series as keep it quick."""
-    h = fitted.model.h
+    """Forecasts of rows first to last of every series, at origins spread so that it stays quick."""
+    h, lengths = fitted.model.h, table.store.lengths
     counts = np.maximum(last - first - h + 1, 0)
     if not counts.sum():
         return None
-    step = 1
-    if fitted.model.capabilities.multivariate:
-        step = max(1, -(-int(counts.max()) // MAX_MOMENTS))
-        series, time = window_places(table.store.lengths, first, last, h, step)
+    together = fitted.model.capabilities.multivariate
+    most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, np.count_nonzero(counts)))
+    chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
+    step = max(1, -(-int(counts.max()) // most))
+    series, time = window_places(lengths, np.where(chosen, first, last), last, h, step)
+    if together:
         series, time = same_moments(table, series, time)
-    else:
-        first = np.maximum(first, last - h + 1 - MAX_FORECASTS)
-        first = np.where(_evenly(counts), first, last)
-        series, time = window_places(table.store.lengths, first, last, h, step)
     if not len(series):
         return None
     columns = columns_of(fitted)
-    values = hindcast(fitted, table, series, time, columns, h)
+    found = Hindcasts(columns, hindcast(fitted, table, series, time, columns, h))
     truth = truth_of(table, series, time, h)
-    found = Hindcasts(columns, values)
-    return Held(truth=truth, found=found, evaluation=scored(table, truth, {fitted.model.name: found}), step=step)
+    return Held(
+        truth=truth,
+        found=found,
+        evaluation=scored(table, truth, {fitted.model.name: found}),
+        neighbours=() if together else _neighbours(fitted, table, first, last),
+    )
+
+
+def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> tuple[Floats, ...]:
+    """Errors one step ahead at every origin of a few series."""
+    h, lengths = fitted.model.h, table.store.lengths
+    few = np.argsort(first - last, kind="stable")[:NEIGHBOUR_SERIES]
+    begin = last.copy()
+    begin[few] = np.maximum(first[few], last[few] - h + 1 - NEIGHBOURS)
+    series, time = window_places(lengths, begin, last, h, 1)
+    point = columns_of(fitted).point
+    values = hindcast(fitted, table, series, time, point, h)[:, 0, 0]
+    errors = actual(table.store, series, time, 1)[:, 0] - values
+    return tuple(errors[series == number] for number in np.unique(series))
 
 
 def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:
-    """Which series to look at: all of them, or evenly spaced ones that make about MAX_FORECASTS forecasts."""
+    """Which series to look at: all of them, or MAX_FORECASTS evenly spaced ones."""
     possible = np.flatnonzero(counts)
-    many = int(np.minimum(counts, MAX_FORECASTS).sum())
-    wanted = max(1, min(len(possible), len(possible) * MAX_FORECASTS // max(many, 1)))
+    wanted = min(len(possible), MAX_FORECASTS)
     chosen = possible[np.linspace(0, len(possible) - 1, wanted).round().astype(np.int64)]
     return np.isin(np.arange(len(counts)), chosen)

@@ -3,8 +3,17 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const narrow = () => window.innerWidth < 600;
 
+  // The colours of the figures are chosen for white paper; on dark paper their lighter siblings are read more easily.
+  const LIGHTER = {
+    "#0072B2": "#4AA8E0", "#D55E00": "#F08A4B", "#009E73": "#2FC79A", "#CC79A7": "#E29AC4", "#8C564B": "#BF9186",
+    "rgba(0,114,178,": "rgba(74,168,224,",
+  };
+  const dark = () => window.matchMedia("(prefers-color-scheme: dark)").matches;
+
   function themed(traces) {
-    return JSON.parse(JSON.stringify(traces), (key, value) => (value === "ink" || value === "soft" ? colour(value) : value));
+    let text = JSON.stringify(traces);
+    if (dark()) Object.keys(LIGHTER).forEach((own) => { text = text.split('"' + own).join('"' + LIGHTER[own]); });
+    return JSON.parse(text, (key, value) => (key === "color" && (value === "ink" || value === "soft") ? colour(value) : value));
   }
 
   function layout(own) {
@@ -12,8 +21,8 @@
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: colour("ink"), size: narrow() ? 11 : 12, family: "system-ui, sans-serif" },
-      margin: { l: narrow() ? 40 : 56, r: 12, t: 12, b: 40 },
-      legend: { orientation: "h", y: -0.18, yanchor: "top", x: 0 },
+      margin: { l: narrow() ? 40 : 56, r: 12, t: own.legend === false ? 12 : 36, b: 40 },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       hovermode: own.hovermode || "x unified",
       hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
       bargap: 0.06,

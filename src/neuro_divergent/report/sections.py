@@ -26,7 +26,14 @@ MAX_SERIES = 40
 MAX_POINTS = 1500
 LAGS = 24
 NAIVE = "#9A9A9A"
-_TITLES = {"mae": "MAE", "rmse": "RMSE", "smape": "sMAPE %", "mase": "MASE", "pinball": "pinball", "scaled_crps": "CRPS, scaled"}
+_TITLES = {
+    "mae": "MAE",
+    "rmse": "RMSE",
+    "smape": "sMAPE %",
+    "mase": "MASE",
+    "pinball": "pinball",
+    "scaled_crps": "CRPS, scaled",
+}
 
 
 def figure(value: float | None) -> str:
@@ -87,10 +94,10 @@ def series_charts(data: TimeSeriesDataFrame) -> list[Chart]:
 
 def score_table(page: Page, table: pl.DataFrame, name: str = "model") -> None:
     """One row per model, the best by MASE (or the first figure) marked."""
-    names = [column for column in table.columns if column != name]
-    rows = [
-        [str(row[name]), *(_cell(column, row[column]) for column in names)] for row in table.iter_rows(named=True)
+    names = [
+        column for column in table.columns if column != name and not column.startswith(("interval_score", "pinball"))
     ]
+    rows = [[str(row[name]), *(_cell(column, row[column]) for column in names)] for row in table.iter_rows(named=True)]
     by = "mase" if "mase" in names else names[0]
     scores = [math.inf if row is None or math.isnan(row) else row for row in table[by].to_list()]
     page.table(["model", *map(_title, names)], rows, int(np.argmin(scores)))
@@ -134,7 +141,7 @@ def residual_charts(held: Held) -> list[tuple[Chart, str]]:
     found = [(histogram, f"Mean error {figure(mean)}, standard deviation {figure(spread)}: {_bias(mean, spread)}")]
     correlation = held.autocorrelation(LAGS)
     if len(correlation):
-        found.append(_correlogram(correlation, len(held.errors)))
+        found.append(_correlogram(correlation, sum(map(len, held.neighbours))))
     return found
 
 
@@ -180,7 +187,9 @@ def calibration_chart(held: Held) -> tuple[Chart, str] | None:
         Trace(name="observed", x=wanted, y=seen, width=2.0),
         Trace(name="quantiles", x=wanted, y=seen, kind="points", listed=False),
     ]
-    chart = Chart(title="Calibration", traces=traces, xlabel="quantile, %", ylabel="values below it, %", hover="closest")
+    chart = Chart(
+        title="Calibration", traces=traces, xlabel="quantile, %", ylabel="values below it, %", hover="closest"
+    )
     return chart, "On the dashed line the intervals hold what they promise; flatter means too narrow, steeper too wide."
 
 
@@ -207,9 +216,7 @@ def training_charts(history: History) -> list[tuple[Chart, str]]:
     held = [(record["epoch"], record["validation_loss"]) for record in history.epochs if "validation_loss" in record]
     traces = [Trace(name="training", x=epochs, y=history.train_loss)]
     if held:
-        traces.append(
-            Trace(name="validation", x=[x for x, _ in held], y=[y for _, y in held], colour=COLOURS[1])
-        )
+        traces.append(Trace(name="validation", x=[x for x, _ in held], y=[y for _, y in held], colour=COLOURS[1]))
     values = [value for trace in traces for value in trace.y if math.isfinite(value)]
     if history.best_epoch is not None and values:
         best = history.best_epoch

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from neuro_divergent._version import __version__
+from neuro_divergent.core.config import Description
+from neuro_divergent.data.schema import DataSchema
 from neuro_divergent.report import sections
 from neuro_divergent.report.lookback import Held, held_back
 from neuro_divergent.report.page import Page
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
 
 Mood = Literal["", "good", "bad"]
+_FOUND_WHEN_LOADING = (
+    "span", "id_type", "time_type", "future_categorical", "historical_categorical", "static_categorical", "static_table",
+    "categories",
+)  # fmt: skip
 
 
 def training_report(
@@ -66,7 +73,7 @@ def _shown(count: int, total: int) -> str:
 def _facts(fitted: Forecaster, held: Held | None) -> list[tuple[str, str, Mood]]:
     data = fitted.data
     facts: list[tuple[str, str, Mood]] = [
-        (f"{data.n_series:,}", "series" if data.n_series != 1 else "series, one", ""),
+        (f"{data.n_series:,}", "series", ""),
         (f"{len(data):,}", f"rows, {data.freq} apart", ""),
     ]
     if held is None:
@@ -74,10 +81,16 @@ def _facts(fitted: Forecaster, held: Held | None) -> list[tuple[str, str, Mood]]
     mae = [float(value) for value in held.evaluation.table["mae"]]
     facts.append((figure(mae[0]), "mean absolute error", ""))
     gain = 1 - mae[0] / mae[1] if mae[1] > 0 else 0.0
-    better: Mood = "good" if gain > 0 else "bad"
-    facts.append((f"{abs(100 * gain):.0f} % {'better' if gain >= 0 else 'worse'}", "than seasonal naive", better))
+    if abs(gain) < 0.005:
+        facts.append(("as good", "as seasonal naive", ""))
+    else:
+        mood: Mood = "good" if gain > 0 else "bad"
+        word = "better" if gain > 0 else "worse"
+        facts.append((f"{abs(100 * gain):.0f} % {word}", "than seasonal naive", mood))
     for promised, inside, _, verdict in sections.coverage_rows(held)[-1:]:
-        facts.append((inside, f"of values inside the {promised} interval", "good" if verdict == "as promised" else "bad"))
+        facts.append(
+            (inside, f"of values inside the {promised} interval", "good" if verdict == "as promised" else "bad")
+        )
     return facts
 
 
@@ -135,20 +148,34 @@ def _reproduce(page: Page, fitted: Forecaster, source: str, command: str) -> Non
 
 def _python(fitted: Forecaster, source: str) -> str:
     schema, model, config = fitted.data.schema, fitted.model, fitted.config
-    names = {"id_col": "unique_id", "time_col": "ds", "target_col": "y"}
-    columns = [f"{name}={getattr(schema, name)!r}" for name, usual in names.items() if getattr(schema, name) != usual]
-    columns.append(f"freq={schema.freq or fitted.data.freq!r}")
-    for name in ("future", "historical", "static", "categorical", "features"):
-        if getattr(schema, name):
-            columns.append(f"{name}={list(getattr(schema, name))!r}")
-    given = {name: getattr(model, name) for name in type(model).model_fields if name in model.model_fields_set}
-    fields = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    loss = "" if config.loss == "auto" else f"loss=nd.{config.loss!r}, "
     reader = "from_parquet" if source.endswith((".parquet", ".pq")) else "from_csv"
+    columns = _arguments(schema, [name for name in DataSchema.model_fields if name not in _FOUND_WHEN_LOADING])
+    training = [
+        f"{name}={_literal(getattr(config, name))}"
+        for name in ("loss", "max_epochs", "max_steps", "batch_size", "optimizer")
+    ]
+    training += [f"schedule={_literal(config.schedule)}", f"seed={config.seed}"]
     return (
         "import neuro_divergent as nd\n\n"
-        f"data = nd.TimeSeriesDataFrame.{reader}({json.dumps(source or 'your.csv')}, {', '.join(columns)})\n"
-        f"model = nd.{model.kind}({fields})\n"
-        f"fitted = model.fit(data, nd.TrainingConfig({loss}seed={config.seed}))\n"
-        "print(fitted.predict())"
+        f"data = nd.TimeSeriesDataFrame.{reader}({', '.join([json.dumps(source or 'your.csv'), *columns])})\n"
+        f"model = {_literal(model)}\n"
+        "config = nd.TrainingConfig(\n    " + ",\n    ".join(training) + ",\n)\n"
+        "print(model.fit(data, config).predict())"
     )
+
+
+def _arguments(description: Description, names: Sequence[str]) -> list[str]:
+    """The fields that are not at their defaults, as arguments."""
+    found = []
+    for name in names:
+        value, field = getattr(description, name), type(description).model_fields[name]
+        if field.is_required() or value != field.get_default(call_default_factory=True):
+            found.append(f"{name}={_literal(value)}")
+    return found
+
+
+def _literal(value: Any) -> str:
+    """A value as it is written in Python."""
+    if isinstance(value, Description):
+        return f"nd.{value.kind}({', '.join(_arguments(value, list(type(value).model_fields)))})"
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)

@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import neuro_divergent as nd
@@ -187,3 +188,27 @@ def test_settings_survive_a_file_and_unknown_ones_are_refused(tmp_path):
     assert nd.TrainingConfig.from_json(settings.to_json()) == settings
     with pytest.raises(nd.ConfigError, match="CsvLog"):
         nd.TrainingConfig(callbacks=({"kind": "CsvLogg", "path": "x"},))
+
+
+def test_the_json_log_takes_what_the_engine_logs_on_its_own(tmp_path):
+    """A skipped step is an event of its own in the log, with its step."""
+
+    class Poison(nd.Callback):
+        def on_batch_start(self, state):
+            if state.step == 1:
+                with torch.no_grad():
+                    next(state.module.parameters()).fill_(float("nan"))
+
+        def on_batch_end(self, state):
+            with torch.no_grad():
+                next(state.module.parameters()).fill_(0.5)
+
+    config = nd.TrainingConfig(
+        max_epochs=1, batch_size=4, validation_split=None, nonfinite="skip", early_stopping=None,
+        callbacks=(Poison(), nd.JsonLines(path=tmp_path / "log.jsonl")),
+    )  # fmt: skip
+    x = np.linspace(-1, 1, 16, dtype=np.float32)[:, None]
+    nd.Trainer(config).fit(torch.nn.Linear(1, 1), (x, x))
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    skipped = [event for event in events if event["event"] == "skipped"]
+    assert [event["step"] for event in skipped] == [1]

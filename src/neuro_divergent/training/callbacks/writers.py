@@ -57,11 +57,12 @@ class _JsonLines(Callback):
 
     def _flush_events(self, state: TrainState) -> None:
         for event in state.history.events[self._logged :]:
+            # What the engine logs on its own names its kind: that is the line's event then ("skipped", "resumed", ...).
             self._write("log", state, **event)
         self._logged = len(state.history.events)
 
-    def _write(self, event: str, state: TrainState, **values: Any) -> None:
-        record = {"event": event, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
+    def _write(self, name: str, state: TrainState, /, **values: Any) -> None:
+        record = {"event": name, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
         line = json.dumps({key: _finite(value) for key, value in record.items()})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
