@@ -36,7 +36,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 stress: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m stress
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/stress_table.py
 
 clean:
 	rm -rf $(VENV) site demo-output build dist .pytest_cache .mypy_cache .ruff_cache

@@ -54,9 +54,22 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows import Windows as Windows
     from neuro_divergent.forecasting.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.backtest import backtest as backtest
+    from neuro_divergent.forecasting.cross_validation import CrossValidation as CrossValidation
+    from neuro_divergent.forecasting.cross_validation import cross_validation as cross_validation
+    from neuro_divergent.forecasting.distillation import distill as distill
+    from neuro_divergent.forecasting.ensemble import Ensemble as Ensemble
+    from neuro_divergent.forecasting.ensemble import ensemble as ensemble
+    from neuro_divergent.forecasting.ensemble import seed_ensemble as seed_ensemble
+    from neuro_divergent.forecasting.evaluate import Evaluation as Evaluation
+    from neuro_divergent.forecasting.explain import Explanation as Explanation
     from neuro_divergent.forecasting.forecaster import Forecaster as Forecaster
+    from neuro_divergent.forecasting.intervals import PredictionIntervals as PredictionIntervals
     from neuro_divergent.forecasting.model import Capabilities as Capabilities
     from neuro_divergent.forecasting.model import Model as Model
+    from neuro_divergent.forecasting.neural_forecast import NeuralForecast as NeuralForecast
+    from neuro_divergent.forecasting.neural_forecast import train_from_csv as train_from_csv
+    from neuro_divergent.forecasting.neural_forecast import train_from_parquet as train_from_parquet
+    from neuro_divergent.forecasting.splitting import TimeSeriesSplit as TimeSeriesSplit
     from neuro_divergent.forecasting.storage import load as load
     from neuro_divergent.losses import CRPS as CRPS
     from neuro_divergent.losses import GMM as GMM
@@ -178,6 +191,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import JsonLines as JsonLines
     from neuro_divergent.training import LearningRateMonitor as LearningRateMonitor
     from neuro_divergent.training import LossPlot as LossPlot
+    from neuro_divergent.training import RangeTest as RangeTest
     from neuro_divergent.training import Regularization as Regularization
     from neuro_divergent.training import TeacherForcing as TeacherForcing
     from neuro_divergent.training import TensorBoard as TensorBoard
@@ -185,6 +199,8 @@ if TYPE_CHECKING:
     from neuro_divergent.training import Trainer as Trainer
     from neuro_divergent.training import TrainingConfig as TrainingConfig
     from neuro_divergent.training import check_gradients as check_gradients
+    from neuro_divergent.training import find_learning_rate as find_learning_rate
+    from neuro_divergent.training.checkpointing import FaultTolerance as FaultTolerance
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -218,6 +234,7 @@ _HOMES = {
     "CosineAnnealing": "optim",
     "CosineWarmRestarts": "optim",
     "CrossEntropy": "losses",
+    "CrossValidation": "forecasting.cross_validation",
     "CsvLog": "training",
     "CustomLoss": "losses",
     "CustomSchedule": "optim",
@@ -235,8 +252,12 @@ _HOMES = {
     "EMA": "optim",
     "EarlyStopping": "training",
     "EasySeriesFirst": "training",
+    "Ensemble": "forecasting.ensemble",
+    "Evaluation": "forecasting.evaluate",
+    "Explanation": "forecasting.explain",
     "ExponentialDecay": "optim",
     "FEDformer": "models",
+    "FaultTolerance": "training.checkpointing",
     "Forecaster": "forecasting.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
@@ -286,6 +307,7 @@ _HOMES = {
     "NHITS": "models",
     "NLinear": "models",
     "NegativeBinomialMixture": "losses",
+    "NeuralForecast": "forecasting.neural_forecast",
     "NeuroDivergentError": "core.errors",
     "NoCheckpointError": "core.errors",
     "NonFiniteError": "core.errors",
@@ -298,6 +320,7 @@ _HOMES = {
     "PatchTST": "models",
     "PoissonMixture": "losses",
     "PolynomialDecay": "optim",
+    "PredictionIntervals": "forecasting.intervals",
     "Quantile": "losses",
     "RAdam": "optim",
     "RLinear": "models",
@@ -305,6 +328,7 @@ _HOMES = {
     "RMSprop": "optim",
     "RMoK": "models",
     "RNN": "models",
+    "RangeTest": "training",
     "ReduceOnPlateau": "optim",
     "RegistryError": "core.errors",
     "Regularization": "training",
@@ -330,6 +354,7 @@ _HOMES = {
     "TimeLLM": "models",
     "TimeMixer": "models",
     "TimeSeriesDataFrame": "data.frame",
+    "TimeSeriesSplit": "forecasting.splitting",
     "TimeXer": "models",
     "Timer": "training",
     "TimesNet": "models",
@@ -349,8 +374,15 @@ _HOMES = {
     "XLinear": "models",
     "backtest": "forecasting.backtest",
     "check_gradients": "training",
+    "cross_validation": "forecasting.cross_validation",
+    "distill": "forecasting.distillation",
+    "ensemble": "forecasting.ensemble",
+    "find_learning_rate": "training",
     "iTransformer": "models",
     "load": "forecasting.storage",
+    "seed_ensemble": "forecasting.ensemble",
+    "train_from_csv": "forecasting.neural_forecast",
+    "train_from_parquet": "forecasting.neural_forecast",
     "xLSTM": "models",
 }
 """Where each public name lives; read by `__getattr__` on first use."""

@@ -75,7 +75,9 @@ def fingerprint(module: nn.Module, history: History) -> str:
 def timeless(history: History) -> dict[str, Any]:
     """The history without what depends on the clock."""
     data = history.to_dict()
-    data["epochs"] = [{key: value for key, value in record.items() if key not in TIME_COLUMNS} for record in data["epochs"]]
+    data["epochs"] = [
+        {key: value for key, value in record.items() if key not in TIME_COLUMNS} for record in data["epochs"]
+    ]
     data["events"] = [event for event in data["events"] if not TIME_EVENTS & set(event)]
     return data
 

@@ -15,7 +15,10 @@ FIGURES = "ND_FAULT_FIGURES"
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    return os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
 
 
 def worker(*arguments: str, timeout: float = 600.0) -> dict[str, Any]:

@@ -35,10 +35,7 @@ from neuro_divergent.training.retention import Kept
 from neuro_divergent.training.saver import Saver
 from neuro_divergent.training.trainer import Trainer
 
-
-FAILED = 3
-"""The exit code of a child whose save met an error and survived it."""
-
+RUN = "disk/parent/run"
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Memory as a disk where there is one: a flush costs nothing there, and the order of operations is what is tested."""
 
@@ -92,7 +89,8 @@ def loaded_model(run: Path) -> int:
     try:
         return int(bundle.read(run / "model")["model.json"])
     except StorageError as error:
-        assert "does not exist" in str(error), error
+        if "does not exist" not in str(error):
+            raise
         return 0
 
 
@@ -106,41 +104,45 @@ def crash(_: list[str]) -> dict[str, Any]:
     """Crash at every operation of a first and a second save, in every way."""
     tried, bad = 0, []
     for scenario, (write, read) in SCENARIOS.items():
+        with tempfile.TemporaryDirectory(dir=FAST) as folder:
+            operations = _saves(write, Path(folder), 0, "crash").done
         for mode in ("crash", "torn", "drop", "ENOSPC", "EIO"):
-            point, code = 0, CRASHED
-            while code != 0:
-                point += 1
+            for point, operation in enumerate(operations, start=1):
+                if mode == "torn" and operation != "write":
+                    continue
+                tried += 1
                 with tempfile.TemporaryDirectory(dir=FAST) as folder:
-                    run, first = Path(folder) / "disk" / "parent" / "run", Path(folder) / "first"
-                    (Path(folder) / "disk").mkdir()
-                    code = in_child(lambda: _attempt(run, first, write, point, mode))  # noqa: B023
-                    if code == 0:
-                        break
-                    tried += 1
-                    wrong = _after(run, write, read, before=int(first.exists()))
-                    wrong += [] if code in (FAILED, CRASHED) else [f"exit code {code}"]
-                    bad += [f"{scenario}, {mode} at {point}: {reason}" for reason in wrong]
+                    wrong = _attempt(write, Path(folder), point, mode)
+                    wrong += _after(Path(folder) / RUN, write, read, before=int((Path(folder) / "first").exists()))
+                bad += [f"{scenario}, {mode} at {point}, {operation}: {reason}" for reason in wrong]
     return {"tried": tried, "bad": bad}
 
 
-def _attempt(run: Path, first: Path, write: Callable[[Path, int], None], point: int, mode: str) -> None:
+def _attempt(write: Callable[[Path, int], None], folder: Path, point: int, mode: str) -> list[str]:
+    """What is wrong with the way in which two saves met their fate."""
+    if mode not in ("ENOSPC", "EIO"):
+        code = in_child(lambda: _saves(write, folder, point, mode))
+        return [] if code == CRASHED else [f"exit code {code}"]
+    disk = _saves(write, folder, point, mode)
+    # What could not be removed is left over, of course: the next save removes it.
+    left = [path.name for path in (folder / RUN).rglob(f"{files.TEMPORARY_PREFIX}*")]
+    return [f"leftovers: {left}"] if left and disk.done[point - 1] not in ("unlink", "rmdir") else []
+
+
+def _saves(write: Callable[[Path, int], None], folder: Path, point: int, mode: str) -> FailingDisk:
     """Two saves on a failing disk; a file elsewhere tells that the first one was done."""
-    disk = FailingDisk(run.parent.parent, point, mode)
+    (folder / "disk").mkdir()
+    disk = FailingDisk(folder / "disk", point, mode)
     disk.install()
     try:
-        write(run, 1)
-        first.touch()
-        write(run, 2)
+        write(folder / RUN, 1)
+        (folder / "first").touch()
+        write(folder / RUN, 2)
     except StorageError:
         pass
-    disk.remove()
-    if disk.count < point:
-        return
-    # What could not be removed is left over, of course: the next save removes it.
-    left = [path.name for path in run.rglob(f"{files.TEMPORARY_PREFIX}*")]
-    if left and disk.done[point - 1] not in ("unlink", "rmdir"):
-        raise AssertionError(f"leftovers after {disk.done[point - 1]}: {left}")
-    os._exit(FAILED)
+    finally:
+        disk.remove()
+    return disk
 
 
 def _after(run: Path, write: Callable[[Path, int], None], read: Callable[[Path], int], before: int) -> list[str]:
@@ -228,7 +230,10 @@ def memory(_: list[str]) -> dict[str, Any]:
     limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + 250_000_000
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found: dict[str, Any] = {}
-    for name, fields in {"small": {"batch_size": 4, "accumulate_gradients": 4}, "halved": {"batch_size": 16} | tolerant}.items():
+    for name, fields in {
+        "small": {"batch_size": 4, "accumulate_gradients": 4},
+        "halved": {"batch_size": 16} | tolerant,
+    }.items():
         module = Hungry()
         config = TrainingConfig(max_epochs=2, validation_split=None, progress=False, **fields)
         history = Trainer(config).fit(module, rows)

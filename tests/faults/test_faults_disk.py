@@ -105,6 +105,6 @@ def test_training_goes_on_without_saving_if_so_configured(disk: Disk, caplog: py
     disk.empty()
     assert len(history) == 6
     failed = [event for event in history.events if event.get("event") == "checkpoint_failed"]
-    assert [event["why"] for event in failed][0].startswith(str(run / "checkpoints" / "step-00000012"))
+    assert failed[0]["why"].startswith(str(run / "checkpoints" / "step-00000012"))
     assert "the training goes on" in caplog.text
     assert newest(LocalPlace(run))[0] is not None

@@ -47,7 +47,9 @@ def test_a_hung_training_is_killed_and_started_again(tmp_path: Path) -> None:
 
 
 def test_after_the_last_attempt_all_reasons_are_listed(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"given up after 3 attempts\. attempt 1: .*no 1; attempt 2: .*no 2; .*no 3"):
+    with pytest.raises(
+        TrainingError, match=r"given up after 3 attempts\. attempt 1: .*no 1; attempt 2: .*no 2; .*no 3"
+    ):
         run(tmp_path, "sys.exit(f'no {attempt}')", retries=2)
 
 
@@ -71,7 +73,7 @@ def children() -> list[int]:
 
 def test_a_model_survives_the_death_of_its_training_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model, _ = MODELS["mlp"]
-    whole = model.fit(table(), config_of("mlp", None, max_epochs=60))
+    whole = model.fit(table(), config_of("mlp", None, max_epochs=20))
 
     def kill_once() -> None:
         deadline = time.monotonic() + 120
@@ -82,7 +84,7 @@ def test_a_model_survives_the_death_of_its_training_process(tmp_path: Path, capl
 
     killer = threading.Thread(target=kill_once)
     killer.start()
-    tolerant = config_of("mlp", tmp_path, max_epochs=60, fault_tolerance=FaultTolerance(retries=2))
+    tolerant = config_of("mlp", tmp_path, max_epochs=20, fault_tolerance=FaultTolerance(retries=2))
     fitted = model.fit(table(), tolerant)
     killer.join()
     assert fingerprint(fitted.module, fitted.history) == fingerprint(whole.module, whole.history)

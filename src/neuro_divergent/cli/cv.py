@@ -22,7 +22,7 @@ from neuro_divergent.cli.options import (
 from neuro_divergent.cli.output import note, say, say_json
 from neuro_divergent.cli.predict import as_polars, write_frame
 from neuro_divergent.cli.tables import read_table, table_path
-from neuro_divergent.cli.train import lookback
+from neuro_divergent.cli.train import check_horizon, lookback
 from neuro_divergent.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def cv(
     _described(fields, names, 1, training)  # what is wrong with the request is said before the work
     read = read_table(path, fields["data"])
     (note if json else say)(str(read.report()))
+    check_horizon(read, int(fields["model"]["h"]))
     size = fields["model"].get("input_size") or lookback(read, int(fields["model"]["h"]))
     described = _described(fields, names, int(size), training)
 

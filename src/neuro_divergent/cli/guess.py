@@ -57,7 +57,7 @@ def guess(frame: pl.DataFrame) -> Guess:
     identity = _id(frame, time)
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() and name not in (time, identity)]
     floats = [name for name in numbers if frame.schema[name].is_float()]
-    target = _named(numbers, TARGETS) or (floats or numbers or [None])[-1]
+    target = _named(numbers, TARGETS) or next(iter(reversed(floats or numbers)), None)
     return Guess(columns=tuple(frame.columns), time=time, target=target, id=identity)
 
 
@@ -88,4 +88,4 @@ def _id(frame: pl.DataFrame, time: str | None) -> str | None:
     ]
     splitting = [name for name in possible if not frame.select(time, name).is_duplicated().any()]
     texts = [name for name in splitting if frame.schema[name] == pl.String]
-    return _named(splitting, IDS) or (texts or [None])[0] or _named(possible, IDS)
+    return _named(splitting, IDS) or next(iter(texts), None) or _named(possible, IDS)

@@ -88,7 +88,8 @@ def init(
     say(str(table.report()))
     say(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
     say(
-        f"written: {out} ({described.kind}, h {steps}, input_size {size}); train with: neuro-divergent train --config {out}"
+        f"written: {out} ({described.kind}, h {steps}, input_size {size}); "
+        f"train with: neuro-divergent train --config {out}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,8 @@ def _facts(document: dict[str, Any]) -> None:
         say("versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()))
     progress = document.get("progress")
     if progress:
-        say(
-            f"step {progress['step']} of {progress['total_steps']}, epoch {progress['epoch']} + {progress['position']} steps"
-        )
+        done, total = progress["step"], progress["total_steps"]
+        say(f"step {done} of {total}, epoch {progress['epoch']} + {progress['position']} steps")
     history = document.get("history", {})
     epochs = [record for record in history.get("epochs", []) if isinstance(record, dict)]
     if history.get("stopped"):
@@ -185,4 +185,4 @@ def _resampled(values: list[float], width: int) -> list[float]:
     if len(values) <= width:
         return values
     edges = [len(values) * part // width for part in range(width + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]

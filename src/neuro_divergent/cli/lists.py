@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+
 from neuro_divergent.cli.output import say, table
 
 

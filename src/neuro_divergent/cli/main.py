@@ -30,6 +30,7 @@ COMMANDS = {
     "evaluate": ("evaluate:evaluate", "Score a saved model on a table that it was not trained on."),
     "cv": ("cv:cv", "Compare models by cross-validation over time, beside a seasonal naive forecast."),
     "init": ("init:init", "Write a commented run file for a table."),
+    "inspect": ("inspect:inspect", "Show a run, a checkpoint or a saved model, and verify it."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),
     "optimizers": ("lists:optimizers", "List the optimizers."),
@@ -44,6 +45,7 @@ data = App(name="data", help="Look at a table.")
 data.command(
     "neuro_divergent.cli.check:check", name="check", help="Report what is in a table, and what to do about it."
 )
+data.command("neuro_divergent.cli.sample:sample", name="sample", help="Write a table to try things on.")
 app.command(data)
 
 

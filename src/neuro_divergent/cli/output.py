@@ -7,6 +7,7 @@ import logging
 import math
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 
@@ -77,7 +78,7 @@ def sparkline(values: Sequence[float], width: int = 48) -> str:
 def _parts(values: Sequence[float], width: int) -> list[Sequence[float]]:
     count = min(width, len(values))
     edges = [len(values) * number // count for number in range(count + 1)] if count else []
-    return [values[first:last] for first, last in zip(edges, edges[1:], strict=False)]
+    return [values[first:last] for first, last in pairwise(edges)]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from neuro_divergent.data.frame import TimeSeriesDataFrame
     from neuro_divergent.data.schema import DataSchema
 
+HOLES = 4
+"""How many times as many rows may be absent as there are, before a table is refused."""
 FILE_FIELDS = ("separator", "encoding", "decimal_comma")
 
 
@@ -37,10 +39,28 @@ def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
     DataSchema.from_dict(options)  # a misspelt field is better refused before the file is read
     try:
         if is_parquet(path):
-            return TimeSeriesDataFrame.from_parquet(path, **options)
-        return TimeSeriesDataFrame.from_csv(path, **layout, **options)
+            table = TimeSeriesDataFrame.from_parquet(path, **options)
+        else:
+            table = TimeSeriesDataFrame.from_csv(path, **layout, **options)
     except DataError as error:
         raise advised(error, path, fields) from None
+    if "gaps" not in fields:
+        _refuse_holes(table, path)
+    return table
+
+
+def _refuse_holes(table: TimeSeriesDataFrame, path: Path) -> None:
+    """A grid that is almost empty comes from a wrong frequency, and would train on almost nothing for a long time."""
+    report = table.report()
+    if report.gap_rows <= HOLES * report.rows_read:
+        return
+    share = 100 * report.gap_rows / report.rows_stored
+    said = "was found" if report.freq_inferred else "was given"
+    raise DataError(
+        f"the rows of {path} must be about as far apart as the frequency says, but {report.freq} {said} and "
+        f"{share:.0f} % of the rows would be empty. {'Say' if report.freq_inferred else 'Leave --freq out, or say'} "
+        "the true distance of two rows, such as --freq 1d; if the holes are meant, say --set data.gaps=mask"
+    )
 
 
 def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSeriesDataFrame:

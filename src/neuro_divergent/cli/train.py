@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.options import Columns, Settings, Training, describe, levels, sections, train_config
 from neuro_divergent.cli.output import note, say, say_json, sparkline
 from neuro_divergent.cli.tables import read_table, table_path
-from neuro_divergent.core.errors import ConfigError, StorageError
+from neuro_divergent.core.errors import ConfigError, DataError, StorageError
 
 if TYPE_CHECKING:
     from neuro_divergent.data.frame import TimeSeriesDataFrame
@@ -85,6 +85,7 @@ def train(
     show = note if json else say
     show(str(table.report()))
     _show_series(table, show)
+    check_horizon(table, described.h)
     if "input_size" not in fields["model"]:
         described = described.replace(input_size=lookback(table, described.h))
         show(f"input_size is {described.input_size}: the model sees that many past steps (--input-size)")
@@ -138,6 +139,16 @@ def lookback(table: TimeSeriesDataFrame, h: int) -> int:
     # A fifth is held back for validation, and each of the two parts needs a horizon of its own.
     fits = int(0.8 * longest) - 2 * h
     return max(1, min(wanted, max(fits, h)))
+
+
+def check_horizon(table: TimeSeriesDataFrame, h: int) -> None:
+    """Refuse a horizon that no series is long enough for, with one that fits."""
+    longest = int(table.store.lengths.max())
+    if longest < 2 * h + 2:
+        raise DataError(
+            f"a horizon of {h} steps needs series of at least {2 * h + 2} rows, but the longest has {longest}. "
+            f"Ask for fewer steps: --h {max(1, longest // 4)} would fit"
+        )
 
 
 def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:

@@ -44,15 +44,15 @@ _TRAINING = re.compile(rf"\b({'|'.join(_TRAINING_FIELDS)})={_VALUE}")
 # What a request was is quoted as it was understood; only what to do about it is respelt.
 _GOT = re.compile(r"but got [^.;]*")
 
+_NO_INTERVALS = (
+    "Train with MQLoss(level=[...]) or DistributionLoss(...), or add them: "
+    "fit(..., prediction_intervals=PredictionIntervals())"
+)
 _SENTENCES = (
     ("predict(future=...)", "--future FILE"),
     ("overwrite=True", "--overwrite"),
     ("resume='auto'", "--resume"),
-    (
-        "Train with MQLoss(level=[...]) or DistributionLoss(...), or add them: "
-        "fit(..., prediction_intervals=PredictionIntervals())",
-        "Train again with --level 80,95 (which trains with MQLoss), or with --loss DistributionLoss",
-    ),
+    (_NO_INTERVALS, "Train again with --level 80,95 (which trains with MQLoss), or with --loss DistributionLoss"),
 )
 
 

@@ -63,7 +63,9 @@ def verified(place: str, found: Collection[str], fetch: Fetch) -> dict[str, byte
     listed = _listed(place, fetch(MANIFEST, MAX_MANIFEST_BYTES))
     if set(found) != {*listed, MANIFEST}:
         odd = sorted(set(found) ^ {*listed, MANIFEST})
-        raise CorruptFileError(f"{place} must hold just the files of its manifest, but differs in: {', '.join(odd[:6])}")
+        raise CorruptFileError(
+            f"{place} must hold just the files of its manifest, but differs in: {', '.join(odd[:6])}"
+        )
     return {name: _checked(f"{place}/{name}", fetch(name, facts["bytes"]), facts) for name, facts in listed.items()}
 
 

@@ -1,6 +1,7 @@
 """JSON whose numbers come back as the same bits, and JSON from strangers.
 
-Python writes a float so that reading it gives it back exactly. What JSON has no word for is written as an object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
+Python writes a float so that reading it gives it back exactly. What JSON has no word for is written as
+an object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
+@cache
 def purpose_key(purpose: str) -> int:
     """A fixed 64-bit number for a purpose such as "dropout" or "order"."""
     return int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "little")

@@ -87,7 +87,9 @@ def _limited(tensors: int) -> Iterator[None]:
         if threading.get_ident() == mine:
             made += 1
             if made > limit:
-                raise CorruptFileError(f"the file describes a network of more than {limit} parts, but has {tensors} tensors")
+                raise CorruptFileError(
+                    f"the file describes a network of more than {limit} parts, but has {tensors} tensors"
+                )
 
     registrations = (
         register_module_parameter_registration_hook,

@@ -132,7 +132,8 @@ def cross_validation(
         metrics: names of figures; None for the common ones.
         prediction_intervals: how point forecasts get intervals, measured at the end of each training part.
         h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
-        n_jobs: processes that work on folds at the same time. Folds that share a model are one job.
+        n_jobs: processes that work on folds at the same time; folds that share a model are one job. A script needs
+            `if __name__ == "__main__":` around the call.
         season: of the naive forecast; None finds it.
         short: what to do with series too short to train on: refuse, leave out, or pad them.
         local_scaler: how each series is scaled before the models see it; None leaves it as it is.

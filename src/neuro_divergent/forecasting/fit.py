@@ -118,9 +118,7 @@ def fit(
     store = usable_columns(model, table.store)
     hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
     anchor = anchor_lengths(model, store)
-    problem = Problem(
-        model, store, anchor, hidden, short, lambda: table.all_times().to_numpy(), task, begin_with
-    )
+    problem = Problem(model, store, anchor, hidden, short, lambda: table.all_times().to_numpy(), task, begin_with)
     resolved = config.resolved(model.recipe(len(problem.windows(trained))))
     share = resolved.validation_split
     if held is None and isinstance(share, float):
@@ -176,7 +174,8 @@ def anchor_lengths(model: Model, store: SeriesStore) -> tuple[int, ...]:
 
 def usable_columns(model: Model, store: SeriesStore) -> SeriesStore:
     """The store without the columns that the model cannot take; each is named in the log."""
-    can, dropped = model.capabilities, {}
+    can = model.capabilities
+    dropped: dict[str, tuple[str, ...]] = {}
     if store.future is not None and not can.future:
         dropped |= {"future": store.future_names}
         store = replace(store, future=None, future_names=())
@@ -194,9 +193,7 @@ def usable_columns(model: Model, store: SeriesStore) -> SeriesStore:
     return store
 
 
-def _train(
-    problem: Problem, config: TrainingConfig, trained: Range, held: Range | None, resume: Resume
-) -> TrainState:
+def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range | None, resume: Resume) -> TrainState:
     model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
@@ -217,7 +214,7 @@ def _train(
     if problem.begin_with is not None:
         problem.begin_with(module)
     cap = None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)
-    placed = {"device": device, "dtype": precision.dtype}
+    placed: dict[str, Any] = {"device": device, "dtype": precision.dtype}
     sampler = _sampler(config, windows, store, cap)
     source = WindowSource(
         windows, sampler, steps_per_epoch=cap, augmentation=config.augmentation, seed=config.seed, **placed

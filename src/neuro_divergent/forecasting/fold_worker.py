@@ -1,14 +1,16 @@
-"""Folds in processes of their own: what each is to do is written as files, and so is what it found."""
+"""Folds in processes of their own: what each is to do is written as files, and so is what it found.
+
+Only the place of the files travels between the processes.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +49,38 @@ def run_jobs(
         table.store.save(folder / "table")
         for number, job in enumerate(jobs):
             files.write_json(folder / f"job-{number}.json", document | {"folds": [_fold_facts(fold) for fold in job]})
-        with ThreadPoolExecutor(n_jobs) as pool:
-            list(pool.map(lambda number: _start(folder, number, threads), range(len(jobs))))
+        _in_processes(folder, len(jobs), n_jobs, threads)
         return [part for number, job in enumerate(jobs) for part in _read(folder, number, job)]
 
 
-def _start(folder: Path, number: int, threads: int) -> None:
-    command = [sys.executable, "-m", "neuro_divergent.forecasting.fold_worker", str(folder), str(number), str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
-    if done.returncode != 0:
-        raise TrainingError(f"fold {number} of a cross-validation failed in its process: {done.stderr.strip()[-2000:]}")
+def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
+    # Fresh processes: a fork of one that has used torch's threads can hang.
+    with ProcessPoolExecutor(min(n_jobs, count), mp_context=get_context("spawn")) as pool:
+        try:
+            for number, failure in enumerate(
+                pool.map(_do, [(str(folder), number, threads) for number in range(count)])
+            ):
+                if failure is not None:
+                    pool.shutdown(cancel_futures=True)
+                    raise TrainingError(f"training {number + 1} of {count} of a cross-validation failed: {failure}")
+        except BrokenProcessPool as error:
+            raise TrainingError(
+                "a process of the cross-validation ended before its work was done. A script that asks for n_jobs needs "
+                "if __name__ == '__main__': around it; a machine short of memory needs fewer jobs"
+            ) from error
+
+
+def _do(job: tuple[str, int, int]) -> str | None:
+    """One job of a folder, in a process of the pool; the sentence of what went wrong, if something did."""
+    import torch
+
+    folder, number, threads = job
+    torch.set_num_threads(threads)
+    try:
+        work(Path(folder), number)
+    except NeuroDivergentError as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def _described(plan: Plan, table: TimeSeriesDataFrame) -> dict[str, Any]:
@@ -127,20 +151,3 @@ def _read(folder: Path, number: int, job: Sequence[Fold]) -> list[FoldForecasts]
         }
         parts.append(FoldForecasts(fold, arrays["series"], arrays["time"], found))
     return parts
-
-
-def main(arguments: list[str]) -> int:
-    """Do one job; the exit code says whether it was done."""
-    import torch
-
-    torch.set_num_threads(int(arguments[2]))
-    try:
-        work(Path(arguments[0]), int(arguments[1]))
-    except NeuroDivergentError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -302,9 +302,10 @@ class Forecaster:
                 )
             batch = Batch(window.unsqueeze(-1))
         with torch.inference_mode():
-            output: Tensor = self.module(batch)
-        output = output.squeeze(2) if output.shape[2] == 1 else output
-        return output.squeeze(-1) if output.shape[-1] == 1 else output
+            output = self.module.forward(batch)
+            windows, steps, channels, outputs = output.shape
+            sizes = [windows, steps, *(size for size in (channels, outputs) if size > 1)]
+            return output.reshape(sizes)
 
     def plot(
         self, path: str | os.PathLike[str] | None = None, *, series: int = 4, level: Sequence[float] | None = None

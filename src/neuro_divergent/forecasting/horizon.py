@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import torch
 
+from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.future import FutureValues
@@ -56,6 +58,8 @@ def direct(
     forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues
 ) -> npt.NDArray[np.float64]:
     """[S, H, K] one pass of the network."""
+    if len(store.ids) <= SERIES_PER_BATCH and _plain(forecaster, store):
+        return forecaster.outputs(_plain_batch(store, forecaster.model.input_size), columns)[:, :, 0]
     windows = forecaster.windows(store)
     numbers = np.arange(len(store.ids))
     if forecaster.model.capabilities.multivariate:
@@ -67,6 +71,21 @@ def direct(
         batch = windows.forecast_batch(numbers[some], *(None if part is None else part[some] for part in ahead))
         parts.append(forecaster.outputs(batch, columns)[:, :, 0])
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _plain(forecaster: Forecaster, store: SeriesStore) -> bool:
+    """Whether windows hold nothing but complete targets of one series each."""
+    blocks = (store.mask, store.future, store.historical, store.static, store.categorical, store.static_categorical)
+    if forecaster.model.capabilities.multivariate or any(block is not None for block in blocks):
+        return False
+    return bool((store.lengths >= forecaster.model.input_size).all())
+
+
+def _plain_batch(store: SeriesStore, lookback: int) -> Batch:
+    """The last window of every series, cut without the machinery that other columns and gaps need."""
+    y = store.y[store.offsets[1:, None] + np.arange(-lookback, 0)]
+    series, time = torch.arange(len(store.ids)), torch.from_numpy(store.lengths)
+    return Batch(torch.from_numpy(y).unsqueeze(-1), series=series, time=time)
 
 
 def _recursive(
@@ -188,7 +207,14 @@ def checked_horizon(h: int | None, default: int) -> int:
 def future_frame(table: TimeSeriesDataFrame, h: int) -> pl.DataFrame:
     """The id and time of the h steps after every series."""
     ids = [] if table.schema.id_type == "none" else [ids_column(table, h)]
-    return pl.DataFrame([*ids, table.future_times(h)])
+    store, schema = table.store, table.schema
+    if store.time_zone is None and schema.time_type in ("datetime[us]", "int64"):
+        # What `future_times` gives, without the conversions that these types do not need.
+        steps = store.lengths[:, None] + np.arange(h)
+        times = pl.Series(schema.time_col, table.frequency.advance(store.start[:, None], steps).reshape(-1))
+    else:
+        times = table.future_times(h)
+    return pl.DataFrame([*ids, times])
 
 
 def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:

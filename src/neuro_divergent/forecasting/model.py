@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -11,6 +13,7 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.scaling import WindowScalerName
 from neuro_divergent.forecasting.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config import TrainingConfig
@@ -82,6 +85,8 @@ class Model(Description):
         validation: Any = None,
         short: Literal["error", "drop", "pad"] = "error",
         prediction_intervals: PredictionIntervals | None = None,
+        resume: str | os.PathLike[str] | None = None,
+        resume_with: Mapping[str, Any] | None = None,
         **columns: Any,
     ) -> Forecaster:
         """Train on a table and give the fitted forecaster.
@@ -93,6 +98,9 @@ class Model(Description):
             short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
             prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the
                 last windows, to measure its errors on them.
+            resume: "auto" goes on from the newest checkpoint of the run's directory, or starts if there is none; a path
+                goes on from that run or checkpoint.
+            resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
             columns: arguments of `from_frame` (freq, id_col, ...) when `data` is a plain frame.
         """
         from neuro_divergent.forecasting.fit import fit
@@ -100,6 +108,20 @@ class Model(Description):
         if prediction_intervals is not None:
             from neuro_divergent.forecasting.intervals import fit_with_intervals
 
+            if resume is not None:
+                raise ConfigError(
+                    "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it without, "
+                    "then call calibrate(data, intervals) on the forecaster"
+                )
             options = {"validation": validation, "short": short} | columns
             return fit_with_intervals(self, data, config or TrainingConfig(), prediction_intervals, **options)
-        return fit(self, data, config or TrainingConfig(), validation=validation, short=short, **columns)
+        return fit(
+            self,
+            data,
+            config or TrainingConfig(),
+            validation=validation,
+            short=short,
+            resume=resume,
+            resume_with=resume_with,
+            **columns,
+        )

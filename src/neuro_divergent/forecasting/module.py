@@ -74,7 +74,9 @@ class ForecastModule(nn.Module):
             target = self.scaler.transform(batch.target, stats, batch.target_mask)
             raw = self._train_forward(scaled._replace(target=target))
         else:
-            raw = self.network(scaled._replace(target=None, target_mask=None, weight=None))
+            if batch.target is not None:
+                scaled = scaled._replace(target=None, target_mask=None, weight=None)
+            raw = self.network(scaled)
         return self._completed(raw, scaled, stats, levels)
 
     def from_scaled(self, scaled: Batch, stats: Statistics, levels: Tensor | None = None) -> Forecast:
@@ -109,7 +111,9 @@ class ForecastModule(nn.Module):
         if anchor is not None:
             location = location + anchor * scale
         location, scale = location.unsqueeze(-1), scale.unsqueeze(-1)
-        return self.loss.unscale(raw, location.to(raw.dtype), scale.to(raw.dtype))
+        if location.dtype != raw.dtype or scale.dtype != raw.dtype:
+            location, scale = location.to(raw.dtype), scale.to(raw.dtype)
+        return self.loss.unscale(raw, location, scale)
 
     def scaled(self, forecast: Forecast) -> Tensor:
         """The outputs in the units of the scaled window, [B, H, C, Q]."""

@@ -122,7 +122,8 @@ class TimeSeriesSplit(Description):
         needed = size + (self.n_splits - 1) * step + self.gap + self.purge
         raise DataError(
             f"{self.n_splits} folds of {size} steps, {step} apart, with gap={self.gap} and purge={self.purge} take "
-            f"{needed} rows, which leaves nothing to train on: the longest series has {longest}. Ask for fewer or shorter folds"
+            f"{needed} rows, which leaves nothing to train on: the longest series has {longest}. Ask for fewer "
+            "or shorter folds"
         )
 
     def _groups(self, fold: Fold) -> list[Fold]:

@@ -38,7 +38,9 @@ from neuro_divergent.training.history import History
 _BLOCKS = ("y", "mask", "future", "historical", "static", "categorical", "static_categorical", "weight")
 
 
-def save(forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
+def save(
+    forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
+) -> None:
     """Write a forecaster; see `Forecaster.save`."""
     data = forecaster.data.tail(forecaster.model.input_size)
     if not context:
@@ -119,9 +121,7 @@ def load_one(
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
         raise CorruptFileError(f"{path}: model.json lacks something or has it in a wrong form: {error!r}") from error
     module.to(resolve_device(device)).eval()
-    forecaster = Forecaster(
-        model=model, config=config, module=module, data=data, history=history, anchor=anchor
-    )
+    forecaster = Forecaster(model=model, config=config, module=module, data=data, history=history, anchor=anchor)
     forecaster.has_context = document["context"].get("values") is not False
     try:
         return unpack_extras(forecaster, contents, document.get("extras") or {})
@@ -144,7 +144,13 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
 
 def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    tensors: dict[str, Tensor] = {}
+    places: set[int] = set()
+    for name, tensor in module.state_dict().items():
+        plain = tensor.detach().cpu().contiguous()
+        # Weights that two layers share are written under both names: the file has no word for sharing.
+        tensors[name] = plain.clone() if plain.numel() and plain.data_ptr() in places else plain
+        places.add(plain.data_ptr())
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise StorageError(f"weights must be finite to be saved, but {name} is not")
@@ -213,7 +219,12 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
     rows = len(arrays["y"])
     if start.dtype.kind != "i" or start.dtype.itemsize != 8 or offsets.dtype.kind != "i" or offsets.ndim != 1:
         raise CorruptFileError("context.safetensors must hold its times and offsets as whole numbers, but does not")
-    if len(offsets) != len(ids) + 1 or len(start) != len(ids) or int(offsets[-1]) != rows or (np.diff(offsets) < 0).any():
+    if (
+        len(offsets) != len(ids) + 1
+        or len(start) != len(ids)
+        or int(offsets[-1]) != rows
+        or (np.diff(offsets) < 0).any()
+    ):
         raise CorruptFileError("context.safetensors must hold one start and one offset per series, but does not")
     return SeriesStore(
         ids=ids,

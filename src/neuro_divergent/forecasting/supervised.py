@@ -30,7 +30,7 @@ JOB = "job"
 
 def supervised(config: TrainingConfig) -> bool:
     """Whether the training is to run in a watched process."""
-    tolerance = getattr(config, "fault_tolerance", None)
+    tolerance = config.fault_tolerance
     return tolerance is not None and tolerance.retries > 0
 
 
@@ -51,7 +51,9 @@ def train_supervised(
             f"directory, but got checkpoints={settings!r}"
         )
     if resume.source not in (None, "auto"):
-        raise ConfigError(f"a watched training goes on from its own directory: use resume='auto', not {resume.source!r}")
+        raise ConfigError(
+            f"a watched training goes on from its own directory: use resume='auto', not {resume.source!r}"
+        )
     own = config.replace(fault_tolerance=None, progress=False, checkpoints=settings.replace(on_stop=True))
     _refuse_callables(own)
     folder = Path(settings.directory) / JOB
@@ -70,10 +72,12 @@ def train_supervised(
     files.write_json(folder / "job.json", job)
     if resume.source is None:
         forget(settings)
-    tolerance = getattr(config, "fault_tolerance")  # noqa: B009
+    tolerance = config.fault_tolerance
+    assert tolerance is not None
     command = [sys.executable, "-m", "neuro_divergent.forecasting.supervised", str(folder)]
     for sentence in supervise(command, tolerance, settings.directory):
         logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
+    files.remove_directory(folder)
     return Resume("auto", resume.changes)
 
 
@@ -102,8 +106,8 @@ def _refuse_callables(config: TrainingConfig) -> None:
     if live or references:
         raise ConfigError(
             "a watched training is described to its process by files, which cannot hold your own callables, but got "
-            f"{', '.join(live + references)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script with "
-            "neuro_divergent.training.supervisor.supervise"
+            f"{', '.join(live + references)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script "
+            "with neuro_divergent.training.supervisor.supervise"
         )
 
 

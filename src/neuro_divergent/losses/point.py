@@ -24,7 +24,7 @@ from neuro_divergent.losses.safe import divide, huber, root
 def errors(output: Tensor, target: Tensor) -> Tensor:
     """Forecast minus target, after the shapes were checked."""
     check_shapes(output, target)
-    return output[..., 0] - target
+    return output.squeeze(-1) - target
 
 
 class MSE(Loss):

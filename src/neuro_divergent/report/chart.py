@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from neuro_divergent.plotting import close, render
+from neuro_divergent.plotting.forecasts import Values
 from neuro_divergent.plotting.style import COLOURS, INK, new_figure, tidy
 
 Kind = Literal["line", "points", "bars", "band"]
@@ -21,8 +22,8 @@ class Trace:
 
     name: str
     x: Sequence[Any]
-    y: Sequence[float]
-    low: Sequence[float] = ()
+    y: Values
+    low: Values = ()
     """Of a band: its lower edge, `y` being the upper one."""
     kind: Kind = "line"
     colour: str = COLOURS[0]

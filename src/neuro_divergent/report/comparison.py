@@ -72,7 +72,7 @@ def _forecast_charts(found: CrossValidation) -> list[Chart]:
     time, target = frame.columns[cutoff - 1], frame.columns[cutoff + 1]
     models = [name for name in frame.columns[cutoff + 2 :] if "-lo-" not in name and "-hi-" not in name]
     models = [name for name in models if not name.endswith("-median") and "_ql" not in name]
-    charts = []
+    charts: list[Chart] = []
     parts = frame.group_by(frame.columns[0], maintain_order=True) if cutoff > 1 else [((target,), frame)]
     for key, part in parts:
         if len(charts) >= sections.MAX_SERIES:

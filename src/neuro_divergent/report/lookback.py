@@ -117,7 +117,7 @@ def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
     if not counts.sum():
         return None
     together = fitted.model.capabilities.multivariate
-    most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, np.count_nonzero(counts)))
+    most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
     chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
     step = max(1, -(-int(counts.max()) // most))
     series, time = window_places(lengths, np.where(chosen, first, last), last, h, step)

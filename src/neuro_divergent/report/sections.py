@@ -139,7 +139,8 @@ def residual_charts(held: Held) -> list[tuple[Chart, str]]:
     mean, spread = float(errors.mean()), float(errors.std())
     histogram = Chart(title="Errors", traces=[bars], xlabel="actual − forecast", ylabel="forecasts", legend=False)
     found = [(histogram, f"Mean error {figure(mean)}, standard deviation {figure(spread)}: {_bias(mean, spread)}")]
-    correlation = held.autocorrelation(LAGS)
+    lags = min(LAGS, max(map(len, held.neighbours), default=0) // 3)
+    correlation = held.autocorrelation(lags)
     if len(correlation):
         found.append(_correlogram(correlation, sum(map(len, held.neighbours))))
     return found

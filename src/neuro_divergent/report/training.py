@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 Mood = Literal["", "good", "bad"]
 _FOUND_WHEN_LOADING = (
-    "span", "id_type", "time_type", "future_categorical", "historical_categorical", "static_categorical", "static_table",
-    "categories",
-)  # fmt: skip
+    *("span", "id_type", "time_type", "static_table", "categories"),
+    *("future_categorical", "historical_categorical", "static_categorical"),
+)
 
 
 def training_report(
@@ -107,8 +107,8 @@ def _quality(page: Page, fitted: Forecaster, held: Held | None) -> None:
     page.text(
         f"{count:,} forecasts of {held.n_series:,} series over the last {100 * share:.0f} % of the rows, each from the "
         "rows before it. The network never learned from these rows; they only decided when to stop. The seasonal naive "
-        f"forecast, which repeats the last {held.truth.season} step{'s' if held.truth.season > 1 else ''}, was given the "
-        "same rows. For figures that decided nothing, see neuro-divergent cv."
+        f"forecast, which repeats the last {held.truth.season} step{'s' if held.truth.season > 1 else ''}, was given "
+        "the same rows. For figures that decided nothing, see neuro-divergent cv."
     )
     sections.score_table(page, held.evaluation.table)
     page.text("MASE below 1 is better than the naive forecast was on the history. The best row is coloured.", soft=True)
@@ -136,8 +136,10 @@ def _reproduce(page: Page, fitted: Forecaster, source: str, command: str) -> Non
 
     facts = [
         f"seed {fitted.config.seed}, data fingerprint {fitted.data.fingerprint[:16]}",
-        f"neuro-divergent {__version__}, torch {torch.__version__}, numpy {numpy.__version__}, polars {polars.__version__}",
-        f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        ", ".join(
+            [f"neuro-divergent {__version__}", *(f"{x.__name__} {x.__version__}" for x in (torch, numpy, polars))]
+        ),
+        f"Python {platform.python_version()} on {platform.system()}, {torch.get_num_threads()} threads",
     ]
     page.items(facts)
     page.code(_python(fitted, source))

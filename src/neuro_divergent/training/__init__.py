@@ -11,6 +11,7 @@ from neuro_divergent.training.callbacks import (
     TensorBoard,
     Timer,
 )
+from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.config import (
     ActivationCheckpointing,
     Checkpoints,
@@ -33,6 +34,7 @@ __all__ = [
     "CsvLog",
     "EarlyStopping",
     "EasySeriesFirst",
+    "FaultTolerance",
     "GradientNormMonitor",
     "GradientTape",
     "GrowingHorizon",

@@ -115,6 +115,7 @@ class ArrayTask(ScoredTask):
 
     def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
         super().__init__(loss, validation_loss, metrics)
+        self._classes, self._outputs = takes_class_numbers(loss), loss.outputs
         if loss.head() is not None:
             raise ConfigError(
                 f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles "
@@ -157,15 +158,15 @@ class ArrayTask(ScoredTask):
 
     def _aligned(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The trailing [Q] that a loss expects, without broadcasting anything by accident."""
-        if takes_class_numbers(self.loss):
+        if self._classes:
             return output, target
-        if output.shape == target.shape and self.loss.outputs == 1:
+        if output.shape == target.shape and self._outputs == 1:
             return output.unsqueeze(-1), target
-        if output.shape == (*target.shape, self.loss.outputs):
+        if output.shape == (*target.shape, self._outputs):
             return output, target
-        if self.loss.outputs == 1 and target.ndim == output.ndim + 1 and target.shape[-1] == 1:
+        if self._outputs == 1 and target.ndim == output.ndim + 1 and target.shape[-1] == 1:
             return output.unsqueeze(-1), target.squeeze(-1)
-        wanted = tuple(target.shape) if self.loss.outputs == 1 else (*target.shape, self.loss.outputs)
+        wanted = tuple(target.shape) if self._outputs == 1 else (*target.shape, self._outputs)
         raise ConfigError(
             f"the module's output must have the shape {wanted} for targets of shape {tuple(target.shape)} and the loss "
             f"{self.loss.kind}, but got {tuple(output.shape)}"

@@ -9,7 +9,8 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any]) -
     to_train(state.optimizer)  # a validation may have left the weights for evaluation in the module
     weights = _copies("module/", state.module.state_dict())
     if state.best_weights is not None:  # never changed in place, so the very tensors will do
-        weights |= {f"best/{name}": tensor for name, tensor in state.best_weights.items()}
+        weights |= {f"best/{name}": tensor.cpu() for name, tensor in state.best_weights.items()}
     if state.averager is not None:
         weights |= _copies("average/", state.averager.state_tensors())
     history = state.history
@@ -105,13 +106,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any]) -
         "plateau": None if state.plateau is None else asdict(state.plateau),
         "precision": state.precision.state_dict(),
         "callbacks": [{"name": type(item).__name__, "state": item.state_dict()} for item in callbacks.callbacks],
-        "history": {
-            "epochs": list(history.epochs),
-            "events": list(history.events),
-            "best_epoch": history.best_epoch,
-            "stopped": history.stopped,
-            "rates": list(history.rates),
-        },
+        "history": {name: copy(getattr(history, name)) for name in _told(history)},
     }
     return Snapshot(
         document=document | dict(facts),
@@ -162,7 +157,8 @@ def restore(state: TrainState, callbacks: CallbackList, snapshot: Snapshot, *, f
         if state.plateau is not None and document["plateau"] is not None:
             state.plateau = PlateauState(**document["plateau"])
         state.precision.load_state_dict(document["precision"])
-        history = document["history"] | {"rates": [tuple(pair) for pair in document["history"]["rates"]], "stopped": ""}
+        history = {name: value for name, value in document["history"].items() if name in _told(state.history)}
+        history |= {"rates": [tuple(pair) for pair in history.get("rates", [])], "stopped": ""}
         state.history = History(step_loss=snapshot.step_loss, gradient_norm=snapshot.gradient_norm, **history)
         _restore_callbacks(callbacks, document["callbacks"])
     except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
@@ -184,6 +180,11 @@ def versions() -> dict[str, Any]:
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
     }
+
+
+def _told(history: History) -> list[str]:
+    """The parts of the history that go into the JSON; the long lists of numbers are kept as tensors."""
+    return [field.name for field in fields(history) if field.name not in ("step_loss", "gradient_norm")]
 
 
 def _copies(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

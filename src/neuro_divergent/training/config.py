@@ -26,7 +26,7 @@ from neuro_divergent.optim import (
 )
 from neuro_divergent.training import combinations
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
-from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
 from neuro_divergent.training.curriculum import Curriculum, TeacherForcing
 from neuro_divergent.training.precision import PrecisionName
 
@@ -163,6 +163,8 @@ class TrainingConfig(Description):
     """Patterns of parameter names that are not trained."""
     activation_checkpointing: ActivationCheckpointing | None = None
     """Recompute activations instead of keeping them."""
+    fault_tolerance: FaultTolerance | None = None
+    """What the run survives on its own: a crash or a hang of its process, a memory that is too small."""
     gradient_method: Literal["autograd", "central", "one_sided"] = "autograd"
     """How gradients are found; the numerical ones are for checking and teaching."""
 

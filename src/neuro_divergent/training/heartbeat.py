@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,4 +60,5 @@ class _Heartbeat(Callback):
     def _beat(self, what: str, state: TrainState) -> None:
         self._last = time.monotonic()
         # Not the atomic writer: this is written often, read seldom, and half a word does no harm.
-        self.path.write_text(f"{what} {state.step}", encoding="utf-8")
+        with suppress(OSError):  # a full disk must not end a training that could go on
+            self.path.write_text(f"{what} {state.step}", encoding="utf-8")

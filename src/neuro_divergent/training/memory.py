@@ -28,8 +28,7 @@ def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> 
     while True:
         if running is not None:
             running.remember()
-        # What the network draws (dropout) is keyed by the step, not by what was drawn before it.
-        torch.default_generator.manual_seed(seeding.key(state.config.seed, "network", state.step) >> 1)
+        _seed(state)
         try:
             return strategy.gradients(task, _in_pieces(state), batch)
         except (RuntimeError, MemoryError) as error:
@@ -40,6 +39,16 @@ def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> 
         if running is not None:
             running.restore()
         _halve(state, reason)
+
+
+def _seed(state: TrainState) -> None:
+    """What the network draws (dropout) is keyed by the step, not by what was drawn before it."""
+    drawn = seeding.key(state.config.seed, "network", state.step) >> 1
+    torch.default_generator.manual_seed(drawn)
+    if state.precision.device.type == "cuda":
+        torch.cuda.manual_seed(drawn)
+    elif state.precision.device.type == "mps":
+        torch.mps.manual_seed(drawn)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -75,9 +84,11 @@ def _halve(state: TrainState, reason: str) -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    log.warning("out of memory: micro-batches of %d instead of %d rows from now on", batch_size // state.micro_batches, size)
+    log.warning(
+        "out of memory: micro-batches of %d instead of %d rows from now on", batch_size // state.micro_batches, size
+    )
     state.log(event="out_of_memory", micro_batches=state.micro_batches, why=reason)
 
 
 def _tolerance(state: TrainState) -> FaultTolerance | None:
-    return getattr(state.config, "fault_tolerance", None)
+    return state.config.fault_tolerance

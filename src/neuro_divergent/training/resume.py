@@ -52,7 +52,9 @@ class Resume:
         if not self.changes:
             return config
         if self.source is None:
-            raise ConfigError(f"resume_with changes a run that is resumed, but got resume=None and {dict(self.changes)}")
+            raise ConfigError(
+                f"resume_with changes a run that is resumed, but got resume=None and {dict(self.changes)}"
+            )
         fixed = sorted(set(self.changes) - CHANGEABLE - FREE)
         if fixed:
             raise ConfigError(
@@ -125,7 +127,8 @@ def _newest_or_none(state: TrainState, place: Place) -> Snapshot | None:
     found, damaged = newest(place)
     if damaged and found is None:
         raise CorruptFileError(
-            f"{place.address} must hold a good checkpoint to resume from, but all {len(damaged)} are damaged: {damaged[0]}"
+            f"{place.address} must hold a good checkpoint to resume from, but all {len(damaged)} are damaged: "
+            f"{damaged[0]}"
         )
     if found is not None:
         for sentence in damaged:
@@ -137,7 +140,7 @@ def _newest_or_none(state: TrainState, place: Place) -> Snapshot | None:
 
 
 def _is_own(resume: Resume, place: Place) -> bool:
-    if resume.source == "auto" or isinstance(resume.source, str) and is_remote(resume.source):
+    if resume.source == "auto" or (isinstance(resume.source, str) and is_remote(resume.source)):
         return True
     if not isinstance(place, LocalPlace) or resume.source is None:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,26 +52,31 @@ class RunDirectory:
         return self.path / "report.html"
 
 
-def begin_directory(directory: Path | str, state: TrainState) -> list[Callback]:
-    """Write the configuration, and give the callback that writes the events (a remote directory takes none)."""
+def events_of(directory: Path | str, state: TrainState) -> list[Callback]:
+    """The callback that writes the events of a run; a remote directory takes none."""
     place = place_of(directory)
-    place.write_text("config.json", _described(state.config).to_json() + "\n")
     if not isinstance(place, LocalPlace):
         return []
     state.run_directory = place.run
-    events = RunDirectory(place.run).events
-    _end_last_line(events)
-    return [_Events(JsonLines(path=events).build())]
+    return [_Events(RunDirectory(place.run).events)]
+
+
+def write_config(directory: Path | str, config: TrainingConfig) -> None:
+    """Write the resolved configuration, without live callbacks, which no file can hold."""
+    described = tuple(item for item in config.callbacks if isinstance(item, CallbackSettings))
+    place_of(directory).write_text("config.json", config.replace(callbacks=described).to_json() + "\n")
 
 
 class _Events(Callback):
     """The log of events, without the power to end a training: the checkpoints are what matters."""
 
-    def __init__(self, inner: Callback) -> None:
-        self.inner = inner
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.inner = JsonLines(path=path).build()
         self._warned = False
 
     def on_fit_start(self, state: TrainState) -> None:
+        _end_last_line(self.path)
         self._call("on_fit_start", state)
 
     def on_epoch_end(self, state: TrainState) -> None:
@@ -94,21 +100,10 @@ class _Events(Callback):
             self._warned = True
 
 
-def _described(config: TrainingConfig) -> TrainingConfig:
-    """The configuration without live callbacks, which no file can hold."""
-    return config.replace(callbacks=tuple(item for item in config.callbacks if isinstance(item, CallbackSettings)))
-
-
 def _end_last_line(path: Path) -> None:
     """A killed process may have left half a line: what follows must not be glued to it."""
-    if not path.exists():
-        return
-    try:
-        with open(path, "r+b") as file:
-            if file.seek(0, os.SEEK_END) == 0:
-                return
+    with suppress(OSError), open(path, "r+b") as file:  # none yet, or one that the callback will complain about
+        if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
-    except OSError as error:
-        raise StorageError(f"the log {path} could not be written: {error.strerror or error}") from error

@@ -50,7 +50,9 @@ class Saver:
         past = [name for name in names if step_of(name) <= resumed_step]
         later = [name for name in names if step_of(name) > resumed_step]
         if later:
-            log.warning("%s holds %d checkpoints after step %d: set aside", self.place.address, len(later), resumed_step)
+            log.warning(
+                "%s holds %d checkpoints after step %d: set aside", self.place.address, len(later), resumed_step
+            )
             self.place.set_aside(later)
         self._kept = [self._known(name) for name in past]
         self._count = max((item.number for item in self._kept), default=0)
@@ -63,7 +65,10 @@ class Saver:
             return False
         if settings.every_n_steps is not None and state.step % settings.every_n_steps == 0:
             return True
-        if settings.every_n_minutes is not None and time.monotonic() - self._saved_time >= 60 * settings.every_n_minutes:
+        if (
+            settings.every_n_minutes is not None
+            and time.monotonic() - self._saved_time >= 60 * settings.every_n_minutes
+        ):
             return True
         if state.position > 0 or state.epoch == 0:
             return False

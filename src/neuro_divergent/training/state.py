@@ -47,7 +47,7 @@ class TrainState:
     epoch_seconds: float = 0.0
     rate_factor: float = 1.0
     """A callback's own factor on the learning rate, besides the schedule's."""
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
     best_weights: dict[str, Tensor] | None = None
     loss: float = float("nan")
     """Loss of the last step."""

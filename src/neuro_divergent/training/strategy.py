@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses import Loss
 from neuro_divergent.optim import gradient_norm
 from neuro_divergent.training import gradients
@@ -39,6 +40,7 @@ class SingleProcess:
 
     def __init__(self) -> None:
         self._running: RunningStatistics | None = None
+        self._parameters: list[Tensor] | None = None
         self._loss = 0.0
 
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
@@ -46,7 +48,15 @@ class SingleProcess:
         if self._running is None:
             self._running = RunningStatistics(state.module)
         self._running.remember()
-        self._loss = self._gradients(task, state, batch)
+        try:
+            self._loss = self._gradients(task, state, batch)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise ConfigError(
+                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Set "
+                "drop_last=True or another batch_size"
+            ) from None
         return self._loss
 
     def _gradients(self, task: Task, state: TrainState, batch: Any) -> float:
@@ -93,7 +103,10 @@ class SingleProcess:
         config = state.config
         if config.regularization is not None:
             gradients.add_penalties(state.module, config.regularization.l1, config.regularization.l2)
-        parameters = [p for group in state.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if self._parameters is None:
+            # Collected once: an optimizer's groups do not change inside a run.
+            self._parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
+        parameters = self._parameters
         if config.gradient_noise is not None:
             config.gradient_noise.apply(parameters, state.step, config.seed)
         clipping = config.gradient_clipping

@@ -90,7 +90,9 @@ def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Pat
     """Wait for the end; a process without signs of life is killed, and for how long it had none is given."""
     while process.poll() is None:
         working = _read(beat).startswith("step")
-        allowed = settings.health_check_interval if working else max(settings.startup_seconds, settings.health_check_interval)
+        allowed = (
+            settings.health_check_interval if working else max(settings.startup_seconds, settings.health_check_interval)
+        )
         try:
             silent = time.time() - beat.stat().st_mtime
         except OSError:

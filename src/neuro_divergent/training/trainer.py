@@ -26,7 +26,7 @@ from neuro_divergent.training.loop import run
 from neuro_divergent.training.precision import Precision
 from neuro_divergent.training.resume import Resume
 from neuro_divergent.training.resume import begin as begin_run
-from neuro_divergent.training.rundir import begin_directory
+from neuro_divergent.training.rundir import events_of, write_config
 from neuro_divergent.training.setup import engine_callbacks, network_ready
 from neuro_divergent.training.signals import Guard
 from neuro_divergent.training.state import TrainState
@@ -107,7 +107,7 @@ def rows_identity(parts: Mapping[str, Rows | None]) -> dict[str, Any]:
 
 def refuse_supervision(config: TrainingConfig) -> None:
     """A module of the user's cannot be described to another process."""
-    tolerance = getattr(config, "fault_tolerance", None)
+    tolerance = config.fault_tolerance
     if tolerance is not None and tolerance.retries > 0:
         raise ConfigError(
             "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
@@ -184,10 +184,12 @@ def train(
     if config.progress is True or (config.progress == "auto" and watched()):
         callbacks.append(ProgressLine(title))
     if config.checkpoints is not None:
-        callbacks += begin_directory(config.checkpoints.directory, state)
+        callbacks += events_of(config.checkpoints.directory, state)
     listed = CallbackList([*callbacks, *extra, *heartbeat()])
     with surroundings(config), network_ready(state.module, config):
         begin_run(state, listed, resume, identity)
+        if config.checkpoints is not None:
+            write_config(config.checkpoints.directory, config)
         with Guard(state):
             return run(task, state, state.total_steps, SingleProcess(), listed)
 

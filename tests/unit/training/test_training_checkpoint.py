@@ -59,7 +59,7 @@ def steps(directory: Path) -> list[int]:
 def test_checkpoints_come_when_asked_and_stay_as_asked(
     tmp_path: Path, fields: dict[str, Any], expected: list[int], asynchronous: bool
 ) -> None:
-    """Six epochs of four steps; the loss falls, so that the first epoch is the best one for who looks for the largest."""
+    """Six epochs of four steps; the loss falls, so the first epoch is the best for who wants the largest."""
     largest = EarlyStopping(patience=20, mode="max")
     fit(Checkpoints(tmp_path, asynchronous=asynchronous, **fields), early_stopping=largest)
     assert steps(tmp_path) == expected
@@ -188,7 +188,9 @@ def test_retention_keeps_the_union_of_what_is_asked() -> None:
 def test_differences_are_named_by_their_place() -> None:
     kept = {"kind": "A", "layers": [1, 2], "optimizer": {"kind": "Adam", "rate": 1}}
     assert differences(kept, kept | {"layers": (1, 2)}) == []
-    assert differences(kept, kept | {"optimizer": {"kind": "SGD"}}, "training") == ["training.optimizer was Adam, but is SGD"]
+    assert differences(kept, kept | {"optimizer": {"kind": "SGD"}}, "training") == [
+        "training.optimizer was Adam, but is SGD"
+    ]
     assert differences({"a": 1}, {"b": 2}) == ["a was 1, but is None", "b was None, but is 2"]
 
 

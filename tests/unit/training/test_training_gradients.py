@@ -236,11 +236,15 @@ def test_averages_of_weights_by_hand():
             optimizer=nd.SGD(learning_rate=1.0, momentum=0.0),
             gradient_clipping=None,
             averaging=averaging,
+            early_stopping=None,
             batch_size=4,
         )
-        nd.Trainer(settings).fit(module, (np.zeros((4, 1)), np.full((4, 1), -100.0)))
-        return module.weight.item()
+        x, low = np.zeros((4, 1)), np.full((4, 1), -100.0)
+        history = nd.Trainer(settings).fit(module, (x, low), validation=(x, x))
+        return module.weight.item(), history.validation_loss
 
-    assert run(None) == 0.0
-    assert run(nd.EMA(decay=0.5, warmup=False)) == pytest.approx(0.875)
-    assert run(nd.SWA(start=1)) == pytest.approx(0.5)  # the mean of 1 and 0
+    assert run(None) == (0.0, [2.0, 1.0, 0.0])
+    last, seen = run(nd.EMA(decay=0.5, warmup=False))
+    assert last == pytest.approx(0.875)
+    assert seen == pytest.approx([2.5, 1.75, 0.875])  # the validation looks at the average, |a - 0|
+    assert run(nd.SWA(start=1))[0] == pytest.approx(0.5)  # the mean of 1 and 0

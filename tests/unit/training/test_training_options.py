@@ -270,6 +270,13 @@ def test_what_arrays_cannot_do_is_refused(fields, words):
         fit(**fields)
 
 
+def test_a_batch_of_one_row_under_a_batch_norm_is_explained():
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    with pytest.raises(nd.ConfigError, match="at least two rows"):
+        fit(module, (X[:9], Y[:9]), batch_size=8)
+    fit(module, (X[:9], Y[:9]), batch_size=8, drop_last=True)
+
+
 def test_what_tables_cannot_do_is_refused():
     model, table = nd.MLP(h=6, input_size=12, hidden_size=8), samples.air_passengers()
     with pytest.raises(nd.ConfigError, match="is for classes"):

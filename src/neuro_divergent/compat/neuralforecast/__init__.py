@@ -1,0 +1,8 @@
+"""neuralforecast's package, module by module, over ours: change the import prefix and nothing else.
+
+`from neuro_divergent.compat.neuralforecast import NeuralForecast`
+"""
+
+from neuro_divergent.compat.neuralforecast.core import NeuralForecast, register_loss
+
+__all__ = ["NeuralForecast", "register_loss"]

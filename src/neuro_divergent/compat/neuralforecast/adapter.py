@@ -1,0 +1,142 @@
+"""A model of theirs: its arguments are read by the table, and become a description and a training of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from neuro_divergent.compat.neuralforecast.arguments import Entry, Field, Only, Unused
+from neuro_divergent.compat.neuralforecast.losses.pytorch import DistributionLoss, as_peer_loss
+from neuro_divergent.compat.neuralforecast.members import Facts, Member
+from neuro_divergent.compat.neuralforecast.table import MODELS, SHARED
+from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, warn_of
+from neuro_divergent.core import registry
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.forecasting.model import Capabilities, Model
+
+_LISTS = {"futr_exog_list": "future", "hist_exog_list": "historical", "stat_exog_list": "static"}
+_KINDS = _LISTS | {"cat_exog_list": "categorical"}
+
+
+class PeerModel:
+    """A model with the arguments of neuralforecast. All arguments are attributes under their names."""
+
+    entry: ClassVar[Entry]
+
+    h: int
+    input_size: int
+    alias: str | None
+
+    def __init__(self, *positional: Any, **arguments: Any) -> None:
+        name, entry = type(self).__name__, self.entry
+        given, trainer = _read(name, entry, positional, arguments)
+        given["loss"] = _loss(name, given["loss"])
+        self.__dict__.update(given)
+        self.trainer_kwargs = trainer
+        cls = registry.resolve("model", name)
+        assert issubclass(cls, Model)
+        _check_lists(name, given, cls.capabilities)
+        fields = _fields(name, entry, given)
+        warn_of(name, _without_effect(entry, given, trainer))
+        self.description: Model = cls(**fields)
+        config = training_config(given, trainer)
+        lists = {ours: tuple(given[theirs] or ()) for theirs, ours in _KINDS.items()}
+        facts = Facts(
+            given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
+            pad=given["start_padding_enabled"], n_series=given.get("n_series"),
+        )  # fmt: skip
+        self.member = Member(self.description, config, facts)
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """The arguments with their values."""
+        return {name: self.__dict__[name] for name in _defaults(self.entry)}
+
+    def __repr__(self) -> str:
+        return self.alias or type(self).__name__
+
+
+def model_class(name: str) -> type[PeerModel]:
+    """The class of a model in the table."""
+    taken = ", ".join(MODELS[name].arguments) or "none"
+    doc = f"{name}, as described in the table. Arguments besides the shared ones: {taken}."
+    return type(name, (PeerModel,), {"entry": MODELS[name], "__doc__": doc, "__module__": MODELS_MODULE})
+
+
+MODELS_MODULE = "neuro_divergent.compat.neuralforecast.models"
+
+
+def _defaults(entry: Entry) -> dict[str, Any]:
+    needed: dict[str, Any] = {"h": ..., "input_size": -1 if entry.recurrent else ...}
+    if entry.multivariate:
+        needed["n_series"] = ...
+    return needed | SHARED | entry.shared | {name: item.default for name, item in entry.arguments.items()}
+
+
+def _read(
+    name: str, entry: Entry, positional: tuple[Any, ...], arguments: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All arguments of the model with their values, and those for a trainer."""
+    defaults = _defaults(entry)
+    places = ("h", "input_size", *(("n_series",) if entry.multivariate else ()))
+    if len(positional) > len(places):
+        raise ConfigError(f"{name} takes {', '.join(places)} by position and everything else by name")
+    given = dict(zip(places, positional, strict=False)) | dict(arguments)
+    if "max_epochs" in given:
+        raise ConfigError(f"a training is counted in steps, but got max_epochs={given['max_epochs']}. Use max_steps")
+    trainer = {key: value for key, value in given.items() if key not in defaults and key in TRAINER}
+    for key in given:
+        if key not in defaults and key not in trainer:
+            near = registry.closest(key, [*defaults, *TRAINER])
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it takes: {', '.join(defaults)}"
+            raise ConfigError(f"{name} has no argument {key!r}; {hint}")
+    values = defaults | {key: value for key, value in given.items() if key in defaults}
+    missing = [key for key, value in values.items() if value is ...]
+    if missing:
+        raise ConfigError(f"{name} needs {' and '.join(missing)}, but got no value")
+    if values["input_size"] == -1 and entry.recurrent:
+        values["input_size"] = 3 * values["h"]
+    return values, trainer
+
+
+def _loss(name: str, loss: Any) -> Any:
+    return DistributionLoss("StudentT") if loss is None and name == "DeepAR" else as_peer_loss(loss)
+
+
+def _fields(name: str, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of our description."""
+    fields: dict[str, Any] = {"h": given["h"], "input_size": given["input_size"], "alias": given["alias"]}
+    fields["scaler"] = given["scaler_type"] or "identity"
+    for key, argument in entry.arguments.items():
+        value = given[key]
+        if isinstance(argument, Only):
+            argument.check(name, key, value)
+        elif isinstance(argument, Field):
+            converted = argument.convert(value)
+            if converted is not None:  # None leaves the choice to the model
+                fields[argument.name] = converted
+    return fields | {key: rule(given) for key, rule in entry.combined.items()}
+
+
+def _without_effect(entry: Entry, given: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, str]:
+    """Arguments that do not do what they did, and what they do."""
+    found = {key: TRAINER[key] for key in trainer}
+    found |= {
+        key: TRAINER[key] for key in ("dataloader_kwargs", "step_size", "cat_emb_dim") if given[key] != SHARED[key]
+    }
+    for key, argument in entry.arguments.items():
+        if isinstance(argument, Unused) and given[key] != argument.default:
+            found[key] = "has no effect"
+    return found
+
+
+def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities) -> None:
+    for theirs, ours in _KINDS.items():
+        if given[theirs] and not getattr(can, ours):
+            raise ConfigError(f"{name} takes no {ours} columns, but got {theirs}={list(given[theirs])}. Leave them out")
+    listed = {column for theirs in _LISTS for column in given[theirs] or ()}
+    unknown = [column for column in given["cat_exog_list"] or () if column not in listed]
+    if unknown:
+        raise ConfigError(
+            f"cat_exog_list says which of the other lists' columns are categorical, but {unknown} are in none of them"
+        )

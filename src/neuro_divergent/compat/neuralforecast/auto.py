@@ -1,0 +1,16 @@
+"""The place of the `Auto*` classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neuro_divergent.core.errors import ConfigError
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise ConfigError(
+        f"{name} searches for hyperparameters, which comes with the search room in the next stage. "
+        "Until then describe the models to compare, and use cross_validation"
+    )

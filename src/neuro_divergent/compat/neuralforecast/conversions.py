@@ -1,0 +1,82 @@
+"""From a value of theirs to a value of ours, where the two are written differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from neuro_divergent.core.errors import ConfigError
+
+
+def activation(value: Any) -> Any:
+    """'LeakyReLU' → 'leaky_relu', 'ReLU' → 'relu'."""
+    if not isinstance(value, str):
+        return value
+    return {"leakyrelu": "leaky_relu"}.get(value.lower(), value.lower())
+
+
+def activation_or(default: str) -> Callable[[Any], Any]:
+    """The same, with what None stands for."""
+    return lambda value: default if value is None else activation(value)
+
+
+def widths(units: Any) -> tuple[int, ...]:
+    """[[8, 16], [16, 32]] → (8, 16, 32): the first pair's input is a layer of its own."""
+    pairs = [tuple(pair) for pair in units]
+    if not pairs or any(len(pair) != 2 for pair in pairs):
+        raise ConfigError(f"mlp_units must be pairs of widths such as [[512, 512]], but got mlp_units={units!r}")
+    return (int(pairs[0][0]), *(int(last) for _, last in pairs))
+
+
+def numbers(value: Any) -> tuple[Any, ...]:
+    """A list, an array or a tuple as a tuple."""
+    return tuple(value)
+
+
+def groups(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Lists of lists as tuples of tuples."""
+    return tuple(tuple(group) for group in value)
+
+
+def named(**meanings: Any) -> Callable[[Any], Any]:
+    """One of some names, each with a name of ours; others are left to our own check."""
+    return lambda value: meanings.get(value, value)
+
+
+def stacks(kinds: Any) -> tuple[str, ...]:
+    """Kinds of stacks; what they call identity is generic."""
+    return tuple("generic" if kind == "identity" else str(kind) for kind in kinds)
+
+
+def mixing(independence: Any) -> bool:
+    """channel_independence 0 mixes the series, 1 does not."""
+    if independence not in (0, 1):
+        raise ConfigError(f"channel_independence must be 0 or 1, but got channel_independence={independence!r}")
+    return not independence
+
+
+def decoder_sizes(given: Mapping[str, Any]) -> tuple[int, ...]:
+    """The hidden layers of DeepAR's decoder, from their number and width."""
+    layers, size = given["decoder_hidden_layers"], given["decoder_hidden_size"]
+    if layers and not size:
+        raise ConfigError(f"decoder_hidden_layers={layers} need decoder_hidden_size, but got {size!r}")
+    return (int(size),) * int(layers)
+
+
+def scaler_when(argument: str, scaler: str) -> Callable[[Mapping[str, Any]], Any]:
+    """What they normalise inside the network is the window scaler's work here; a scaler that was asked for wins."""
+
+    def chosen(given: Mapping[str, Any]) -> Any:
+        return scaler if given[argument] and given["scaler_type"] == "identity" else given["scaler_type"]
+
+    return chosen
+
+
+def patch_scaler(given: Mapping[str, Any]) -> Any:
+    """PatchTST's normalisation, with learned factors or without."""
+    return scaler_when("revin", "revin" if given["revin_affine"] else "standard")(given)
+
+
+def patch_anchor(given: Mapping[str, Any]) -> Any:
+    """Normalising around the last value means that the network forecasts the difference to it."""
+    return "last" if given["revin"] and given["revin_subtract_last"] else None

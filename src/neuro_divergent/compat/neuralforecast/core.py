@@ -1,0 +1,485 @@
+"""NeuralForecast with the methods, arguments and answers of neuralforecast 3, over our own models and training."""
+
+# ruff: noqa: ARG002, ARG004  (arguments that have nothing to do here are part of the signatures)
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.compat.neuralforecast.adapter import PeerModel
+from neuro_divergent.compat.neuralforecast.fitting import train
+from neuro_divergent.compat.neuralforecast.frames import (
+    Columns,
+    Source,
+    Types,
+    plain_frame,
+    require_columns,
+    static_part,
+)
+from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
+from neuro_divergent.compat.neuralforecast.members import Facts, Member
+from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
+from neuro_divergent.core import bundle
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.series_scaling import series_scaler
+from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
+from neuro_divergent.forecasting.intervals import PredictionIntervals
+from neuro_divergent.forecasting.many_storage import INDEX, save_many
+from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.neural_forecast import NeuralForecast as Ours
+from neuro_divergent.forecasting.neural_forecast import distinct
+from neuro_divergent.training.config import TrainingConfig
+
+Ints = npt.NDArray[np.int64]
+REGISTERED: dict[str, Callable[..., Any]] = {}
+"""Losses and functions of the user's by name: files keep the name only."""
+
+
+class NeuralForecast:
+    """Several models on one table.
+
+    Args:
+        models: those of `neuro_divergent.compat.neuralforecast.models`, or descriptions of ours.
+        freq: distance of two rows, as pandas or polars spell it, or a whole number.
+        local_scaler_type: how each series is scaled: standard, robust, robust-iqr, minmax or boxcox.
+        local_static_scaler_type: taken for its name only: columns of statics are always standardised.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        freq: str | int,
+        local_scaler_type: str | None = None,
+        local_static_scaler_type: str | None = None,
+    ) -> None:
+        for scaler in (local_scaler_type, local_static_scaler_type):
+            if scaler is not None:
+                series_scaler(scaler)
+        self.models = list(models)
+        if not self.models:
+            raise ConfigError("NeuralForecast needs at least one model, but got models=[]")
+        members = [_member(model) for model in self.models]
+        names = distinct([member.description for member in members])
+        self.members = [member.renamed(name) for member, name in zip(members, names, strict=True)]
+        self.freq = freq
+        self.local_scaler_type = local_scaler_type
+        self.local_static_scaler_type = local_static_scaler_type
+        self.h = self.members[0].description.h
+        self.forecasters: dict[str, Forecaster] = {}
+        """The fitted models by the name of their column."""
+        self._source: Source | None = None
+        self._columns, self._types = Columns(), Types()
+
+    def fit(
+        self,
+        df: Any = None,
+        static_df: Any = None,
+        val_size: int | None = 0,
+        val_df: Any = None,
+        use_init_models: bool = False,
+        verbose: bool = False,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        distributed_config: Any = None,
+        prediction_intervals: PredictionIntervals | None = None,
+    ) -> None:
+        """Train every model; a second call goes on from the weights unless `use_init_models` is true."""
+        if distributed_config is not None:
+            raise ConfigError("a training runs in one process, but got distributed_config. Leave it out")
+        held = int(val_size or 0)
+        self._check_validation(held, val_df)
+        source = self._take(df, static_df, Columns(id_col, time_col, target_col))
+        validation = None if val_df is None else plain_frame(val_df, id_col)[0]
+        begin = {} if use_init_models else self.forecasters
+        self.forecasters = {
+            member.name: train(
+                member,
+                source.table(member),
+                held=held,
+                validation=validation,
+                local_scaler=self.local_scaler_type,
+                begin=begin.get(member.name),
+                intervals=prediction_intervals,
+            )
+            for member in self.members
+        }
+
+    def predict(
+        self,
+        df: Any = None,
+        static_df: Any = None,
+        futr_df: Any = None,
+        verbose: bool = False,
+        engine: Any = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        h: int | None = None,
+        **data_kwargs: Any,
+    ) -> Any:
+        """Forecast the steps after every series: after the training data, or after the rows of `df`."""
+        self._refuse(engine=engine, **data_kwargs)
+        fitted, steps = self._fitted(), self._horizon(h)
+        level, quantiles = checked(level, quantiles)
+        future = self._future(futr_df)
+        frame: pl.DataFrame | None = None
+        for member in self.members:
+            forecaster = fitted[member.name]
+            table = self._table(forecaster, member, df, static_df)
+            columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
+            values = forecaster.forecast_values(table, columns, future=future if member.facts.future else None, h=steps)
+            own = forecaster.long_frame(table, columns, values)
+            if measured(forecaster, columns):
+                own = own.with_columns(pl.col(columns.names).cast(pl.Float64))
+            frame = own if frame is None else frame.hstack(own.select(columns.names))
+        return self._give(frame, table)
+
+    def cross_validation(
+        self,
+        df: Any = None,
+        static_df: Any = None,
+        n_windows: int | None = 1,
+        step_size: int = 1,
+        val_size: int | None = 0,
+        test_size: int | None = None,
+        use_init_models: bool = False,
+        use_fitted: bool = False,
+        verbose: bool = False,
+        refit: bool | int = False,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        prediction_intervals: PredictionIntervals | None = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        h: int | None = None,
+        **data_kwargs: Any,
+    ) -> Any:
+        """Forecast the last windows of every series with models that were trained on what lies before them.
+
+        They are trained afresh, whatever `use_init_models` says: fitted ones may have seen what is to be forecast.
+        """
+        self._refuse(**data_kwargs)
+        steps, held = self._horizon(h), int(val_size or 0)
+        windows = _windows(n_windows, test_size, step_size, steps)
+        level, quantiles = checked(level, quantiles)
+        _check_options(prediction_intervals, level, quantiles, refit, use_fitted)
+        if use_fitted:
+            self._fitted()
+        else:
+            self._check_validation(held, None)
+        source = self._take(df, static_df, Columns(id_col, time_col, target_col))
+        every = windows if refit is False else int(refit)
+        frame: pl.DataFrame | None = None
+        trained: dict[str, Forecaster] = {}
+        for member in self.members:
+            table, parts = source.table(member), []
+            forecaster = self.forecasters.get(member.name)
+            for first in range(0, windows, every):
+                last = min(first + every, windows)
+                behind = steps + (windows - 1 - first) * step_size
+                if not use_fitted:
+                    past = _before(table, behind)
+                    forecaster = train(
+                        member, past, held=held, local_scaler=self.local_scaler_type, intervals=prediction_intervals
+                    )  # fmt: skip
+                assert forecaster is not None
+                columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
+                ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
+                parts.append(_hindcasts(forecaster, table, _origins(forecaster, table, ahead), columns, steps))
+            assert forecaster is not None
+            forecaster.data = table
+            trained[member.name] = forecaster
+            own = pl.concat(parts)
+            frame = own if frame is None else frame.hstack(own.select(columns.names))
+        self.forecasters = trained
+        return self._give(self._sorted(frame), table)
+
+    def predict_insample(
+        self, step_size: int = 1, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
+    ) -> Any:
+        """Forecasts inside the training data, from every step_size-th row, beside the truth.
+
+        A forecast from before the first row of a series has nothing to look at, and is empty.
+        """
+        fitted = self._fitted()
+        level, quantiles = checked(level, quantiles)
+        frame: pl.DataFrame | None = None
+        for member in self.members:
+            forecaster = fitted[member.name]
+            table, model = forecaster.data, forecaster.model
+            columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
+            longest = int(table.store.lengths.max(initial=0))
+            ahead = list(range(model.h, longest + 1, step_size))[::-1]
+            own = _hindcasts(forecaster, table, _origins(forecaster, table, ahead), columns, model.h)
+            frame = own if frame is None else frame.hstack(own.select(columns.names))
+        return self._give(self._sorted(frame), table)
+
+    def simulate(
+        self,
+        df: Any = None,
+        static_df: Any = None,
+        futr_df: Any = None,
+        n_paths: int = 100,
+        quantiles: Any = None,
+        seed: int | None = None,
+        method: str | None = None,
+        **ignored: Any,
+    ) -> Any:
+        """Sample paths: one row per series, path and step. The dependence is learned, so there is one method."""
+        if method not in (None, "gaussian_copula"):
+            raise ConfigError(
+                f"paths depend on each other as a Gaussian copula of the errors, but got method={method!r}"
+            )
+        fitted = self._fitted()
+        options: dict[str, Any] = {} if seed is None else {"seed": seed}
+        ours = Ours.from_forecasters(list(fitted.values()))
+        data = None if df is None else self._table(next(iter(fitted.values())), self.members[0], df, static_df)
+        return ours.simulate(data, n_paths=n_paths, future=self._future(futr_df), **options)
+
+    def make_future_dataframe(self, df: Any = None, h: int | None = None) -> Any:
+        """The id and time of every step to forecast."""
+        forecaster, table = self._first(df)
+        ours = forecaster.make_future_dataframe(table, h or self.h)
+        return self._give(_polars(ours), table)
+
+    def get_missing_future(self, futr_df: Any, df: Any = None, h: int | None = None) -> Any:
+        """The rows that a table of future values lacks."""
+        forecaster, table = self._first(df)
+        ours = forecaster.get_missing_future(plain_frame(futr_df, self._columns.id_col)[0], table, h or self.h)
+        return self._give(_polars(ours), table)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        model_index: Sequence[int] | None = None,
+        save_dataset: bool = True,
+        overwrite: bool = False,
+    ) -> None:
+        """Write models (all, or those of some positions) as safetensors and JSON; `load` gives them back."""
+        fitted = self._fitted()
+        chosen = list(range(len(self.members))) if model_index is None else list(model_index)
+        members = [self.members[number] for number in chosen]
+        facts = {
+            "kind": "NeuralForecast",
+            "models": [member.name for member in members],
+            "neuralforecast": {
+                "members": [member.facts.to_dict() for member in members],
+                "freq": self.freq,
+                "columns": asdict(self._columns),
+                "types": asdict(self._types),
+            },
+        }
+        save_many([fitted[member.name] for member in members], facts, path, context=save_dataset, overwrite=overwrite)
+
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str], verbose: bool = False, *, using: Mapping[str, Any] | None = None, **ignored: Any
+    ) -> NeuralForecast:
+        """Read what `save` wrote. Losses of one's own are given back by `register_loss`, or by name in `using`."""
+        from neuro_divergent.forecasting.storage import load
+
+        ours = load(path, using=REGISTERED | dict(using or {}))
+        if not isinstance(ours, Ours):
+            raise ConfigError(f"{path} holds a {type(ours).__name__}. Read it with neuro_divergent.load")
+        index = bundle.parse_json(bundle.read(Path(path) / INDEX)["index.json"], "index.json")
+        facts = index.get("neuralforecast")
+        if facts is None:
+            raise ConfigError(f"{path} was saved by neuro_divergent.NeuralForecast. Read it with neuro_divergent.load")
+        try:
+            return _restored(ours, facts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptFileError(
+                f"{path}: index.json lacks something or has it in a wrong form: {error!r}"
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"NeuralForecast(models=[{', '.join(member.name for member in self.members)}])"
+
+    def _take(self, df: Any, static_df: Any, columns: Columns) -> Source:
+        if df is None:
+            if self._source is None:
+                raise NotFittedError("there is no table yet. Give one: fit(df=...)")
+            return self._source
+        source = Source.of(df, static_df, columns, self.freq)
+        self._source, self._columns, self._types = source, columns, source.types
+        return source
+
+    def _check_validation(self, held: int, val_df: Any) -> None:
+        if held and val_df is not None:
+            raise ConfigError(f"give val_size or val_df, one of the two, but got val_size={held} and a val_df")
+        if held < 0 or 0 < held < self.h:
+            raise ConfigError(f"val_size must be 0 or at least the horizon h={self.h}, but got val_size={held}")
+        stopping = [member.name for member in self.members if member.config.early_stopping is not None]
+        if stopping and not held and val_df is None:
+            raise ConfigError(
+                f"early stopping needs validation rows, but got val_size=0 and no val_df (early_stop_patience_steps of "
+                f"{', '.join(stopping)}). Set val_size to at least h={self.h}"
+            )
+
+    def _horizon(self, h: int | None) -> int:
+        if h is not None and h < self.h:
+            raise ConfigError(f"h must be at least the horizon of the models, {self.h}, but got h={h}")
+        return self.h if h is None else h
+
+    def _refuse(self, **arguments: Any) -> None:
+        given = [name for name, value in arguments.items() if value is not None]
+        if given:
+            raise ConfigError(
+                f"tables are in memory and models in this process, but got {', '.join(given)}. Leave it out"
+            )
+
+    def _future(self, futr_df: Any) -> pl.DataFrame | None:
+        wanted = sorted({name for member in self.members for name in member.facts.future})
+        if not wanted:
+            return None
+        if futr_df is None:
+            raise DataError(
+                f"the models need the future columns {', '.join(wanted)}, but got no futr_df. Give futr_df=..."
+            )
+        frame, _ = plain_frame(futr_df, self._columns.id_col)
+        require_columns(frame.columns, (self._columns.id_col, self._columns.time_col, *wanted), "futr_df")
+        return frame
+
+    def _table(self, forecaster: Forecaster, member: Member, df: Any, static_df: Any = None) -> TimeSeriesDataFrame:
+        if df is None:
+            return forecaster.table(None)
+        frame, library = plain_frame(df, self._columns.id_col)
+        names = member.facts.static
+        options: dict[str, Any] = {}
+        if names:
+            known = None if self._source is None else self._source.static
+            static = known if static_df is None else plain_frame(static_df, self._columns.id_col)[0]
+            options["static"] = static_part(static, names, self._columns.id_col, member.name)
+        table = TimeSeriesDataFrame.from_frame(frame, schema=forecaster.data.schema, **options)
+        table.library = library
+        return table
+
+    def _first(self, df: Any) -> tuple[Forecaster, TimeSeriesDataFrame]:
+        member = self.members[0]
+        forecaster = self._fitted()[member.name]
+        if df is None:
+            return forecaster, forecaster.table(None)
+        frame, library = plain_frame(df, self._columns.id_col)
+        schema = forecaster.data.schema
+        plain = {"id_col": schema.id_col, "time_col": schema.time_col, "target_col": schema.target_col}
+        table = TimeSeriesDataFrame.from_frame(frame, freq=forecaster.data.freq, **plain)  # type: ignore[arg-type]
+        table.library = library
+        return forecaster, table
+
+    def _fitted(self) -> dict[str, Forecaster]:
+        if not self.forecasters:
+            raise NotFittedError("the models are not trained yet. Call fit(df) first")
+        return self.forecasters
+
+    def _sorted(self, frame: pl.DataFrame | None) -> pl.DataFrame:
+        assert frame is not None
+        names = self._columns
+        frame = frame.sort(names.id_col, "cutoff", names.time_col, maintain_order=True)
+        return frame.select(pl.exclude(names.target_col), names.target_col)
+
+    def _give(self, frame: pl.DataFrame | None, table: TimeSeriesDataFrame) -> Any:
+        assert frame is not None
+        return table.as_input_library(self._types.give_back(frame, self._columns))
+
+
+def _member(model: Any) -> Member:
+    if isinstance(model, PeerModel):
+        return model.member
+    if isinstance(model, Member):
+        return model
+    if isinstance(model, Model):
+        loss = TrainingConfig().resolved(model.recipe(1000)).loss
+        return Member(model, TrainingConfig(validation_split=None, early_stopping=None, loss=loss),
+                      Facts(as_peer_loss(loss).outputs()))  # fmt: skip
+    raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
+
+
+def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
+    """The adapter around models that were read from files."""
+    forecasters = ours.forecasters
+    members = [
+        Member(forecaster.model, forecaster.config, Facts.from_dict(own))
+        for forecaster, own in zip(forecasters.values(), facts["members"], strict=True)
+    ]
+    nf = NeuralForecast(members, facts["freq"], local_scaler_type=ours.local_scaler_type)
+    nf.forecasters = dict(forecasters)
+    nf._columns, nf._types = Columns(**facts["columns"]), Types(**facts["types"])
+    return nf
+
+
+def _windows(n_windows: int | None, test_size: int | None, step_size: int, h: int) -> int:
+    if n_windows is None and test_size is None:
+        raise ConfigError("cross-validation needs n_windows or test_size, but got neither")
+    if test_size is None:
+        assert n_windows is not None
+        return n_windows
+    if n_windows is not None and n_windows != 1:
+        raise ConfigError(f"give n_windows or test_size, one of the two, but got {n_windows=} and {test_size=}")
+    if (test_size - h) % step_size or test_size < h:
+        raise ConfigError(f"test_size - h must be a multiple of step_size={step_size}, but got {test_size=} and h={h}")
+    return (test_size - h) // step_size + 1
+
+
+def _check_options(intervals: Any, level: Any, quantiles: Any, refit: bool | int, use_fitted: bool) -> None:
+    if intervals is not None and level is None and quantiles is None:
+        raise ConfigError("prediction_intervals are for levels or quantiles, but got neither. Set level=[...]")
+    if intervals is not None and not refit:
+        raise ConfigError("prediction_intervals are measured before each window, but got refit=False. Set refit=True")
+    if use_fitted and (refit or intervals is not None):
+        raise ConfigError(
+            "use_fitted=True trains nothing, so refit and prediction_intervals cannot be asked for as well"
+        )
+
+
+def _before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
+    """The table without its last rows; series that are not longer are left out."""
+    long = table.store.lengths > rows
+    if not long.any():
+        raise DataError(
+            f"the windows take {rows} rows of each series, but the longest has "
+            f"{int(table.store.lengths.max(initial=0))}. Ask for fewer windows or a smaller test_size"
+        )
+    kept = table if long.all() else table.select(table.ids[long].tolist())
+    return kept.drop_last(rows)
+
+
+def _origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int]) -> tuple[Ints, Ints]:
+    """Series and first row to forecast, so many rows before the end of each series that is long enough."""
+    lengths = table.store.lengths
+    rows = lengths[:, None] - np.asarray(ahead, dtype=np.int64)[None, :]
+    series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
+    inside = rows >= 0
+    found = series[inside].astype(np.int64), rows[inside].astype(np.int64)
+    return same_moments(table, *found) if forecaster.model.capabilities.multivariate else found
+
+
+def _hindcasts(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, origins: tuple[Ints, Ints], columns: Any, steps: int
+) -> pl.DataFrame:
+    """The forecasts from some origins as rows; empty where nothing lies before the origin."""
+    series, time = origins
+    values = np.full((len(series), steps, len(columns.names)), np.nan)
+    some = time > 0
+    values[some] = hindcast(forecaster, table, series[some], time[some], columns, steps)
+    return long_frame(table, series, time, {name: values[:, :, i] for i, name in enumerate(columns.names)})
+
+
+def _polars(frame: Any) -> pl.DataFrame:
+    return plain_frame(frame, "")[0]
+
+
+def register_loss(cls: type, name: str | None = None) -> type:
+    """Let `load` make a loss of one's own: the class is called without arguments when a file names it."""
+    REGISTERED[name or cls.__qualname__] = cls()
+    return cls

@@ -1,0 +1,86 @@
+"""Training one model of a NeuralForecast: validation rows, present weights, intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from neuro_divergent.compat.neuralforecast.members import Member
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.intervals import PredictionIntervals, calibrate
+from neuro_divergent.forecasting.local_scaling import fit_locally
+from neuro_divergent.forecasting.module import ForecastModule
+
+
+def train(
+    member: Member,
+    table: TimeSeriesDataFrame,
+    *,
+    held: int = 0,
+    validation: pl.DataFrame | None = None,
+    local_scaler: str | None = None,
+    begin: Forecaster | None = None,
+    intervals: PredictionIntervals | None = None,
+) -> Forecaster:
+    """Train a model, from the weights of another one if there is one.
+
+    Args:
+        member: the model.
+        table: all rows.
+        held: how many rows of each series, counted from the end, are for validation.
+        validation: later rows for validation instead.
+        local_scaler: how each series is scaled.
+        begin: the forecaster to go on from.
+        intervals: how to measure errors; the model is trained a second time for it, without the last windows.
+    """
+    config = member.training(table, held or (0 if validation is None else member.description.h))
+    options: dict[str, Any] = {"short": "pad" if member.facts.pad else "drop"}
+    seen = table
+    if held:
+        seen, validation = _without_last(table, held), table.tail(held).to_polars()
+    more = options | ({} if begin is None else {"begin_with": weights_of(begin)})
+    fitted = fit_locally(member.description, seen, config, local_scaler, validation=validation, **more)
+    if intervals is not None:
+        kept = _long_enough(table, intervals.rows(member.description.h))
+        plain = member.training(table, 0).replace(early_stopping=None)
+        past = kept.drop_last(intervals.rows(member.description.h))
+        fitted.intervals = calibrate(
+            fit_locally(member.description, past, plain, local_scaler, **options), kept, intervals
+        )
+    return fitted
+
+
+def weights_of(forecaster: Forecaster) -> Any:
+    """What gives a new module the weights of a forecaster."""
+    weights = {name: tensor.detach().cpu().clone() for name, tensor in forecaster.module.state_dict().items()}
+
+    def take(module: ForecastModule) -> None:
+        try:
+            module.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{forecaster.model.name} goes on from the weights of the last fit, which do not fit this table "
+                f"({str(error).splitlines()[0]}). Start afresh with use_init_models=True"
+            ) from None
+
+    return take
+
+
+def _without_last(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
+    if int(table.store.lengths.max(initial=0)) <= rows:
+        raise DataError(f"val_size={rows} leaves nothing to train on: the longest series has "
+                        f"{int(table.store.lengths.max(initial=0))} rows")  # fmt: skip
+    return table.drop_last(rows)
+
+
+def _long_enough(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
+    long = table.store.lengths > rows
+    if not long.any():
+        raise DataError(
+            f"prediction intervals hold back {rows} rows of each series, but the longest has "
+            f"{int(table.store.lengths.max(initial=0))}. Ask for fewer windows"
+        )
+    return table if long.all() else table.select(table.ids[long].tolist())

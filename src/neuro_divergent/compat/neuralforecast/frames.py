@@ -1,0 +1,129 @@
+"""Tables in and out: ids of any type, roles by model, answers in the library that the data came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from neuro_divergent.compat.neuralforecast.errors import MissingColumnError
+from neuro_divergent.compat.neuralforecast.members import Member
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.io import take_over
+
+MASK, WEIGHT = "available_mask", "sample_weight"
+"""Columns that mean something by their names."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a user's table are called."""
+
+    id_col: str = "unique_id"
+    time_col: str = "ds"
+    target_col: str = "y"
+
+
+@dataclass(frozen=True)
+class Types:
+    """What our store does not keep: the types of the id and the target, in polars' spelling."""
+
+    id_type: str = "String"
+    target_type: str = "Float32"
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, columns: Columns) -> Types:
+        """The types in a table."""
+        return cls(*(str(frame.schema[name]) for name in (columns.id_col, columns.target_col)))
+
+    def give_back(self, frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+        """The columns of an answer as they were in the data."""
+        kinds = {columns.id_col: _simple(self.id_type), columns.target_col: _simple(self.target_type)}
+        casts = [pl.col(name).cast(kind) for name, kind in kinds.items() if kind is not None and name in frame.columns]
+        if columns.target_col in frame.columns and frame[columns.target_col].null_count():
+            casts = [cast for cast in casts if cast.meta.output_name() != columns.target_col]
+        return frame.with_columns(casts)
+
+
+def _simple(name: str) -> Any:
+    """A number's type by its name; None for others, which are given back as they are."""
+    names = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64")
+    return getattr(pl, name) if name in names else None
+
+
+def plain_frame(frame: Any, id_col: str) -> tuple[pl.DataFrame, str]:
+    """A user's table in polars with ids that are text or whole numbers, and the library that it came in."""
+    lazy, library = take_over(frame)
+    table = lazy.collect()
+    if id_col in table.columns and table.schema[id_col].is_float():
+        whole = bool((table[id_col].fill_null(0.0) % 1 == 0).all())
+        table = table.with_columns(pl.col(id_col).cast(pl.Int64 if whole else pl.String))
+    return table, library
+
+
+@dataclass
+class Source:
+    """The tables that a user gave to `fit` or `cross_validation`, read once for each set of roles."""
+
+    frame: pl.DataFrame
+    library: str
+    columns: Columns
+    types: Types
+    freq: Any
+    static: pl.DataFrame | None = None
+    _read: dict[tuple[Any, ...], TimeSeriesDataFrame] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, df: Any, static_df: Any, columns: Columns, freq: Any) -> Source:
+        """Take over a user's tables."""
+        lazy, _ = take_over(df)
+        require_columns(lazy.collect_schema().names(), (columns.id_col, columns.time_col, columns.target_col), "df")
+        types = Types.of(lazy.head(0).collect(), columns)
+        frame, library = plain_frame(df, columns.id_col)
+        static = None if static_df is None else plain_frame(static_df, columns.id_col)[0]
+        return cls(frame, library, columns, types, freq, static)
+
+    def table(self, member: Member) -> TimeSeriesDataFrame:
+        """The table of a model, with the columns that it takes."""
+        facts = member.facts
+        key = (facts.future, facts.historical, facts.static, facts.categorical)
+        if key not in self._read:
+            self._read[key] = self._table(member)
+        member.check(self._read[key])
+        return self._read[key]
+
+    def _table(self, member: Member) -> TimeSeriesDataFrame:
+        columns, facts = self.columns, member.facts
+        require_columns(self.frame.columns, (*facts.future, *facts.historical), f"df for {member.name}")
+        options: dict[str, Any] = dict(member.roles) | {
+            "id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col, "freq": self.freq,
+        }  # fmt: skip
+        if facts.static:
+            options["static"] = static_part(self.static, facts.static, columns.id_col, member.name)
+        options |= {role: name for role, name in (("available_mask", MASK), ("weight", WEIGHT)) if name in self.frame}
+        if MASK not in self.frame.columns:
+            options["missing"] = "error"
+        table = TimeSeriesDataFrame.from_frame(self.frame, **options)
+        table.library = self.library
+        return table
+
+
+def static_part(static: pl.DataFrame | None, names: tuple[str, ...], id_col: str, model: str) -> pl.DataFrame:
+    """The columns of the table of statics that a model takes."""
+    if static is None:
+        raise DataError(
+            f"{model} takes the static columns {', '.join(names)}, but got no static_df. Give static_df=..."
+        )
+    require_columns(static.columns, (id_col, *names), "static_df")
+    return static.select(id_col, *names)
+
+
+def require_columns(have: Iterable[str], wanted: Iterable[str], where: str) -> None:
+    """Refuse a table that lacks columns."""
+    have = list(have)
+    missing = [name for name in wanted if name not in have]
+    if missing:
+        raise MissingColumnError(f"{where} must have the columns {', '.join(missing)}, but has {', '.join(have)}")

@@ -1,0 +1,1 @@
+"""The losses, under the names of neuralforecast."""

@@ -1,0 +1,45 @@
+"""A loss of the user's that gives one number for a batch, as neuralforecast asks for it."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.config import Function
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses import Loss, check_shapes
+
+
+class ReducedLoss(Loss):
+    """function(y, y_hat, mask=..., y_insample=...) → the mean over a batch, repeated for every value.
+
+    The mean over the repeated values is that mean again, with the same gradient. A file keeps the function's name only.
+    """
+
+    function: Function
+    """Called with tensors [B, H, C] in scaled units; several outputs per step lie along the last one."""
+    number_of_outputs: int = Field(default=1, ge=1)
+    """Numbers that the network gives per step."""
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that the network gives per step."""
+        return self.number_of_outputs
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """The function's answer, once for each target value."""
+        check_shapes(output, target, self.number_of_outputs)
+        mask = torch.ones_like(target)
+        if context is not None and context.target_mask is not None:
+            mask = context.target_mask.to(target.dtype)
+        known = {"mask": mask, "y_insample": None if context is None else context.y}
+        takes = inspect.signature(self.function).parameters
+        answer = self.function(target, output.flatten(2), **{name: known[name] for name in known if name in takes})
+        if not isinstance(answer, Tensor) or answer.numel() != 1:
+            shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+            raise ConfigError(f"a loss gives one number for a batch (the mean over its values), but got {shape}")
+        return answer.reshape(()).expand(target.shape)

@@ -1,0 +1,417 @@
+"""neuralforecast's losses: a name, arguments as there, and behind each a loss of ours.
+
+A loss of one's own is a subclass with a `__call__(y, y_hat, mask=None, ...)` that gives the weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent import losses as ours
+from neuro_divergent.compat.neuralforecast.losses.custom import ReducedLoss
+from neuro_divergent.core.errors import ConfigError, UnknownNameError
+from neuro_divergent.core.registry import closest
+from neuro_divergent.losses import Loss
+
+Outputs = tuple[tuple[str, float | None], ...]
+"""Endings of a forecast's columns, and the probability of each (None for the point)."""
+
+POINT: Outputs = (("", None),)
+
+
+class BasePointLoss(nn.Module):
+    """Base of losses; a loss of one's own overrides `__call__`.
+
+    Args:
+        horizon_weight: how much each step ahead counts; None for all the same.
+        outputsize_multiplier: numbers that the network gives per step.
+        output_names: endings of the forecast's columns.
+    """
+
+    def __init__(
+        self,
+        horizon_weight: Any = None,
+        outputsize_multiplier: int | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if horizon_weight is not None:
+            horizon_weight = torch.as_tensor(horizon_weight, dtype=torch.get_default_dtype()).flatten()
+        self.horizon_weight: Tensor | None = horizon_weight
+        self.outputsize_multiplier = outputsize_multiplier or 1
+        self.output_names = list(output_names or [""])
+
+    def _compute_weights(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weights of y's shape: the mask, times those of the steps ahead."""
+        weights = torch.ones_like(y) if mask is None else mask.to(y.dtype)
+        if self.horizon_weight is None:
+            return weights
+        if len(self.horizon_weight) != y.shape[1]:
+            raise ConfigError(
+                f"horizon_weight has one weight per step, {y.shape[1]}, but got {len(self.horizon_weight)}"
+            )
+        steps: Tensor = self.horizon_weight.to(y).reshape(1, -1, *[1] * (y.ndim - 2))
+        return weights * steps
+
+    def describe(self) -> Loss:
+        """The loss of ours: this object, called on whole batches."""
+        return ReducedLoss(function=self, number_of_outputs=self.outputsize_multiplier)
+
+    def outputs(self) -> Outputs:
+        """The columns of a forecast."""
+        return tuple((ending, None) for ending in self.output_names[:1])
+
+
+class _Described(BasePointLoss):
+    """A loss that ours has: `description` says which."""
+
+    description: Loss
+
+    def __init__(self, description: Loss, horizon_weight: Any = None) -> None:
+        super().__init__(horizon_weight, description.outputs)
+        self.description = description
+
+    def __call__(
+        self, y: Tensor, y_hat: Tensor, mask: Tensor | None = None, y_insample: Tensor | None = None
+    ) -> Tensor:
+        """The weighted mean of a batch: y [B, H, C], y_hat the same (with several outputs one more dimension)."""
+        from neuro_divergent.core.batch import Batch
+
+        output = y_hat.unsqueeze(-1) if self.description.outputs == 1 else y_hat.reshape(*y.shape, -1)
+        context = None if y_insample is None else Batch(y_insample)
+        weights = self._compute_weights(y, mask)
+        values = self.description.values(output, y, context)
+        return self.description.finish((values * weights).sum() / weights.sum().clamp(min=1e-12))
+
+    def describe(self) -> Loss:
+        """The loss of ours, weighted by step if asked; a subclass with a formula of its own is called instead."""
+        if type(self).__call__ is not _Described.__call__:
+            return super().describe()
+        if self.horizon_weight is None:
+            return self.description
+        return ours.Weighted(loss=self.description, by="horizon", weights=tuple(self.horizon_weight.tolist()))
+
+
+class MAE(_Described):
+    """Mean absolute error."""
+
+    def __init__(self, horizon_weight: Any = None) -> None:
+        super().__init__(ours.MAE(), horizon_weight)
+
+
+class MSE(_Described):
+    """Mean squared error."""
+
+    def __init__(self, horizon_weight: Any = None) -> None:
+        super().__init__(ours.MSE(), horizon_weight)
+
+
+class RMSE(_Described):
+    """Root of the mean squared error."""
+
+    def __init__(self, horizon_weight: Any = None) -> None:
+        super().__init__(ours.RMSE(), horizon_weight)
+
+
+class MAPE(_Described):
+    """Mean absolute percentage error."""
+
+    def __init__(self, horizon_weight: Any = None) -> None:
+        super().__init__(ours.MAPE(), horizon_weight)
+
+
+class SMAPE(_Described):
+    """Symmetric mean absolute percentage error."""
+
+    def __init__(self, horizon_weight: Any = None) -> None:
+        super().__init__(ours.SMAPE(), horizon_weight)
+
+
+class MASE(_Described):
+    """Mean absolute error, in units of the seasonal naive one."""
+
+    def __init__(self, seasonality: int, horizon_weight: Any = None) -> None:
+        super().__init__(ours.MASE(seasonality=seasonality), horizon_weight)
+
+
+class relMSE(_Described):  # noqa: N801  (their spelling)
+    """Mean squared error, in units of the naive one; that is measured on each window, so y_train is not needed."""
+
+    def __init__(self, y_train: Any = None, horizon_weight: Any = None) -> None:  # noqa: ARG002
+        super().__init__(ours.RelativeMSE(), horizon_weight)
+
+
+class FreDF(_Described):
+    """Errors in time and frequency."""
+
+    def __init__(self, alpha: float = 0.5, horizon_weight: Any = None) -> None:
+        super().__init__(ours.FreDF(alpha=alpha), horizon_weight)
+
+
+class HuberLoss(_Described):
+    """Squared near 0, absolute beyond delta."""
+
+    def __init__(self, delta: float = 1.0, horizon_weight: Any = None) -> None:
+        super().__init__(ours.Huber(delta=delta), horizon_weight)
+
+
+class TukeyLoss(_Described):
+    """Errors beyond c are outliers; windows are scaled already, so `normalize` changes nothing."""
+
+    def __init__(self, c: float = 4.685, normalize: bool = True) -> None:  # noqa: ARG002
+        super().__init__(ours.Tukey(c=c))
+
+
+class QuantileLoss(_Described):
+    """One quantile."""
+
+    def __init__(self, q: float, horizon_weight: Any = None) -> None:
+        super().__init__(ours.Quantile(q=q), horizon_weight)
+        self.q = q
+
+    def outputs(self) -> Outputs:
+        """The quantile is the forecast."""
+        return ((f"_ql{self.q}", None),)
+
+
+class HuberQLoss(QuantileLoss):
+    """One quantile, its corner rounded."""
+
+    def __init__(self, q: float, delta: float = 1.0, horizon_weight: Any = None) -> None:
+        super().__init__(q, horizon_weight)
+        self.description = ours.HuberQuantile(q=q, delta=delta)
+
+
+def level_outputs(level: Sequence[float], *, median: bool = True) -> Outputs:
+    """Columns of central intervals: the median, then the bounds in rising order."""
+    bounds = sorted(
+        [((50 - item / 2) / 100, f"-lo-{item}") for item in level]
+        + [((50 + item / 2) / 100, f"-hi-{item}") for item in level]
+    )
+    middle: Outputs = (("-median", 0.5),) if median else ()
+    return middle + tuple((ending, round(share, 12)) for share, ending in bounds)
+
+
+def quantile_outputs(quantiles: Sequence[float]) -> Outputs:
+    """Columns of quantiles, named after the central interval that each bounds."""
+
+    def ending(share: float) -> str:
+        if abs(share - 0.5) < 1e-9:
+            return "-median"
+        side = "lo" if share < 0.5 else "hi"
+        return f"-{side}-{round(abs(100 - 200 * share), 2)}"
+
+    return tuple((ending(float(share)), float(share)) for share in quantiles)
+
+
+class _Levelled(_Described):
+    """Losses that are asked for levels or for quantiles."""
+
+    with_point: ClassVar[bool] = False
+    """Whether the forecast has a column for the mean before those of the levels."""
+
+    def __init__(
+        self, build: Callable[..., Loss], level: Any, quantiles: Any, horizon_weight: Any = None, **fields: Any
+    ) -> None:
+        asked = {"quantiles": tuple(quantiles)} if quantiles is not None else {"level": tuple(level)}
+        super().__init__(build(**asked, **fields), horizon_weight)
+        own = quantile_outputs(quantiles) if quantiles is not None else level_outputs(level)
+        self._outputs = (POINT if self.with_point else ()) + own
+
+    def outputs(self) -> Outputs:
+        """What was asked for."""
+        return self._outputs
+
+
+class MQLoss(_Levelled):
+    """Several quantiles."""
+
+    def __init__(self, level: Any = (80, 90), quantiles: Any = None, horizon_weight: Any = None) -> None:
+        super().__init__(ours.MQLoss, level, quantiles, horizon_weight)
+
+
+class HuberMQLoss(_Levelled):
+    """Several quantiles, their corners rounded."""
+
+    def __init__(
+        self, level: Any = (80, 90), quantiles: Any = None, delta: float = 1.0, horizon_weight: Any = None
+    ) -> None:
+        super().__init__(ours.HuberMQLoss, level, quantiles, horizon_weight, delta=delta)
+
+
+class sCRPS(MQLoss):  # noqa: N801  (their spelling)
+    """For validation: the mean quantile loss, of which the scaled score is a fixed multiple on a given set."""
+
+
+class DistributionLoss(_Levelled):
+    """Likelihood of a distribution. Parameters of the distribution are no columns here: return_params is refused."""
+
+    with_point = True
+
+    def __init__(
+        self,
+        distribution: str,
+        level: Any = (80, 90),
+        quantiles: Any = None,
+        num_samples: int = 1000,
+        return_params: bool = False,
+        horizon_weight: Any = None,
+        **distribution_kwargs: Any,
+    ) -> None:
+        _no_params(return_params)
+        fields = {"distribution": distribution, "num_samples": num_samples} | distribution_kwargs
+        super().__init__(ours.DistributionLoss, level, quantiles, horizon_weight, **fields)
+
+
+class _Mixture(_Levelled):
+    with_point = True
+    build: ClassVar[Callable[..., Loss]]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        level: Any = (80, 90),
+        quantiles: Any = None,
+        num_samples: int = 1000,
+        return_params: bool = False,
+        batch_correlation: bool = False,
+        horizon_correlation: bool = False,
+        weighted: bool = False,
+    ) -> None:
+        _no_params(return_params)
+        if batch_correlation or horizon_correlation or weighted:
+            raise ConfigError(
+                f"{type(self).__name__} has components of their own weight at every step, but got "
+                f"{batch_correlation=}, {horizon_correlation=}, {weighted=}. Leave them out"
+            )
+        super().__init__(type(self).build, level, quantiles, components=n_components, num_samples=num_samples)
+
+
+class PMM(_Mixture):
+    """Mixture of Poisson distributions."""
+
+    build = ours.PoissonMixture
+
+    def __init__(self, n_components: int = 10, **arguments: Any) -> None:
+        super().__init__(n_components, **arguments)
+
+
+class GMM(_Mixture):
+    """Mixture of normal distributions."""
+
+    build = ours.NormalMixture
+
+
+class NBMM(_Mixture):
+    """Mixture of negative binomial distributions."""
+
+    build = ours.NegativeBinomialMixture
+
+
+class IQLoss(_Described):
+    """Any quantile: the level is an input of the network. Levels are drawn evenly: concentrations are refused."""
+
+    def __init__(
+        self,
+        cos_embedding_dim: int = 64,
+        concentration0: float = 1.0,
+        concentration1: float = 1.0,
+        horizon_weight: Any = None,
+    ) -> None:
+        _even(concentration0, concentration1)
+        super().__init__(ours.ImplicitQuantile(frequencies=cos_embedding_dim), horizon_weight)
+
+    def outputs(self) -> Outputs:
+        """The median."""
+        return (("_ql0.5", 0.5),)
+
+
+class HuberIQLoss(IQLoss):
+    """Any quantile, the corner rounded."""
+
+    def __init__(
+        self,
+        cos_embedding_dim: int = 64,
+        concentration0: float = 1.0,
+        concentration1: float = 1.0,
+        delta: float = 1.0,
+        horizon_weight: Any = None,
+    ) -> None:
+        super().__init__(cos_embedding_dim, concentration0, concentration1, horizon_weight)
+        self.description = ours.HuberImplicitQuantile(frequencies=cos_embedding_dim, delta=delta)
+
+
+def _no_params(return_params: bool) -> None:
+    if return_params:
+        raise ConfigError("return_params=True has no counterpart: ask for level or quantiles of the forecast instead")
+
+
+def _even(*concentrations: float) -> None:
+    if any(value != 1.0 for value in concentrations):
+        raise ConfigError(f"levels are drawn evenly, so concentrations must be 1.0, but got {concentrations}")
+
+
+def as_peer_loss(loss: Any) -> BasePointLoss:
+    """Whatever may stand for a loss: None is MAE, a class its default, a loss of ours and a function are wrapped."""
+    if loss is None:
+        return MAE()
+    if isinstance(loss, str):
+        return _by_name(loss)
+    if isinstance(loss, type) and issubclass(loss, BasePointLoss):
+        return loss()
+    if isinstance(loss, BasePointLoss):
+        return loss
+    if isinstance(loss, Loss):
+        wrapped = _Described(loss)
+        if loss.probabilistic:
+            endings = quantile_outputs(loss.levels)
+            wrapped.outputs = lambda: endings  # type: ignore[method-assign]
+        return wrapped
+    if callable(loss):
+        own = BasePointLoss()
+        own.describe = lambda: ReducedLoss(function=loss)  # type: ignore[method-assign]
+        return own
+    raise ConfigError(f"loss must be a loss such as MAE(), but got {loss!r}")
+
+
+def _by_name(name: str) -> BasePointLoss:
+    if name not in __all__:
+        near = closest(name, __all__) or __all__
+        raise UnknownNameError(f"there is no loss named {name!r}; did you mean {' or '.join(near)}?")
+    found: BasePointLoss = globals()[name]()
+    return found
+
+
+def as_loss(loss: Any) -> Loss:
+    """The loss of ours behind one of theirs."""
+    return as_peer_loss(loss).describe()
+
+
+__all__ = [
+    "GMM",
+    "MAE",
+    "MAPE",
+    "MASE",
+    "MSE",
+    "NBMM",
+    "PMM",
+    "RMSE",
+    "SMAPE",
+    "BasePointLoss",
+    "DistributionLoss",
+    "FreDF",
+    "HuberIQLoss",
+    "HuberLoss",
+    "HuberMQLoss",
+    "HuberQLoss",
+    "IQLoss",
+    "MQLoss",
+    "QuantileLoss",
+    "TukeyLoss",
+    "relMSE",
+    "sCRPS",
+]

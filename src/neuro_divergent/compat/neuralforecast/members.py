@@ -1,0 +1,102 @@
+"""What the adapter knows of a model besides its description and its training; written beside a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.forecasting.model import Model
+from neuro_divergent.training.config import TrainingConfig
+
+Roles = dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The part that our own files do not have."""
+
+    outputs: Outputs = POINT
+    """Columns of a forecast when nobody asks for levels."""
+    future: tuple[str, ...] = ()
+    historical: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    check_steps: int = 100
+    """Steps between two validations."""
+    pad: bool = False
+    """Whether series that are too short are padded in front, or left out."""
+    n_series: int | None = None
+    """How many series a multivariate model is for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Facts:
+        """What `to_dict` gave."""
+        lists = {name: tuple(data[name]) for name in ("future", "historical", "static", "categorical")}
+        outputs = tuple((str(name), None if share is None else float(share)) for name, share in data["outputs"])
+        count = data["n_series"]
+        return cls(
+            outputs, **lists, check_steps=int(data["check_steps"]), pad=bool(data["pad"]),
+            n_series=None if count is None else int(count),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a NeuralForecast."""
+
+    description: Model
+    config: TrainingConfig
+    facts: Facts = field(default_factory=Facts)
+
+    @property
+    def name(self) -> str:
+        """The column of its forecasts."""
+        return self.description.name
+
+    @property
+    def roles(self) -> Roles:
+        """What its columns mean, but for those of a table of statics."""
+        facts = self.facts
+        return {"future": facts.future, "historical": facts.historical, "categorical": facts.categorical}
+
+    def renamed(self, description: Model) -> Member:
+        """The same with another alias."""
+        return replace(self, description=description)
+
+    def training(self, table: TimeSeriesDataFrame, held: int) -> TrainingConfig:
+        """The training on a table of which `held` rows of each series are for validation: when to validate."""
+        if not held:
+            return self.config.replace(steps_per_epoch=None, validate_every=1)
+        batch = self.config.batch_size
+        assert isinstance(batch, int)
+        steps = -(-max(1, self._windows(table, held)) // batch)
+        wanted = min(self.facts.check_steps, self.config.max_steps or self.facts.check_steps)
+        cap = max(1, min(steps, wanted))
+        return self.config.replace(
+            steps_per_epoch=cap if cap < steps else None, validate_every=max(1, round(wanted / cap))
+        )
+
+    def _windows(self, table: TimeSeriesDataFrame, held: int) -> int:
+        model, rows = self.description, table.store.lengths - held
+        needed = model.h if self.facts.pad else model.h + model.input_size
+        counts = np.maximum(rows - needed + 1, 0)
+        return int(counts.max(initial=0) if model.capabilities.multivariate else counts.sum())
+
+    def check(self, table: TimeSeriesDataFrame) -> None:
+        """A multivariate model is for a number of series."""
+        wanted = self.facts.n_series
+        if wanted is not None and wanted != table.n_series:
+            raise ConfigError(
+                f"{self.name} was described for n_series={wanted}, but the table has {table.n_series} series. "
+                f"Set n_series={table.n_series}"
+            )

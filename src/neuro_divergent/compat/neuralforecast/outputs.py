@@ -1,0 +1,65 @@
+"""Which columns a forecast has, named as in neuralforecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from neuro_divergent.compat.neuralforecast.errors import NoIntervalsError
+from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs, level_outputs
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.levels import Columns
+from neuro_divergent.losses import HuberImplicitQuantile, ImplicitQuantile, Loss, MQLoss, Weighted
+
+Asked = Sequence[float] | None
+
+
+def checked(level: Asked, quantiles: Asked) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
+    """Levels or quantiles, sorted; not both, and inside their ranges."""
+    if level is not None and quantiles is not None:
+        raise ConfigError(f"ask for level or for quantiles, one of the two, but got {level=} and {quantiles=}")
+    for percent in level or ():
+        if not 0 < percent < 100:
+            raise ConfigError(f"level is in percent, between 0 and 100, but got level={percent!r}")
+    for share in quantiles or ():
+        if not 0 < share < 1:
+            raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
+    return (
+        None if level is None else tuple(sorted(set(level))),
+        None if quantiles is None else tuple(sorted(set(quantiles))),
+    )
+
+
+def forecast_columns(forecaster: Forecaster, own: Outputs, level: Asked, quantiles: Asked) -> Columns:
+    """The columns of a model's forecast.
+
+    A quantile loss gives what it was trained on, whatever is asked for. A distribution gives the mean and what is asked
+    for, an implicit quantile loss only what is asked for, a point forecast needs measured intervals.
+    """
+    loss = _inner(forecaster.loss)
+    if (level is None and quantiles is None) or isinstance(loss, MQLoss):
+        return _named(forecaster, own)
+    point = () if isinstance(loss, ImplicitQuantile | HuberImplicitQuantile) else POINT
+    if not loss.probabilistic and forecaster.intervals is None:
+        raise NoIntervalsError(
+            f"{forecaster.model.name} was trained with {loss.kind}, which forecasts a point, but levels are asked for. "
+            "Train with MQLoss or DistributionLoss, or fit(..., prediction_intervals=PredictionIntervals())"
+        )
+    if level is not None:
+        return _named(forecaster, point + level_outputs(level, median=False))
+    mark = "_ql" if loss.probabilistic else "-ql"
+    return _named(forecaster, point + tuple((f"{mark}{share}", float(share)) for share in quantiles or ()))
+
+
+def measured(forecaster: Forecaster, columns: Columns) -> bool:
+    """Whether the columns come from measured errors, which neuralforecast gives in double precision."""
+    return not forecaster.loss.probabilistic and len(columns.names) > 1
+
+
+def _inner(loss: Loss) -> Loss:
+    return loss.loss if isinstance(loss, Weighted) else loss
+
+
+def _named(forecaster: Forecaster, outputs: Outputs) -> Columns:
+    name = forecaster.model.name
+    return Columns(tuple(f"{name}{ending}" for ending, _ in outputs), tuple(share for _, share in outputs))

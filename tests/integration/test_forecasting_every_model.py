@@ -1,0 +1,83 @@
+"""Every model of the zoo: trained, saved, loaded in a new process, and the same bits; cut at any row, the same too."""
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import neuro_divergent as nd
+from neuro_divergent.core import registry
+from neuro_divergent.forecasting.hindcast import hindcast
+from neuro_divergent.testing.examples import model_examples
+
+FAST = nd.TrainingConfig(max_steps=2, progress=False, validation_split=None)
+MODELS = {
+    kind: cls
+    for kind, cls in registry.members("model").items()
+    if cls.__module__.startswith("neuro_divergent.models") and kind != "TimeLLM"  # it needs a language model on disk
+}
+CODE = """
+import sys
+from pathlib import Path
+import neuro_divergent as nd
+for place in sorted(Path(sys.argv[1]).iterdir()):
+    nd.load(place).predict().write_parquet(place.with_suffix(".parquet"))
+"""
+
+
+def frame():
+    hours = nd.samples.hourly_panel(3, 90)
+    return hours.filter(pl.col("unique_id") != "series-00")
+
+
+@pytest.fixture(scope="module")
+def zoo():
+    return {kind: model_examples(cls)[0].fit(frame(), FAST, short="pad") for kind, cls in MODELS.items()}
+
+
+def test_forecasts_are_bit_identical_after_a_new_process(zoo, tmp_path):
+    for kind, fitted in zoo.items():
+        fitted.save(tmp_path / "zoo" / kind)
+    subprocess.run([sys.executable, "-c", CODE, str(tmp_path / "zoo")], check=True)
+    for kind, fitted in zoo.items():
+        there = pl.read_parquet(tmp_path / "zoo" / f"{kind}.parquet")
+        assert there.equals(fitted.predict()), kind
+
+
+def test_a_forecast_from_inside_the_table_is_that_of_the_table_cut_there(zoo):
+    """`hindcast` looks at all series and origins at once; by hand, each is the forecast of a shorter table."""
+    table = nd.TimeSeriesDataFrame.from_frame(frame())
+    lengths = table.store.lengths
+    for kind, fitted in zoo.items():
+        h = fitted.model.h
+        cut = table.drop_last(7)
+        by_hand = fitted.forecast_values(cut)
+        series = np.arange(table.n_series)
+        found = hindcast(fitted, table, series, lengths - 7, fitted.columns((), ()), h)
+        assert found == pytest.approx(by_hand, rel=1e-4, abs=1e-4), kind
+
+
+def test_future_historical_static_and_categorical_columns_inside_the_table():
+    """The columns known ahead are those of the rows after the cut; the others must not be looked at."""
+    rows = frame().with_columns(
+        price=pl.col("ds").dt.hour().cast(pl.Float64),
+        load=pl.col("y") * 0.5,
+        day=pl.col("ds").dt.weekday().cast(pl.String),
+        size=pl.when(pl.col("unique_id") == "series-01").then(1.0).otherwise(2.0),
+    )
+    roles = {"future": ["price"], "historical": ["load"], "static": ["size"], "categorical": ["day"]}
+    table = nd.TimeSeriesDataFrame.from_frame(rows, **roles)
+    fitted = nd.MLP(h=4, input_size=12, hidden_size=8).fit(table, FAST)
+    lengths, series = table.store.lengths, np.arange(table.n_series)
+    found = hindcast(fitted, table, series, lengths - 4, fitted.columns(), 4)[:, :, 0]
+    stamps = rows["ds"].unique().sort()
+    past, ahead = rows.filter(pl.col("ds") < stamps[-4]), rows.filter(pl.col("ds") >= stamps[-4])
+    by_hand = fitted.predict(past, future=ahead.drop("y", "load"))["MLP"].to_numpy()
+    assert found.ravel() == pytest.approx(by_hand, rel=1e-4)
+    poisoned = rows.with_columns(
+        pl.when(pl.col("ds") >= stamps[-4]).then(1e6).otherwise(pl.col(name)).alias(name) for name in ("y", "load")
+    )
+    dark = nd.TimeSeriesDataFrame.from_frame(poisoned, **roles)
+    assert np.array_equal(hindcast(fitted, dark, series, lengths - 4, fitted.columns(), 4)[:, :, 0], found)

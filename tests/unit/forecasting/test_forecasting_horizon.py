@@ -1,0 +1,196 @@
+"""Beyond the end of the table: longer horizons, future tables, new rows, other tables."""
+
+import logging
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import neuro_divergent as nd
+from neuro_divergent.models import LSTM, TSMixer
+
+FAST = nd.TrainingConfig(max_steps=5, progress=False)
+
+
+def panel(series=3, hours=120):
+    return nd.samples.hourly_panel(series, hours)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return nd.DLinear(h=6, input_size=24).fit(panel(), FAST)
+
+
+@pytest.fixture(scope="module")
+def priced():
+    frame = panel(2).with_columns(price=pl.col("ds").dt.hour().cast(pl.Float64))
+    return nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, future=["price"])
+
+
+def prices(fitted, h):
+    return fitted.make_future_dataframe(h=h).with_columns(price=pl.col("ds").dt.hour().cast(pl.Float64))
+
+
+def test_a_longer_horizon_feeds_forecasts_back(fitted, caplog):
+    """By hand: the second pass sees the last 18 rows and the 6 forecasts of the first."""
+    fitted._said.clear()
+    with caplog.at_level(logging.INFO):
+        long = fitted.predict(h=12)
+        fitted.predict(h=12)
+    assert caplog.text.count("was trained for h=6") == 1
+    short = fitted.predict()
+    name = "series-01"
+    of = lambda frame: frame.filter(pl.col("unique_id") == name)["DLinear"].to_numpy()  # noqa: E731
+    assert np.array_equal(of(long)[:6], of(short))
+    y = panel().filter(pl.col("unique_id") == name)["y"].to_numpy()[-18:]
+    window = torch.from_numpy(np.concatenate([y, of(short)]).astype(np.float32))[None]
+    assert of(long)[6:] == pytest.approx(fitted.forward(window)[0].numpy(), rel=1e-5)
+
+
+def test_a_shorter_horizon_is_the_beginning(fitted):
+    whole = fitted.predict().group_by("unique_id", maintain_order=True).head(2)
+    assert fitted.predict(h=2).equals(whole)
+    with pytest.raises(nd.ConfigError, match="h must be a whole number of at least 1, but got h=0"):
+        fitted.predict(h=0)
+
+
+def test_a_longer_horizon_needs_the_columns_of_all_its_steps(priced):
+    assert priced.predict(future=prices(priced, 10), h=10).height == 20
+    with pytest.raises(nd.DataError, match="row for every step of the horizon"):
+        priced.predict(future=prices(priced, 6), h=10)
+
+
+def test_columns_known_only_up_to_now_cannot_be_fed_back():
+    frame = panel(2).with_columns(load=pl.col("y") * 2)
+    fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, historical=["load"])
+    with pytest.raises(nd.DataError, match=r"the columns load are known only up to now. Train with h=9"):
+        fitted.predict(h=9)
+
+
+def test_the_future_table_s_rows_and_what_is_missing_of_them(priced):
+    needed = priced.make_future_dataframe()
+    assert needed.columns == ["unique_id", "ds"]
+    assert needed.height == 8
+    assert priced.get_missing_future(needed).height == 0
+    lacking = priced.get_missing_future(needed[[0, 1, 3, 4, 5, 6]])
+    assert lacking.rows() == needed[[2, 7]].rows()
+    assert priced.get_missing_future(needed.head(0)).equals(needed)
+    as_text = needed.with_columns(pl.col("ds").dt.to_string("%Y-%m-%d %H:%M:%S")).tail(7)
+    assert priced.get_missing_future(as_text).rows() == needed.head(1).rows()
+    with pytest.raises(nd.DataError, match="but got none named ds"):
+        priced.get_missing_future(needed.drop("ds"))
+
+
+def test_other_series_and_newer_rows_are_forecast_after_their_own_end(fitted):
+    other = nd.samples.hourly_panel(2, 60, seed=5).with_columns(unique_id=pl.col("unique_id") + "-new")
+    forecast = fitted.predict(other)
+    assert forecast["unique_id"].unique().sort().to_list() == ["series-00-new", "series-01-new"]
+    assert forecast["ds"].min() == other["ds"].max() + pl.Series([3_600_000_000]).cast(pl.Duration("us"))[0]
+
+
+def test_the_quick_way_of_one_clean_series_is_the_usual_way(fitted):
+    """A clean polars frame is read by shortcut; the same rows as pandas go through every check."""
+    one = panel().filter(pl.col("unique_id") == "series-01")
+    quick, usual = fitted.predict(one), fitted.predict(one.to_pandas())
+    assert quick["DLinear"].to_list() == usual["DLinear"].to_list()
+    assert quick["ds"].to_list() == usual["ds"].to_list()
+    with pytest.raises(nd.DataError, match="must hold numbers"):
+        fitted.predict(one.with_columns(y=pl.lit("x")))
+    with_gap = pl.concat([one[:50], one[53:]])
+    assert fitted.predict(with_gap).height == 6
+    assert fitted.predict(one.reverse()).equals(quick), "rows out of order are sorted by the usual way"
+
+
+def test_a_multivariate_model_forecasts_the_series_it_knows():
+    fitted = TSMixer(h=4, input_size=8).fit(panel(), FAST)
+    assert fitted.predict(h=9).height == 27
+    with pytest.raises(nd.DataError, match="differs in: series-02"):
+        fitted.predict(panel(2))
+
+
+def test_in_sample_forecasts_stand_beside_the_truth(fitted):
+    frame = fitted.predict_insample(step_size=6)
+    assert frame.columns == ["unique_id", "ds", "cutoff", "y", "DLinear"]
+    truth = panel().select("unique_id", "ds", pl.col("y").alias("truth"))
+    joined = frame.join(truth, on=["unique_id", "ds"])
+    assert (joined["y"] - joined["truth"]).abs().max() < 1e-3
+    last = frame.filter(pl.col("unique_id") == "series-01").tail(6)
+    y = panel().filter(pl.col("unique_id") == "series-01")["y"].to_numpy()
+    window = torch.from_numpy(y[-30:-6].astype(np.float32))[None]
+    assert last["DLinear"].to_numpy() == pytest.approx(fitted.forward(window)[0].numpy(), rel=1e-5)
+    assert frame["cutoff"].n_unique() == 19, "120 rows in steps of 6 leave 19 origins with a row before"
+
+
+def test_an_update_goes_on_from_the_weights_and_keeps_the_rest():
+    frame = panel(2, 200)
+    cut = frame["ds"].unique().sort()[160]
+    early, late = frame.filter(pl.col("ds") < cut), frame.filter(pl.col("ds") >= cut)
+    fitted = nd.DLinear(h=6, input_size=24).fit(early, nd.TrainingConfig(max_epochs=5, progress=False))
+    before = {name: tensor.clone() for name, tensor in fitted.module.state_dict().items()}
+    assert fitted.update(late) is fitted
+    now = fitted.module.state_dict()
+    moved = [float((now[name] - tensor).abs().sum()) for name, tensor in before.items()]
+    size = sum(float(tensor.abs().sum()) for tensor in before.values())
+    assert 0 < sum(moved) < 0.1 * size, "the weights moved, but did not start over"
+    assert len(fitted.history) == 5
+    assert fitted.predict()["ds"].min() > late["ds"].max()
+    assert (fitted.data.n_series, len(fitted.data)) == (2, 400)
+
+
+def test_an_update_learns_only_from_what_is_near_the_new_rows():
+    """Poison the far past: nothing of it may be looked at."""
+    frame = panel(2, 200)
+    stamps = frame["ds"].unique().sort()
+    early, late = frame.filter(pl.col("ds") < stamps[180]), frame.filter(pl.col("ds") >= stamps[180])
+    found = []
+    for value in (None, 1e6):
+        fitted = nd.DLinear(h=6, input_size=24).fit(early, FAST)
+        if value is not None:
+            fitted.data.store.y[:50] = value
+        found.append(fitted.update(late, FAST.replace(validation_split=None)).history.step_loss)
+    assert found[0] == found[1]
+
+
+def test_an_update_after_loading(tmp_path):
+    frame = panel(2, 200)
+    stamps = frame["ds"].unique().sort()
+    fitted = nd.DLinear(h=6, input_size=24).fit(frame.filter(pl.col("ds") < stamps[180]), FAST)
+    fitted.save(tmp_path / "m")
+    loaded = nd.load(tmp_path / "m").update(frame.filter(pl.col("ds") >= stamps[180]))
+    assert loaded.predict()["ds"].min() > stamps[-1]
+
+
+def test_fine_tuning_freezes_what_it_is_told_to(fitted):
+    other = nd.samples.hourly_panel(2, 100, seed=11)
+    model = nd.MLP(h=4, input_size=8, hidden_size=4).fit(panel(), FAST)
+    tuned = model.fine_tune(other, FAST, freeze=["network.perceptron.0.*"])
+    assert tuned is not model
+    own, new = model.module.state_dict(), tuned.module.state_dict()
+    changed = {name for name in own if not torch.equal(own[name], new[name])}
+    assert changed
+    assert not any(name.startswith("network.perceptron.0.") for name in changed)
+    rate = model.fine_tune(other).config.optimizer.learning_rate
+    assert rate == pytest.approx(0.1 * model.config.optimizer.learning_rate)
+
+
+def test_weights_and_table_must_belong_together(priced):
+    with pytest.raises(nd.ConfigError, match="needs 3"):
+        nd.DLinear(h=4, input_size=8).fit(panel(), FAST).fine_tune(panel(), FAST.replace(loss=nd.MQLoss(level=[80])))
+    with pytest.raises(nd.DataError, match="trained for future=1, but the table has 0"):
+        priced.fine_tune(panel(), FAST, freq="1h")
+
+
+def test_a_model_without_context_needs_data(fitted, tmp_path):
+    fitted.save(tmp_path / "m", context=False)
+    loaded = nd.load(tmp_path / "m")
+    with pytest.raises(nd.DataError, match="saved with context=False"):
+        loaded.predict()
+    assert loaded.predict(panel()).equals(fitted.predict())
+
+
+def test_a_recursive_network_is_told_the_forecast_and_not_its_first_output():
+    """With three quantiles the first output is the lowest one; what is fed back must be the median."""
+    fitted = LSTM(h=3, input_size=8, recursive=True).fit(panel(), FAST.replace(loss=nd.MQLoss(level=[80])))
+    outputs = torch.tensor([[1.0, 5.0, 9.0]])
+    assert fitted.network.feedback(outputs).item() == 5.0

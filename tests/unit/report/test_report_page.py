@@ -1,0 +1,122 @@
+"""The report as a file: what is in it, and that it needs nothing else."""
+
+import json
+import re
+from datetime import date, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+import neuro_divergent as nd
+from neuro_divergent.report import Page, training_report
+from neuro_divergent.report import page as page_module
+from neuro_divergent.report.chart import Chart, Trace, plain
+from neuro_divergent.report.lookback import held_back
+from neuro_divergent.report.sections import coverage_rows, figure
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(5)
+    parts = []
+    for name in ("north", "south </script>"):
+        days = [date(2024, 1, 1) + timedelta(days=number) for number in range(200)]
+        y = 50 + 10 * np.sin(np.arange(200) * 2 * np.pi / 7) + rng.normal(0, 1, 200)
+        parts.append(pl.DataFrame({"unique_id": name, "ds": days, "y": y}))
+    config = nd.TrainingConfig(max_epochs=2, loss=nd.MQLoss(level=[80, 95]))
+    return nd.DLinear(h=7, input_size=21, anchor="seasonal").fit(pl.concat(parts), config)
+
+
+def test_every_section_is_there(fitted):
+    text = training_report(fitted, source="sales.csv", command="neuro-divergent train sales.csv", seconds=1.0).render()
+    for heading in ("Forecast", "How good is it", "Training", "Data", "Do it again"):
+        assert re.search(rf'<h2 id="s\d">{heading}</h2>', text)
+    for part in ("Error by horizon", "What the errors look like", "Do the intervals hold", "seasonal naive (7)"):
+        assert part in text
+    assert "neuro-divergent train sales.csv" in text
+    assert f"data fingerprint {fitted.data.fingerprint[:16]}" in text
+    assert "nd.MQLoss(level=[80.0, 95.0])" in text
+
+
+def test_it_loads_nothing_from_anywhere(fitted):
+    text = training_report(fitted).render()
+    own = text.replace(page_module.plotly_source(), "")
+    assert "http" not in own.replace("http-equiv", "")
+    assert not re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="(?!data:)', own)
+
+
+def test_a_name_cannot_end_the_script_that_carries_it(fitted):
+    text = training_report(fitted).render()
+    own = text.replace(page_module.plotly_source(), "")
+    assert own.count("<script") == own.count("</script>")
+    data = re.findall(r'<script type="application/json" id="c0-data">(.*?)</script>', own, re.DOTALL)
+    charts = json.loads(data[0])
+    assert len(charts) == 2
+    assert {trace["name"] for trace in charts[0]["traces"]} == {"80 %", "95 %", "history", "DLinear"}
+
+
+def test_without_plotly_the_charts_are_pictures(fitted):
+    text = training_report(fitted, interactive=False).render()
+    assert "Plotly.newPlot" not in text
+    assert text.count("data:image/png;base64,") == 2 + 1 + 2 + 1 + 2 + 2  # series, horizon, errors, intervals, losses
+    assert text.count(" hidden>") == 2  # one series of two is shown
+
+
+def test_figures_are_computed_on_rows_that_were_not_trained_on(fitted):
+    held = held_back(fitted)
+    cut = 160  # the last fifth of 200 rows
+    assert held.truth.time.min() >= cut
+    last = held.truth.time.max()
+    assert last == 200 - 7
+    # By hand for one forecast: its errors are the actual values minus the median of what predict gives from there.
+    data = fitted.data.head(int(last)).select(["north"])
+    expected = fitted.predict(data)["DLinear"].to_numpy()
+    place = np.flatnonzero((held.truth.series == 0) & (held.truth.time == last))[0]
+    np.testing.assert_allclose(held.found.values[place, :, 0], expected, rtol=1e-5)
+    rows = coverage_rows(held)
+    assert [row[0] for row in rows] == ["95 %", "80 %"]
+    inside = (held.truth.actual >= held.found.values[:, :, 3]) & (held.truth.actual <= held.found.values[:, :, 4])
+    assert rows[1][1] == f"{100 * inside.mean():.1f} %"
+
+
+def test_nothing_is_claimed_where_nothing_was_held_back(fitted):
+    data = fitted.data
+    trained = nd.DLinear(h=7, input_size=21).fit(data, nd.TrainingConfig(max_epochs=1, validation_split=None))
+    assert held_back(trained) is None
+    text = training_report(trained, interactive=False).render()
+    assert "Nothing was held back" in text
+    assert "better" not in text.split("<h2")[0]
+
+
+def test_a_notebook_shows_it_apart_from_its_own_styles(fitted):
+    shown = training_report(fitted, interactive=False)._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+
+
+def test_text_is_escaped():
+    page = Page("<b>", "&", interactive=False)
+    page.heading("<i>")
+    page.table(["<u>"], [["<s>"]])
+    page.code("<a>")
+    page.cards([("<p>", "<q>", "")])
+    text = page.render()
+    for tag in ("<b>", "<i>", "<u>", "<s>", "<a>", "<q>"):
+        assert tag not in text.replace("<b>&lt;p&gt;</b>", "")
+
+
+def test_numbers_for_json_and_for_people():
+    assert plain([1.23456789, float("nan"), date(2024, 1, 2), 3]) == [1.23457, None, "2024-01-02", 3]
+    assert [figure(value) for value in (12345.6, 12.34, 0.01234, None)] == ["12,346", "12.3", "0.0123", "–"]
+
+
+def test_both_renderers_draw_the_same_kinds():
+    traces = [
+        Trace(name="a", x=[1, 2], y=[3.0, 4.0]),
+        Trace(name="b", x=[1, 2], y=[3.0, 4.0], low=[1.0, 2.0], kind="band"),
+        Trace(name="c", x=[1, 2], y=[3.0, 4.0], kind="bars"),
+        Trace(name="d", x=[1, 2], y=[3.0, 4.0], kind="points"),
+    ]
+    chart = Chart(title="all", traces=traces, log=True)
+    assert [part["type"] for part in chart.plotly()["traces"]] == ["scatter", "scatter", "scatter", "bar", "scatter"]
+    assert chart.png().startswith(b"\x89PNG")
