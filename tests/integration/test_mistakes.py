@@ -160,4 +160,4 @@ def test_intervals_of_a_model_that_has_none(folder):
 
 def test_a_run_that_is_there_already_is_not_overwritten(folder):
     done = run("train", "prices.csv", *COLUMNS, "--h", 7, "--out", "good", cwd=folder)
-    assert "say --overwrite" in sentence_of(done, 1)
+    assert "say --overwrite or --resume" in sentence_of(done, 2)

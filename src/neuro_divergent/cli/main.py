@@ -30,7 +30,7 @@ COMMANDS = {
     "evaluate": ("evaluate:evaluate", "Score a saved model on a table that it was not trained on."),
     "cv": ("cv:cv", "Compare models by cross-validation over time, beside a seasonal naive forecast."),
     "init": ("init:init", "Write a commented run file for a table."),
-    "inspect": ("inspect:inspect", "Show a run, a checkpoint or a saved model, and verify it."),
+    "inspect": ("inspect:inspect", "Show a run, a checkpoint or a saved model."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),
     "optimizers": ("lists:optimizers", "List the optimizers."),

@@ -92,9 +92,7 @@ def train(
     settings = train_config(fields, described, training.level, directory)
     begun = clock.perf_counter()
     how: dict[str, Any] = {"short": fields["data"]["short"]} if "short" in fields["data"] else {}
-    if resume:
-        how["resume"] = "auto"
-    fitted = described.fit(table, settings, **how)
+    fitted = described.fit(table, settings, resume="auto" if resume else None, **how)
     seconds = clock.perf_counter() - begun
     fitted.save(directory / "model", overwrite=overwrite or resume or out is None)
     written = _write_report(fitted, directory, path, seconds) if report else None
@@ -115,7 +113,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool) -
             directory = first.with_name(f"{first.name}-{number}")
             number += 1
     elif (directory / "model").exists() and not overwrite:
-        raise StorageError(f"{directory} holds a run already. Choose another --out, or say --overwrite")
+        raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         writable = os.access(directory, os.W_OK)
