@@ -61,7 +61,7 @@ def train(
     overwrite
         Replace a run that is there already.
     resume
-        Go on from the run's last checkpoint, if there is one.
+        Go on from the last checkpoint in OUT, with the same bits as if nothing had happened; start if there is none.
     report
         Write OUT/report.html.
     json

@@ -158,8 +158,8 @@ def anchor_lengths(model: Model, store: SeriesStore) -> tuple[int, ...]:
         too_long = [length for length in wanted if length > model.input_size]
         if too_long:
             raise DataError(
-                f"an anchor repeats a season of the window, so it must not be longer than input_size={model.input_size}, "
-                f"but got anchor={list(wanted)}. Raise input_size to {max(wanted)}"
+                "an anchor repeats a season of the window, so it must not be longer than "
+                f"input_size={model.input_size}, but got anchor={list(wanted)}. Raise input_size to {max(wanted)}"
             )
         return wanted
     found = seasonality.detect(store.y, store.offsets, store.mask, store.freq)

@@ -110,8 +110,8 @@ class Model(Description):
 
             if resume is not None:
                 raise ConfigError(
-                    "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it without, "
-                    "then call calibrate(data, intervals) on the forecaster"
+                    "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it "
+                    "without, then call calibrate(data, intervals) on the forecaster"
                 )
             options = {"validation": validation, "short": short} | columns
             return fit_with_intervals(self, data, config or TrainingConfig(), prediction_intervals, **options)

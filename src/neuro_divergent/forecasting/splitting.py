@@ -53,7 +53,7 @@ class Fold:
 class TimeSeriesSplit(Description):
     """Test parts at the end of the table, one after the other; each fold trains on what lies before its test part.
 
-    >>> [(list(train), list(test)) for train, test in TimeSeriesSplit(n_splits=2, test_size=2, gap=1).split(8)]
+    >>> [(a.tolist(), b.tolist()) for a, b in TimeSeriesSplit(n_splits=2, test_size=2, gap=1).split(8)]
     [([0, 1, 2], [4, 5]), ([0, 1, 2, 3, 4], [6, 7])]
     """
 

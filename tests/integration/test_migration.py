@@ -1,0 +1,247 @@
+"""Scripts written for neuralforecast give the same columns, rows and types here, and the same mistakes are refused.
+
+The records in records/ were made by record_peer.py with neuralforecast 3.3.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from migration_scripts import SCRIPTS, TINY, described, misuse, modules, raised  # noqa: E402
+
+from neuro_divergent.compat.neuralforecast import NeuralForecast, losses  # noqa: E402, F401
+from neuro_divergent.compat.neuralforecast.adapter import _defaults  # noqa: E402
+from neuro_divergent.compat.neuralforecast.losses.pytorch import MAE, MQLoss  # noqa: E402
+from neuro_divergent.compat.neuralforecast.models import LSTM, MLP, NBEATS, NHITS, TCN, DeepAR, PatchTST  # noqa: E402
+from neuro_divergent.compat.neuralforecast.table import MODELS  # noqa: E402
+from neuro_divergent.compat.neuralforecast.utils import AirPassengersPanel  # noqa: E402
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError  # noqa: E402
+
+PREFIX = "neuro_divergent.compat.neuralforecast"
+SMALL = TINY | {"hidden_size": 8}
+DATA = AirPassengersPanel[["unique_id", "ds", "y"]]
+
+
+def record(name):
+    return json.loads((HERE / "records" / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("name", list(SCRIPTS))
+def test_a_script_gives_what_the_peer_gave(name):
+    frames = SCRIPTS[name](modules(PREFIX))
+    recorded = record(name)["frames"]
+    assert set(frames) == set(recorded)
+    for label, wanted in recorded.items():
+        found = described(frames[label])
+        assert list(found["columns"].items()) == list(wanted["columns"].items()), label
+        assert found == wanted, label
+
+
+@pytest.mark.parametrize("what", list(record("misuse")["raised"]))
+def test_a_mistake_of_the_peer_is_refused_here(what):
+    call = misuse(modules(PREFIX))[what]
+    found = raised(call)
+    assert "NeuroDivergentError" in found
+    for theirs in record("misuse")["raised"][what]:
+        assert theirs in found, f"the peer raises {theirs}, here it is {found}"
+
+
+@pytest.mark.parametrize("name", sorted(set(record("arguments")["models"]) - {"HINT", "SOFTSSharp"}))
+def test_arguments_and_defaults_are_those_of_the_peer(name):
+    ours = {key: "required" if value is ... else value for key, value in _defaults(MODELS[name]).items()}
+    theirs = record("arguments")["models"][name]
+    loss = theirs.pop("loss")
+    assert loss == ("DistributionLoss" if name == "DeepAR" else "MAE")
+    assert {key: ours.get(key, "absent") for key in theirs} == theirs
+
+
+def test_every_field_of_the_table_exists():
+    from neuro_divergent.compat.neuralforecast.arguments import Field
+    from neuro_divergent.core import registry
+
+    for name, entry in MODELS.items():
+        fields = set(registry.resolve("model", name).model_fields)
+        named = {item.name for item in entry.arguments.values() if isinstance(item, Field)} | set(entry.combined)
+        assert named <= fields, name
+
+
+@pytest.mark.parametrize("frame", ["pandas", "polars"])
+def test_the_answer_comes_in_the_library_of_the_question(frame):
+    data = DATA if frame == "pandas" else pl.from_pandas(DATA)
+    nf = NeuralForecast([MLP(**SMALL)], freq="ME" if frame == "pandas" else "1mo")
+    nf.fit(data, val_size=12)
+    for answer in (
+        nf.predict(),
+        nf.cross_validation(data, n_windows=2, step_size=3),
+        nf.predict_insample(step_size=12),
+    ):
+        assert type(answer).__module__.split(".")[0] == frame
+        assert answer.columns[0] == "unique_id"
+
+
+def test_training_arguments_become_a_configuration():
+    import torch
+
+    model = NHITS(
+        h=12, input_size=24, max_steps=300, num_lr_decays=3, learning_rate=0.01, windows_batch_size=64, random_seed=7,
+        early_stop_patience_steps=4, scaler_type="robust", optimizer=torch.optim.AdamW,
+        optimizer_kwargs={"weight_decay": 0.1}, mlp_units=[[16, 32], [32, 8]], n_pool_kernel_size=[4, 2, 1],
+    )  # fmt: skip
+    config, description = model.member.config, model.description
+    assert (config.max_steps, config.batch_size, config.seed) == (300, 64, 7)
+    assert (config.schedule.every, config.schedule.factor, config.schedule.unit) == (100, 0.5, "step")
+    assert config.early_stopping.patience == 4
+    assert (config.optimizer.cls, config.optimizer.learning_rate, config.optimizer.weight_decay) == ("AdamW", 0.01, 0.1)
+    assert description.hidden_sizes == (16, 32, 8)
+    assert (description.pooling, description.scaler) == ((4, 2, 1), "robust")
+
+
+def test_an_input_size_of_minus_one_is_three_horizons():
+    assert LSTM(h=7).description.input_size == TCN(h=7, input_size=-1).description.input_size == 21
+
+
+def test_special_rules_of_the_table():
+    assert NBEATS(h=2, input_size=4, n_polynomials=3).description.degree == 3
+    assert DeepAR(h=2, decoder_hidden_layers=2, decoder_hidden_size=5).description.decoder_sizes == (5, 5)
+    assert PatchTST(h=2, input_size=20).description.anchor == "last"
+    assert PatchTST(h=2, input_size=20, revin=False).description.scaler == "identity"
+
+
+def test_trainer_arguments_are_taken_with_one_warning():
+    with pytest.warns(UserWarning, match="devices has no effect") as seen:
+        model = MLP(**SMALL, accelerator="cpu", devices=1, logger=False, strategy="ddp", gradient_clip_val=0.5)
+    assert len(seen) == 1
+    assert model.member.config.device == "cpu"
+    assert model.member.config.gradient_clipping.max_norm == 0.5
+
+
+def test_an_unknown_argument_names_the_closest():
+    with pytest.raises(ConfigError, match="did you mean max_steps"):
+        MLP(h=2, input_size=4, max_step=3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"exclude_insample_y": True}, {"training_data_availability_threshold": 0.5}, {"lr_scheduler": str}],
+)
+def test_what_has_no_counterpart_is_refused(arguments):
+    with pytest.raises(ConfigError, match="but got"):
+        MLP(**SMALL, **arguments)
+
+
+@pytest.mark.parametrize("name", ["AutoNHITS", "AutoLSTM", "BaseAuto"])
+def test_auto_classes_are_for_the_next_stage(name):
+    from neuro_divergent.compat.neuralforecast import auto
+
+    with pytest.raises(ConfigError, match="next stage"):
+        getattr(auto, name)
+
+
+def test_levels_outside_the_range_are_refused():
+    nf = NeuralForecast([MLP(**SMALL, loss=MQLoss(level=[80]))], freq="ME")
+    nf.fit(DATA)
+    with pytest.raises(ValueError, match="between 0 and 100"):
+        nf.predict(level=[120])
+    with pytest.raises(NeuroDivergentError, match="between 0 and 100"):
+        MQLoss(level=[100])
+
+
+def test_a_point_model_without_intervals_has_no_levels():
+    nf = NeuralForecast([MLP(**SMALL)], freq="ME")
+    nf.fit(DATA)
+    with pytest.raises(AttributeError, match="forecasts a point"):  # what the peer raises
+        nf.predict(level=[80])
+
+
+def test_a_second_fit_goes_on_unless_told_otherwise():
+    def first_weight(nf):
+        return next(nf.forecasters["MLP"].network.parameters()).detach().clone()
+
+    nf = NeuralForecast([MLP(**SMALL, learning_rate=1e-6)], freq="ME")
+    nf.fit(DATA)
+    trained = first_weight(nf)
+    nf.fit(DATA)
+    went_on = float((first_weight(nf) - trained).abs().max())
+    nf.fit(DATA, use_init_models=True)
+    assert 0 < went_on < 1e-4  # five steps of about 1e-6
+    assert np.array_equal(first_weight(nf), trained)  # the same start, data and seed
+
+
+def test_early_stopping_watches_the_last_rows_of_each_series():
+    nf = NeuralForecast([MLP(**SMALL | {"max_steps": 40}, val_check_steps=10, early_stop_patience_steps=1)], freq="ME")
+    nf.fit(DATA, val_size=24)
+    epochs = nf.forecasters["MLP"].history.epochs
+    assert sum("validation_loss" in record for record in epochs) <= 4
+    assert nf.predict()["ds"].min() > DATA["ds"].max()  # validation rows are known when forecasting
+
+
+def test_cross_validation_does_not_see_what_it_forecasts():
+    poisoned = DATA.copy()
+    poisoned.loc[poisoned.groupby("unique_id").tail(12).index, "y"] = 1e6
+    forecasts = []
+    for data in (DATA, poisoned):
+        nf = NeuralForecast([MLP(**SMALL, scaler_type="standard")], freq="ME")
+        nf.fit(data)  # has seen everything, and must not be where cross-validation starts from
+        forecasts.append(nf.cross_validation(data, n_windows=1)["MLP"].to_numpy())
+    np.testing.assert_array_equal(*forecasts)
+
+
+def test_ids_that_are_fractions_come_back(tmp_path):
+    data = DATA.assign(unique_id=np.where(DATA["unique_id"] == "Airline1", 0.5, 1.5))
+    nf = NeuralForecast([MLP(**SMALL)], freq="ME")
+    nf.fit(data)
+    nf.save(tmp_path / "saved")
+    for answer in (nf.predict(), NeuralForecast.load(tmp_path / "saved").predict()):
+        assert answer["unique_id"].unique().tolist() == [0.5, 1.5]
+
+
+def test_a_loss_can_be_asked_for_its_value():
+    import torch
+
+    y, y_hat = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[2.0], [4.0]]])
+    assert float(MAE()(y=y, y_hat=y_hat)) == pytest.approx(1.5)  # (1 + 2) / 2
+    assert float(MAE(horizon_weight=[1.0, 3.0])(y=y, y_hat=y_hat)) == pytest.approx(1.75)  # (1·1 + 3·2) / 4
+
+
+ACCURACY = """
+import importlib, json, logging, sys, warnings
+warnings.filterwarnings("ignore"); logging.disable(logging.WARNING)
+core, models, utils = (importlib.import_module(f"{sys.argv[1]}.{name}") for name in ("core", "models", "utils"))
+quiet = {"enable_progress_bar": False, "logger": False, "enable_model_summary": False}
+errors = {}
+for name, arguments in {"NHITS": {"mlp_units": 3 * [[64, 64]], "scaler_type": "robust"},
+                        "MLP": {"hidden_size": 64, "scaler_type": "standard"}}.items():
+    found = []
+    for seed in (1, 2, 3):
+        model = getattr(models, name)(h=12, input_size=24, max_steps=100, random_seed=seed, **arguments, **quiet)
+        nf = core.NeuralForecast(models=[model], freq="ME")
+        cv = nf.cross_validation(utils.AirPassengersDF, n_windows=3, step_size=12)
+        found.append(float((cv["y"] - cv[name]).abs().mean()))
+    errors[name] = sum(found) / len(found)
+print(json.dumps(errors))
+"""
+
+
+@pytest.mark.stress
+def test_accuracy_is_that_of_the_peer_or_better(tmp_path):
+    peer = os.environ.get("ND_PEER_PYTHON")
+    if peer is None:
+        pytest.skip("set ND_PEER_PYTHON to a Python that has neuralforecast to compare with it live")
+
+    def errors(python, prefix):
+        command = [python, "-c", ACCURACY, prefix]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    ours, theirs = errors(sys.executable, PREFIX), errors(peer, "neuralforecast")
+    for name, error in theirs.items():
+        assert ours[name] <= 1.05 * error, f"{name}: {ours[name]:.2f} here, {error:.2f} there"
