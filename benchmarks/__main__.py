@@ -1,8 +1,8 @@
 """`make bench`: every measurement in its short form, one after the other, each in a process of its own.
 
-    python -m benchmarks                                   # all
-    python -m benchmarks windows engine                    # some
-    python -m benchmarks --peer-python peer/bin/python     # beside neuralforecast, installed elsewhere
+python -m benchmarks                                   # all
+python -m benchmarks windows engine                    # some
+python -m benchmarks --peer-python peer/bin/python     # beside neuralforecast, installed elsewhere
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ sys.path.insert(0, str(HERE))
 
 from migration_scripts import SCRIPTS, TINY, described, misuse, modules, raised  # noqa: E402
 
-from neuro_divergent.compat.neuralforecast import NeuralForecast, losses  # noqa: E402, F401
+from neuro_divergent.compat.neuralforecast import NeuralForecast, register_loss  # noqa: E402
 from neuro_divergent.compat.neuralforecast.adapter import _defaults  # noqa: E402
-from neuro_divergent.compat.neuralforecast.losses.pytorch import MAE, MQLoss  # noqa: E402
+from neuro_divergent.compat.neuralforecast.losses.pytorch import MAE, BasePointLoss, MQLoss  # noqa: E402
 from neuro_divergent.compat.neuralforecast.models import LSTM, MLP, NBEATS, NHITS, TCN, DeepAR, PatchTST  # noqa: E402
 from neuro_divergent.compat.neuralforecast.table import MODELS  # noqa: E402
-from neuro_divergent.compat.neuralforecast.utils import AirPassengersPanel  # noqa: E402
+from neuro_divergent.compat.neuralforecast.utils import AirPassengersPanel, AirPassengersStatic  # noqa: E402
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError  # noqa: E402
 
 PREFIX = "neuro_divergent.compat.neuralforecast"
@@ -86,6 +86,36 @@ def test_the_answer_comes_in_the_library_of_the_question(frame):
     ):
         assert type(answer).__module__.split(".")[0] == frame
         assert answer.columns[0] == "unique_id"
+
+
+@pytest.mark.parametrize("val_size", [0, 12])
+def test_other_rows_are_forecast_with_their_own_columns(val_size):
+    panel, static = pl.from_pandas(AirPassengersPanel), pl.from_pandas(AirPassengersStatic)
+    lists = {"futr_exog_list": ["trend"], "hist_exog_list": ["y_[lag12]"], "stat_exog_list": ["airline1"]}
+    nf = NeuralForecast([MLP(**SMALL, **lists)], freq="1mo")
+    nf.fit(panel, static_df=static, val_size=val_size)
+    cut = panel["ds"].unique().sort()[-12]
+    past, later = panel.filter(pl.col("ds") < cut), panel.filter(pl.col("ds") >= cut)
+    answer = nf.predict(df=past, static_df=static, futr_df=later)
+    assert answer.select("unique_id", "ds").equals(later.select("unique_id", "ds"))
+    assert np.isfinite(answer["MLP"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"TimeLLM"}))
+def test_a_model_is_described_with_the_defaults_of_the_peer(name):
+    series = {"n_series": 2} if MODELS[name].multivariate else {}
+    model = getattr(modules(PREFIX)("models"), name)(h=12, input_size=24, **series)
+    assert repr(model) == model.description.name == name
+    assert model.member.config.max_steps == record("arguments")["models"][name]["max_steps"]
+
+
+def test_names_without_a_counterpart_say_so():
+    with pytest.raises(ConfigError, match="hierarchy"):
+        modules(PREFIX)("models").HINT  # noqa: B018
+    with pytest.raises(ConfigError, match="did you mean NHITS"):
+        modules(PREFIX)("models").NHIT  # noqa: B018
+    with pytest.raises(ConfigError, match="llm"):
+        modules(PREFIX)("models").TimeLLM(h=12, input_size=24)
 
 
 def test_training_arguments_become_a_configuration():
@@ -195,6 +225,19 @@ def test_cross_validation_does_not_see_what_it_forecasts():
     np.testing.assert_array_equal(*forecasts)
 
 
+def test_models_of_one_series_and_of_all_stand_side_by_side():
+    late = DATA[(DATA["unique_id"] == "Airline1") | (DATA["ds"] > "1957-12-31")]
+    together = modules(PREFIX)("models").TSMixer(
+        h=12, input_size=12, n_series=2, max_steps=2, start_padding_enabled=True
+    )
+    nf = NeuralForecast([MLP(**SMALL | {"input_size": 12}), together], freq="ME")
+    answer = nf.cross_validation(late, n_windows=2, step_size=12)
+    assert len(answer) == 48
+    nf.fit(late)
+    inside = nf.predict_insample(step_size=12)
+    assert not inside[["MLP", "TSMixer"]].isna().to_numpy().any()  # only moments at which both series have a past
+
+
 def test_ids_that_are_fractions_come_back(tmp_path):
     data = DATA.assign(unique_id=np.where(DATA["unique_id"] == "Airline1", 0.5, 1.5))
     nf = NeuralForecast([MLP(**SMALL)], freq="ME")
@@ -202,6 +245,25 @@ def test_ids_that_are_fractions_come_back(tmp_path):
     nf.save(tmp_path / "saved")
     for answer in (nf.predict(), NeuralForecast.load(tmp_path / "saved").predict()):
         assert answer["unique_id"].unique().tolist() == [0.5, 1.5]
+
+
+class Halved(BasePointLoss):
+    """A loss of somebody's own."""
+
+    def __call__(self, y, y_hat, mask=None):
+        weights = self._compute_weights(y=y, mask=mask)
+        return 0.5 * ((y - y_hat).abs() * weights).sum() / weights.sum()
+
+
+def test_a_registered_loss_comes_back_from_a_file(tmp_path):
+    nf = NeuralForecast([MLP(**SMALL, loss=Halved())], freq="ME")
+    nf.fit(DATA)
+    nf.save(tmp_path / "saved")
+    with pytest.raises(NeuroDivergentError, match="Halved"):
+        NeuralForecast.load(tmp_path / "saved")
+    register_loss(Halved)
+    loaded = NeuralForecast.load(tmp_path / "saved")
+    np.testing.assert_array_equal(loaded.predict()["MLP"], nf.predict()["MLP"])
 
 
 def test_a_loss_can_be_asked_for_its_value():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import html
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -339,6 +340,9 @@ class Forecaster:
         from neuro_divergent.forecasting.storage import load_weights
 
         load_weights(self.module, path)
+
+    def _repr_html_(self) -> str:
+        return f"<b>{html.escape(repr(self))}</b>{self.history._repr_html_() if len(self.history) else ''}"
 
     def __repr__(self) -> str:
         return (

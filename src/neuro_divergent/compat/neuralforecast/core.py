@@ -10,12 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel
 from neuro_divergent.compat.neuralforecast.fitting import train
+from neuro_divergent.compat.neuralforecast.folds import before, beside, check_options, hindcasts, origins, windows_of
 from neuro_divergent.compat.neuralforecast.frames import (
     Columns,
     Source,
@@ -32,7 +31,6 @@ from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.series_scaling import series_scaler
 from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
 from neuro_divergent.forecasting.intervals import PredictionIntervals
 from neuro_divergent.forecasting.many_storage import INDEX, save_many
 from neuro_divergent.forecasting.model import Model
@@ -40,7 +38,6 @@ from neuro_divergent.forecasting.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.neural_forecast import distinct
 from neuro_divergent.training.config import TrainingConfig
 
-Ints = npt.NDArray[np.int64]
 REGISTERED: dict[str, Callable[..., Any]] = {}
 """Losses and functions of the user's by name: files keep the name only."""
 
@@ -171,9 +168,9 @@ class NeuralForecast:
         """
         self._refuse(**data_kwargs)
         steps, held = self._horizon(h), int(val_size or 0)
-        windows = _windows(n_windows, test_size, step_size, steps)
+        windows = windows_of(n_windows, test_size, step_size, steps)
         level, quantiles = checked(level, quantiles)
-        _check_options(prediction_intervals, level, quantiles, refit, use_fitted)
+        check_options(prediction_intervals, level, quantiles, refit, use_fitted)
         if use_fitted:
             self._fitted()
         else:
@@ -189,19 +186,18 @@ class NeuralForecast:
                 last = min(first + every, windows)
                 behind = steps + (windows - 1 - first) * step_size
                 if not use_fitted:
-                    past = _before(table, behind)
+                    past = before(table, behind)
                     forecaster = train(
                         member, past, held=held, local_scaler=self.local_scaler_type, intervals=prediction_intervals
                     )  # fmt: skip
                 assert forecaster is not None
                 columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
                 ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
-                parts.append(_hindcasts(forecaster, table, _origins(forecaster, table, ahead), columns, steps))
+                parts.append(hindcasts(forecaster, table, origins(forecaster, table, ahead), columns, steps))
             assert forecaster is not None
             forecaster.data = table
             trained[member.name] = forecaster
-            own = pl.concat(parts)
-            frame = own if frame is None else frame.hstack(own.select(columns.names))
+            frame = beside(frame, pl.concat(parts), columns.names)
         self.forecasters = trained
         return self._give(self._sorted(frame), table)
 
@@ -221,8 +217,8 @@ class NeuralForecast:
             columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
             longest = int(table.store.lengths.max(initial=0))
             ahead = list(range(model.h, longest + 1, step_size))[::-1]
-            own = _hindcasts(forecaster, table, _origins(forecaster, table, ahead), columns, model.h)
-            frame = own if frame is None else frame.hstack(own.select(columns.names))
+            own = hindcasts(forecaster, table, origins(forecaster, table, ahead), columns, model.h)
+            frame = beside(frame, own, columns.names)
         return self._give(self._sorted(frame), table)
 
     def simulate(
@@ -245,7 +241,8 @@ class NeuralForecast:
         options: dict[str, Any] = {} if seed is None else {"seed": seed}
         ours = Ours.from_forecasters(list(fitted.values()))
         data = None if df is None else self._table(next(iter(fitted.values())), self.members[0], df, static_df)
-        return ours.simulate(data, n_paths=n_paths, future=self._future(futr_df), **options)
+        paths = ours.simulate(data, n_paths=n_paths, future=self._future(futr_df), **options)
+        return self._give(_polars(paths), ours.data if data is None else data)
 
     def make_future_dataframe(self, df: Any = None, h: int | None = None) -> Any:
         """The id and time of every step to forecast."""
@@ -360,7 +357,11 @@ class NeuralForecast:
         if names:
             known = None if self._source is None else self._source.static
             static = known if static_df is None else plain_frame(static_df, self._columns.id_col)[0]
-            options["static"] = static_part(static, names, self._columns.id_col, member.name)
+            part = static_part(static, names, self._columns.id_col, member.name)
+            if set(names) <= set(forecaster.data.schema.static_table):
+                options["static"] = part
+            else:  # a table that was joined with its validation rows has the statics in its own columns
+                frame = frame.drop(names, strict=False).join(part, on=self._columns.id_col, how="left")
         table = TimeSeriesDataFrame.from_frame(frame, schema=forecaster.data.schema, **options)
         table.library = library
         return table
@@ -416,63 +417,6 @@ def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
     nf.forecasters = dict(forecasters)
     nf._columns, nf._types = Columns(**facts["columns"]), Types(**facts["types"])
     return nf
-
-
-def _windows(n_windows: int | None, test_size: int | None, step_size: int, h: int) -> int:
-    if n_windows is None and test_size is None:
-        raise ConfigError("cross-validation needs n_windows or test_size, but got neither")
-    if test_size is None:
-        assert n_windows is not None
-        return n_windows
-    if n_windows is not None and n_windows != 1:
-        raise ConfigError(f"give n_windows or test_size, one of the two, but got {n_windows=} and {test_size=}")
-    if (test_size - h) % step_size or test_size < h:
-        raise ConfigError(f"test_size - h must be a multiple of step_size={step_size}, but got {test_size=} and h={h}")
-    return (test_size - h) // step_size + 1
-
-
-def _check_options(intervals: Any, level: Any, quantiles: Any, refit: bool | int, use_fitted: bool) -> None:
-    if intervals is not None and level is None and quantiles is None:
-        raise ConfigError("prediction_intervals are for levels or quantiles, but got neither. Set level=[...]")
-    if intervals is not None and not refit:
-        raise ConfigError("prediction_intervals are measured before each window, but got refit=False. Set refit=True")
-    if use_fitted and (refit or intervals is not None):
-        raise ConfigError(
-            "use_fitted=True trains nothing, so refit and prediction_intervals cannot be asked for as well"
-        )
-
-
-def _before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
-    """The table without its last rows; series that are not longer are left out."""
-    long = table.store.lengths > rows
-    if not long.any():
-        raise DataError(
-            f"the windows take {rows} rows of each series, but the longest has "
-            f"{int(table.store.lengths.max(initial=0))}. Ask for fewer windows or a smaller test_size"
-        )
-    kept = table if long.all() else table.select(table.ids[long].tolist())
-    return kept.drop_last(rows)
-
-
-def _origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int]) -> tuple[Ints, Ints]:
-    """Series and first row to forecast, so many rows before the end of each series that is long enough."""
-    lengths = table.store.lengths
-    rows = lengths[:, None] - np.asarray(ahead, dtype=np.int64)[None, :]
-    series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
-    inside = rows >= 0
-    found = series[inside].astype(np.int64), rows[inside].astype(np.int64)
-    return same_moments(table, *found) if forecaster.model.capabilities.multivariate else found
-
-
-def _hindcasts(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, origins: tuple[Ints, Ints], columns: Any, steps: int
-) -> pl.DataFrame:
-    """The forecasts from some origins as rows; empty where nothing lies before the origin."""
-    series, time = origins
-    values = np.full((len(series), steps, len(columns.names)), np.nan)
-    some = time > 0
-    values[some] = hindcast(forecaster, table, series[some], time[some], columns, steps)
-    return long_frame(table, series, time, {name: values[:, :, i] for i, name in enumerate(columns.names)})
 
 
 def _polars(frame: Any) -> pl.DataFrame:

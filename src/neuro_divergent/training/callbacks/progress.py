@@ -18,7 +18,7 @@ SECONDS_BETWEEN_UPDATES = 0.1
 
 
 class ProgressLine(Callback):
-    """Epoch, loss, validation loss, learning rate, steps per second and time left, in one line."""
+    """Epoch, loss, validation loss, learning rate, samples per second and time left, in one line."""
 
     engine: ClassVar[bool] = True
 
@@ -83,8 +83,15 @@ class ProgressLine(Callback):
         text.append(f"  loss {state.loss:.4g}", style="not bold")
         if "validation_loss" in state.validation:
             text.append(f"  validation {state.validation['validation_loss']:.4g}", style="not bold cyan")
-        text.append(f"  rate {state.learning_rate:.1e}  {speed:.0f} steps/s  {_clock(left)} left", style="not bold dim")
+        text.append(
+            f"  rate {state.learning_rate:.1e}  {speed * self._per_step(state):,.0f} samples/s  {_clock(left)} left",
+            style="not bold dim",
+        )
         return text
+
+    def _per_step(self, state: TrainState) -> int:
+        size = state.config.batch_size
+        return (size if isinstance(size, int) else 1) * state.config.accumulate_gradients
 
     def _epochs(self, state: TrainState) -> int:
         return max(1, -(-state.total_steps // max(1, state.steps_per_epoch)))

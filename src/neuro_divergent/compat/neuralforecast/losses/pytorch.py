@@ -188,8 +188,8 @@ class HuberQLoss(QuantileLoss):
 
 def level_outputs(level: Sequence[float], *, median: bool = True) -> Outputs:
     """Columns of central intervals: the median, then the bounds in rising order."""
-    bounds = list(
-        [((50 - item / 2) / 100, f"-lo-{item}") for item in level][::-1]
+    bounds = sorted(
+        [((50 - item / 2) / 100, f"-lo-{item}") for item in level]
         + [((50 + item / 2) / 100, f"-hi-{item}") for item in level]
     )
     middle: Outputs = (("-median", 0.5),) if median else ()

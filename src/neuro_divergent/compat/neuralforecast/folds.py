@@ -1,0 +1,89 @@
+"""The windows of a cross-validation and of forecasts inside the training data: where they lie, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
+
+Ints = npt.NDArray[np.int64]
+
+
+def windows_of(n_windows: int | None, test_size: int | None, step_size: int, h: int) -> int:
+    """How many windows, from their number or from the rows that they take."""
+    if n_windows is None and test_size is None:
+        raise ConfigError("cross-validation needs n_windows or test_size, but got neither")
+    if test_size is None:
+        assert n_windows is not None
+        return n_windows
+    if n_windows is not None and n_windows != 1:
+        raise ConfigError(f"give n_windows or test_size, one of the two, but got {n_windows=} and {test_size=}")
+    if (test_size - h) % step_size or test_size < h:
+        raise ConfigError(f"test_size - h must be a multiple of step_size={step_size}, but got {test_size=} and h={h}")
+    return (test_size - h) // step_size + 1
+
+
+def check_options(intervals: Any, level: Any, quantiles: Any, refit: bool | int, use_fitted: bool) -> None:
+    """Refuse options that contradict each other."""
+    if intervals is not None and level is None and quantiles is None:
+        raise ConfigError("prediction_intervals are for levels or quantiles, but got neither. Set level=[...]")
+    if intervals is not None and not refit:
+        raise ConfigError("prediction_intervals are measured before each window, but got refit=False. Set refit=True")
+    if use_fitted and (refit or intervals is not None):
+        raise ConfigError(
+            "use_fitted=True trains nothing, so refit and prediction_intervals cannot be asked for as well"
+        )
+
+
+def before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
+    """The table without its last rows; series that are not longer are left out."""
+    long = table.store.lengths > rows
+    if not long.any():
+        raise DataError(
+            f"the windows take {rows} rows of each series, but the longest has "
+            f"{int(table.store.lengths.max(initial=0))}. Ask for fewer windows or a smaller test_size"
+        )
+    kept = table if long.all() else table.select(table.ids[long].tolist())
+    return kept.drop_last(rows)
+
+
+def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int]) -> tuple[Ints, Ints]:
+    """Series and first row to forecast, so many rows before the end of each series that is long enough."""
+    lengths = table.store.lengths
+    rows = lengths[:, None] - np.asarray(ahead, dtype=np.int64)[None, :]
+    series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
+    inside = rows >= 0
+    found = series[inside].astype(np.int64), rows[inside].astype(np.int64)
+    return same_moments(table, *found) if forecaster.model.capabilities.multivariate else found
+
+
+def hindcasts(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, places: tuple[Ints, Ints], columns: Any, steps: int
+) -> pl.DataFrame:
+    """The forecasts from some origins as rows; empty where nothing lies before the origin."""
+    series, time = places
+    values = np.full((len(series), steps, len(columns.names)), np.nan)
+    some = time > 0
+    values[some] = hindcast(forecaster, table, series[some], time[some], columns, steps)
+    return long_frame(table, series, time, {name: values[:, :, i] for i, name in enumerate(columns.names)})
+
+
+def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The forecasts of another model beside those so far, at the origins that both have.
+
+    A multivariate model forecasts only where every series has a past, others wherever their own has one.
+    """
+    if frame is None:
+        return own
+    keys = own.columns[:3]
+    if frame.select(keys).equals(own.select(keys)):
+        return frame.hstack(own.select(names))
+    return frame.join(own.select(*keys, *names), on=keys, how="inner", maintain_order="left")
