@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import html
+import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self

@@ -37,6 +37,9 @@ def schedule_for(family: ModelFamily) -> Schedule:
 def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     """The recommended training of a family for this many windows."""
     batch = batch_size_for(windows)
+    if family == "recurrent":
+        # A step through time keeps all its states: large batches cost more in memory than they gain in speed.
+        batch = max(32, min(128, batch // 4))
     steps = min(STEPS_PER_EPOCH, -(-windows // batch))
     epochs = max(5, min(MAX_EPOCHS[family], -(-TARGET_STEPS // steps)))
     return TrainingConfig(
