@@ -90,10 +90,18 @@ def split_rows(rows: Rows, share: float) -> tuple[Rows, Rows]:
 
 
 class ArraySource:
-    """Batches of rows in the order of a sampler."""
+    """Batches of rows in the order of a sampler.
 
-    def __init__(self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None) -> None:
+    With `reuse` a full batch is written over the one before it, which saves the system from handing out fresh memory
+    at every step; whoever keeps a batch must copy it. Batches that are prepared ahead must not be reused.
+    """
+
+    def __init__(
+        self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None, *, reuse: bool = False
+    ) -> None:
         self.rows, self.sampler = rows, sampler
+        size = sampler.batch_size
+        self._buffers = (_buffer(rows.x, size), _buffer(rows.y, size)) if reuse else (None, None)
         self._elsewhere = rows.x.device.type != "cpu"
         self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
 
@@ -103,11 +111,24 @@ class ArraySource:
         if self._elsewhere:
             numbers = numbers.to(self.rows.x.device)
         x, y, weight = self.rows
+        into_x, into_y = self._buffers
         return Rows(
-            x.index_select(0, numbers),
-            y.index_select(0, numbers),
+            _selected(x, numbers, into_x),
+            _selected(y, numbers, into_y),
             None if weight is None else weight.index_select(0, numbers),
         )
+
+
+def _selected(part: Tensor, numbers: Tensor, buffer: Tensor | None) -> Tensor:
+    if buffer is None or len(numbers) != len(buffer):
+        return part.index_select(0, numbers)
+    return torch.index_select(part, 0, numbers, out=buffer)
+
+
+def _buffer(part: Tensor, size: int) -> Tensor | None:
+    """A place for a batch that is large enough to be worth it: the system hands out small ones for nothing."""
+    buffer = part.new_empty((size, *part.shape[1:]))
+    return buffer if buffer.nbytes >= 1 << 16 else None
 
 
 class ArrayTask(ScoredTask):

@@ -82,7 +82,8 @@ class Trainer:
         elif config.validation_split is not None and config.validation_split != "auto":
             rows, held = split_rows(rows, config.validation_split)
         task = ArrayTask(loss, config.validation_loss, config.metrics)
-        source = ArraySource(rows, training_sampler(config, rows.x.shape[0]), _cap(config))
+        reuse = config.num_workers == 0
+        source = ArraySource(rows, training_sampler(config, rows.x.shape[0]), _cap(config), reuse=reuse)
         validation_source = None
         if held is not None:
             size = max(1024, effective_batch(config))
