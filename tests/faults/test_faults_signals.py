@@ -77,8 +77,13 @@ def test_a_second_signal_ends_at_once_without_saving(tmp_path: Path) -> None:
 
 def test_without_checkpoints_a_signal_keeps_its_usual_meaning() -> None:
     sender = Send(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        nd.Trainer(config(None, sender)).fit(network(), DATA)
+    # A process that was started in the background may have been told to ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            nd.Trainer(config(None, sender)).fit(network(), DATA)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_training_in_another_thread_leaves_signals_alone(tmp_path: Path) -> None:
