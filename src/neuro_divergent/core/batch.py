@@ -65,6 +65,29 @@ class Batch(NamedTuple):
             )  # type: ignore[arg-type]  # y is never None
         )
 
+    def cut(self, size: int) -> list[Batch]:
+        """The windows in batches of a size, the last one with what is left, as views."""
+        if self.size <= size:
+            return [self]
+        sizes = cut_sizes(self.size, size)
+        whole = self.series is not None and len(self.series) != self.size
+        parts = [
+            [tensor] * len(sizes)
+            if tensor is None or (whole and tensor is self.series)
+            else tensor.split_with_sizes(sizes)
+            for tensor in self
+        ]
+        return [Batch(*fields) for fields in zip(*parts, strict=True)]
+
+
+def cut_sizes(count: int, size: int) -> list[int]:
+    """How many of `count` things are in each group of a size, the last one with what is left.
+
+    >>> cut_sizes(10, 4)
+    [4, 4, 2]
+    """
+    return [size] * (count // size) + [count % size] * (count % size > 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:

@@ -6,8 +6,10 @@ that was never interrupted, in one that was resumed there, and on every machine 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,16 @@ from neuro_divergent.core.seeding import key
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-BLOCK = 1 << 15
-"""About how many numbers are computed at once: the cost of a call is spread over many small batches."""
+BLOCK = 1 << 17
+"""About how many numbers are computed at once, so that the cost of the calls is spread over many batches."""
+
+STEPS = 128
+"""Of at most how many batches; more would be work in vain for a short run of small ones."""
 
 SMALL = 4096
 """Up to this size a shuffle is made by sorting hashes, which is exactly uniform."""
 
-_ROUNDS = 6
+_ROUNDS = 3
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # odd, so that multiplying by it is a bijection of 64-bit numbers
@@ -60,50 +65,79 @@ def permuted(positions: Ints, n: int, secret: int) -> Ints:
         return np.argsort(hashed(np.arange(n, dtype=np.uint64), secret), kind="stable").astype(np.int64)[positions]
     if n >= 1 << 62:
         raise ConfigError(f"at most 2**62 windows can be shuffled, but got n={n}")
-    b = max(1, int(np.ceil(np.sqrt(float(n)))))
-    a = -(-n // b)
+    a, b = _digits(n)
     # 32-bit words are multiplied eight at a time, and are wide enough for two billion windows.
     network = _Feistel(a, b, secret, np.uint32 if a * b < 1 << 31 else np.uint64)
     result = network(positions.astype(network.kind))
-    while (outside := np.flatnonzero(result >= n)).size:
-        result[outside] = network(result[outside])
+    outside = np.flatnonzero(result >= n)
+    while outside.size:
+        again = network(result[outside])
+        result[outside] = again
+        outside = outside[again >= n]
     return result.astype(np.int64)
 
 
+@lru_cache(maxsize=64)
+def _digits(n: int) -> tuple[int, int]:
+    """Sizes a and b of two digits, about equal, with a * b at n or as little above it as can be had."""
+    root = math.isqrt(n - 1) + 1
+    b = np.arange(root, root + min(root // 4, 4096) + 1)
+    a = -(-n // b)
+    best = int(np.argmin(a * b))
+    return int(a[best]), int(b[best])
+
+
 class _Feistel:
-    """A keyed bijection of range(a * b), for digits that fit into half a word."""
+    """A keyed bijection of range(a * b), for digits that fit into half a word.
+
+    Every operation writes over an array that is there already: on a block of numbers, making new ones would cost as
+    much as the arithmetic.
+    """
 
     def __init__(self, a: int, b: int, secret: int, kind: Any) -> None:
         bits = np.dtype(kind).itemsize * 8
-        self.kind, self._a, self._b, self._half = kind, kind(a), kind(b), kind(bits // 2)
+        self.kind, self._sizes, self._half = kind, (a, b), kind(bits // 2)
         self._odd = kind(int(_MULTIPLIER) >> (64 - bits) | 1)
         self._keys = [kind(key(secret, "round", number) >> (64 - bits)) for number in range(_ROUNDS)]
+        # The upper bits of a product are the well-mixed ones: as many as leave room for the size are scaled to it.
+        self._room = [kind(size.bit_length()) for size in self._sizes]
+        self._rest = [kind(bits - size.bit_length()) for size in self._sizes]
 
     def __call__(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        left: npt.NDArray[Any] = values // self._b
-        right: npt.NDArray[Any] = values - left * self._b
+        b = self.kind(self._sizes[1])
+        left: npt.NDArray[Any] = values // b
+        right: npt.NDArray[Any] = values - left * b
+        digits, spare, shifted = [left, right], np.empty_like(left), np.empty_like(left)
         for number, secret in enumerate(self._keys):
-            if number % 2:
-                right = self._added(right, left, secret, self._b)
-            else:
-                left = self._added(left, right, secret, self._a)
-        left *= self._b
+            side = number % 2
+            self._add(digits[side], digits[1 - side], secret, side, spare, shifted)
+        left *= b
         left += right
         return left
 
-    def _added(self, digit: npt.NDArray[Any], other: npt.NDArray[Any], secret: Any, bound: Any) -> npt.NDArray[Any]:
-        """digit + hash(other), modulo the bound."""
-        mixed: npt.NDArray[Any] = other + secret
-        for _ in range(2):
-            mixed *= self._odd
-            mixed ^= mixed >> self._half
+    def _add(
+        self,
+        digit: npt.NDArray[Any],
+        other: npt.NDArray[Any],
+        secret: Any,
+        side: int,
+        mixed: npt.NDArray[Any],
+        shifted: npt.NDArray[Any],
+    ) -> None:
+        """digit += hash(other), modulo the size of that digit."""
+        size = self.kind(self._sizes[side])
+        np.add(other, secret, out=mixed)
         mixed *= self._odd
-        mixed >>= self._half  # the upper half is well mixed; scaled to range(bound) without a division
-        mixed *= bound
-        mixed >>= self._half
-        mixed += digit
-        mixed -= bound * (mixed >= bound)
-        return mixed
+        np.right_shift(mixed, self._half, out=shifted)
+        mixed ^= shifted
+        mixed *= self._odd
+        mixed >>= self._room[side]
+        mixed *= size
+        mixed >>= self._rest[side]
+        digit += mixed
+        # Below the size, subtracting it wraps around to something huge, and the smaller of both is the digit itself.
+        np.subtract(digit, size, out=shifted)
+        np.minimum(digit, shifted, out=digit)
 
 
 class Sampler(ABC):
@@ -120,7 +154,7 @@ class Sampler(ABC):
         if n < 0 or batch_size < 1:
             raise ConfigError(f"n must be at least 0 and batch_size at least 1, but got n={n}, batch_size={batch_size}")
         self.n, self.batch_size, self.seed, self.drop_last = n, batch_size, seed, drop_last
-        self._steps_per_block = max(1, BLOCK // batch_size)
+        self._steps_per_block = max(1, min(STEPS, BLOCK // batch_size))
         self._block: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
 
     @abstractmethod
@@ -138,14 +172,14 @@ class Sampler(ABC):
             raise ConfigError(f"an epoch has the steps 0 to {self.steps_per_epoch - 1}, but got step={step}")
         if not 0 <= rank < world:
             raise ConfigError(f"rank must be from 0 to world - 1, but got rank={rank}, world={world}")
-        block, place = self.block(epoch, step)
-        batch = block[place]
+        block, inside = self.block(epoch, step)
+        batch = block[inside * self.batch_size : (inside + 1) * self.batch_size]
         return batch if world == 1 else batch[len(batch) * rank // world : len(batch) * (rank + 1) // world]
 
-    def block(self, epoch: int, step: int) -> tuple[Ints, slice]:
-        """The numbers of several steps that were computed together, and where among them those of one step are."""
+    def block(self, epoch: int, step: int) -> tuple[Ints, int]:
+        """The numbers of several steps that were computed together, and which of these steps is the given one."""
         index, inside = divmod(step, self._steps_per_block)
-        return self._computed(epoch, index), slice(inside * self.batch_size, (inside + 1) * self.batch_size)
+        return self._computed(epoch, index), inside
 
     def _computed(self, epoch: int, index: int) -> Ints:
         # One attribute, replaced whole: loader threads that ask for different blocks see either one, never a mixture.

@@ -35,6 +35,7 @@ class Column:
         self.span = span
         self.width = 1 if tensor.ndim == 1 else int(tensor.shape[1])
         self._rows = tensor.view(rows, self.width)
+        self.window_bytes = span * self.width * tensor.itemsize
         self._last = rows - span
         shape, stride = (max(self._last + 1, 0), span, self.width), (self.width, self.width, 1)
         self._windows = self._rows.as_strided(shape, stride) if self._last >= 0 else self._rows.new_empty(shape)

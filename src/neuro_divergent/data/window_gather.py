@@ -42,8 +42,8 @@ class Gather:
     ) -> None:
         self._lookback, self._horizon, self._parts = lookback, horizon, (lookback, horizon)
         self._channels = None if shifts is None else len(shifts)
-        self._begin, self._end = store.offsets[:-1], store.offsets[1:]
-        self._grid_row = self._begin - lookback - (0 if shifts is None else shifts)
+        self._begin, self._end = torch.tensor(store.offsets[:-1]), torch.tensor(store.offsets[1:])
+        self._grid_row = self._begin if shifts is None else self._begin - torch.from_numpy(shifts)
         span = lookback + horizon
         self._y = Column(store.y, span)
         self._mask = None if store.mask is None else Column(store.mask, span)
@@ -58,22 +58,34 @@ class Gather:
         unknown = [name for name in historical_categorical if name not in varying]
         if unknown:
             raise ConfigError(f"historical_categorical names time-varying categorical columns, but got {unknown}")
+        others = (self._mask, self.future, self._historical, self._weight, self.codes, self._static, self._fixed_codes)
+        columns = [self._y, *(column for column in others if isinstance(column, Column))]
+        self.window_bytes = sum(column.window_bytes for column in columns) * (self._channels or 1)
+        """How large one window is in memory."""
+        self._only_target = shifts is None and all(column is None for column in others)
         self.hidden = [varying.index(name) for name in historical_categorical]
         self.known_ahead = tuple(name for name in varying if name not in historical_categorical)
 
-    def batch(self, series: Ints, time: Ints, row: Ints, *, clipped: bool, partial_targets: bool) -> Batch:
-        """The windows at the given positions.
+    def places(self, series: Ints, time: Ints, row: Ints) -> tuple[Tensor, Tensor, Tensor]:
+        """What `batch` wants, as tensors: series, position, and first row of the lookback."""
+        return torch.from_numpy(series), torch.from_numpy(time), torch.from_numpy(row - self._lookback)
+
+    def batch(self, series: Tensor, time: Tensor, start: Tensor, *, clipped: bool, partial_targets: bool) -> Batch:
+        """The windows at the given places.
 
         Args:
             series: [B] whose window it is; not looked at when a window holds all series.
             time: [B] position of the first step of the horizon.
-            row: [B] that position's row in the store (on the shared grid, when a window holds all series).
+            start: [B] row in the store (on the shared grid, when a window holds all series) of the lookback's first
+                step.
             clipped: whether windows may reach outside of their series, where values are 0 and masked.
             partial_targets: whether horizons may do so too.
         """
-        owner, start = self._starts(series, row)
-        first = torch.from_numpy(start)
-        keep = self._inside(owner, start) if clipped else None
+        if self._only_target and not clipped:
+            y, target = self._y.select(start).split_with_sizes(self._parts, 1)
+            return Batch(y=y, target=target, series=series, time=time)
+        owner, first = (series, start) if self._channels is None else self._on_grid(self._channels, start)
+        keep = self._inside(owner, first) if clipped else None
         y, target = self._shaped(self._y, first, keep).split_with_sizes(self._parts, 1)
         mask, target_mask = self._masks(first, keep, partial_targets)
         return Batch(
@@ -85,23 +97,20 @@ class Gather:
             categorical=self._categories(owner, first, keep),
             target=target,
             target_mask=target_mask,
-            weight=self._weights(start, keep),
-            series=torch.from_numpy(series) if self._channels is None else torch.arange(self._channels),
-            time=torch.from_numpy(time),
+            weight=self._weights(first, keep),
+            series=series if self._channels is None else torch.arange(self._channels),
+            time=time,
         )
 
-    def _starts(self, series: Ints, row: Ints) -> tuple[Ints, Ints]:
+    def _on_grid(self, channels: int, start: Tensor) -> tuple[Tensor, Tensor]:
         """Whose window each row of a selection is, and its first row in the store."""
-        if self._channels is None:
-            return series, row - self._lookback
-        owner = np.tile(np.arange(self._channels), len(row))
-        return owner, (row[:, None] + self._grid_row).reshape(-1)
+        return torch.arange(channels).repeat(len(start)), (start[:, None] + self._grid_row).reshape(-1)
 
-    def _inside(self, owner: Ints, start: Ints) -> Tensor:
+    def _inside(self, owner: Tensor, first: Tensor) -> Tensor:
         """[B, T] whether each row of each window belongs to the window's own series."""
         rows = torch.arange(self._lookback + self._horizon)
-        low, high = self._begin.take(owner) - start, self._end.take(owner) - start
-        return (rows >= torch.from_numpy(low)[:, None]) & (rows < torch.from_numpy(high)[:, None])
+        low, high = self._begin[owner] - first, self._end[owner] - first
+        return (rows >= low[:, None]) & (rows < high[:, None])
 
     def _masks(self, first: Tensor, keep: Tensor | None, partial_targets: bool) -> tuple[Tensor | None, Tensor | None]:
         if self._mask is not None:  # rows outside of the series come out as 0, which is "not observed"
@@ -117,19 +126,18 @@ class Gather:
             return None
         return self._shaped(self._historical, first, None if keep is None else keep[:, : self._lookback], block=True)
 
-    def _weights(self, start: Ints, keep: Tensor | None) -> Tensor | None:
+    def _weights(self, first: Tensor, keep: Tensor | None) -> Tensor | None:
         if self._weight is None:
             return None
-        first = torch.from_numpy(start + self._lookback)
-        return self._shaped(self._weight, first, None if keep is None else keep[:, self._lookback :])
+        return self._shaped(self._weight, first + self._lookback, None if keep is None else keep[:, self._lookback :])
 
-    def _static_rows(self, owner: Ints, count: int) -> Tensor:
+    def _static_rows(self, owner: Tensor, count: int) -> Tensor:
         assert self._static is not None
         if self._channels is not None:
             return self._static.expand(count, *self._static.shape)
-        return self._static.index_select(0, torch.from_numpy(owner))
+        return self._static.index_select(0, owner)
 
-    def _categories(self, owner: Ints, first: Tensor, keep: Tensor | None) -> Tensor | None:
+    def _categories(self, owner: Tensor, first: Tensor, keep: Tensor | None) -> Tensor | None:
         parts: list[Tensor] = []
         if self.codes is not None:
             codes = self._shaped(self.codes, first, keep, block=True).to(torch.int64)
@@ -137,7 +145,7 @@ class Gather:
                 codes[:, self._lookback :, ..., self.hidden] = 0
             parts.append(codes)
         if self._fixed_codes is not None:
-            fixed = self._fixed_codes.index_select(0, torch.from_numpy(owner))
+            fixed = self._fixed_codes.index_select(0, owner)
             shape = (-1, 1, fixed.shape[1]) if self._channels is None else (-1, 1, self._channels, fixed.shape[1])
             fixed = fixed.view(shape)
             parts.append(fixed.expand(-1, self._lookback + self._horizon, *fixed.shape[2:]))

@@ -37,7 +37,9 @@ class WindowIndex:
     origin: Ints
     """[R] the position that number 0 would have, if the run went back that far."""
     row: Ints
-    """[R] the first row, in the store, of each run's series."""
+    """[R] the row in the store of that position."""
+    dense: bool
+    """Whether run r is of series r."""
     guide: npt.NDArray[np.int32]
     """For each bucket of 2 ** shift numbers, the run that holds its first one."""
     shift: int
@@ -62,7 +64,8 @@ class WindowIndex:
             bounds=bounds,
             step=step,
             origin=first - bounds[:-1] * step,
-            row=offsets[series],
+            row=offsets[series] + first - bounds[:-1] * step,
+            dense=bool(np.array_equal(series, np.arange(runs))),
             guide=guide.astype(np.int32),
             shift=shift,
             even=int(count[0]) if runs and bool((count == count[0]).all()) else 0,
@@ -78,11 +81,13 @@ class WindowIndex:
             raise ConfigError(self._outside(numbers))
         try:
             run = self._run(numbers)
-            series = self.series.take(run)
+            time, row = self.origin.take(run), self.row.take(run)
         except IndexError:
             raise ConfigError(self._outside(numbers)) from None
-        time = self.origin.take(run) + (numbers if self.step == 1 else numbers * self.step)
-        return series, time, self.row.take(run) + time
+        distance = numbers if self.step == 1 else numbers * self.step
+        time += distance
+        row += distance
+        return run if self.dense else self.series.take(run), time, row
 
     def _run(self, numbers: Ints) -> Ints:
         """The run of each number; beyond the last one, what is no run, or an IndexError."""

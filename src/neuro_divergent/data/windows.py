@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.batch import Batch, InputSpec, cut_sizes
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.sampling import Sampler
 from neuro_divergent.data.store import SeriesStore
@@ -23,6 +24,9 @@ Range = tuple[npt.ArrayLike, npt.ArrayLike]
 """For each series, where its horizons may lie: first (included) and last (excluded) row."""
 
 Short = Literal["error", "drop", "pad"]
+
+GROUP_BYTES = 1 << 18
+"""About how many bytes of windows are gathered at once when batches are small: they still fit into a cache."""
 
 
 class Windows:
@@ -113,27 +117,40 @@ class Windows:
 
     def gather(self, numbers: npt.NDArray[np.int64] | Tensor) -> Batch:
         """The batch of the given windows, in their order."""
-        series, time, row = self._index.locate(_plain(numbers))
-        return self._rows.batch(series, time, row, clipped=self._padded, partial_targets=self._ragged)
+        places = self._rows.places(*self._index.locate(_plain(numbers)))
+        return self._rows.batch(*places, clipped=self._padded, partial_targets=self._ragged)
 
     def batches(self, sampler: Sampler) -> Callable[[int, int], Batch]:
         """The batch of each (epoch, step) in the order of a sampler.
 
-        A sampler draws the numbers of several steps together; their places are looked up together, too, which spreads
-        the cost of the look-up over these steps.
+        What several steps need is computed together, because a call costs as much as the windows of a small batch:
+        their numbers and places, as many as the sampler draws at once, and of small batches the windows, too. The steps
+        of a group share memory, but no value in it.
         """
-        known: tuple[Ints, tuple[Ints, Ints, Ints]] | None = None
+        rows, size = self._rows, sampler.batch_size
+        group = max(1, GROUP_BYTES // (size * rows.window_bytes))
+        lock = Lock()  # the threads of a loader ask for neighbours: the first one computes, the others wait for it
+        block: Ints | None = None
+        places: list[tuple[Tensor, ...]] = []
+        number, ready = -1, list[Batch]()
+
+        def gathered(group_number: int) -> Batch:
+            return rows.batch(*places[group_number], clipped=self._padded, partial_targets=self._ragged)
 
         def batch(epoch: int, step: int) -> Batch:
-            nonlocal known
-            block, place = sampler.block(epoch, step)
-            here = known  # replaced whole: threads that ask for different blocks never see a mixture
-            if here is None or here[0] is not block:
-                known = here = (block, self._index.locate(block))
-            series, time, row = here[1]
-            return self._rows.batch(
-                series[place], time[place], row[place], clipped=self._padded, partial_targets=self._ragged
-            )
+            nonlocal block, places, number, ready
+            with lock:
+                drawn, inside = sampler.block(epoch, step)
+                if drawn is not block:
+                    found, sizes = rows.places(*self._index.locate(drawn)), cut_sizes(len(drawn), group * size)
+                    places = list(zip(*(place.split_with_sizes(sizes) for place in found), strict=True))
+                    block, number = drawn, -1
+                if group == 1:
+                    return gathered(inside)
+                if inside // group != number:
+                    number, ready = inside // group, []
+                    ready = gathered(number).cut(size)
+                return ready[inside % group]
 
         return batch
 
@@ -158,7 +175,7 @@ class Windows:
         self._check_series(chosen)
         time = np.array([self.grid_length]) if self.multivariate else self._lengths[chosen]
         row = time if self.multivariate else self.store.offsets[chosen] + time
-        batch = self._rows.batch(chosen, time, row, clipped=True, partial_targets=True)
+        batch = self._rows.batch(*self._rows.places(chosen, time, row), clipped=True, partial_targets=True)
         masked = self.store.mask is not None or self._ragged or bool((time < self.lookback).any())
         batch = batch._replace(mask=batch.mask if masked else None, target=None, target_mask=None, weight=None)
         self._write(batch.future, future, self._rows.future, "future", self.store.future_names)

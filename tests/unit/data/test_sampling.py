@@ -164,3 +164,14 @@ def test_wrong_arguments_are_refused() -> None:
 def test_numbers_cannot_be_changed_by_their_user() -> None:
     with pytest.raises(ValueError, match="read-only"):
         Shuffled(10, 5).numbers(0, 0)[0] = 3
+
+
+def test_a_batch_is_spread_like_a_random_draw() -> None:
+    """Over 200 batches, the counts in 100 equal parts of the range have the mean and the variance of random draws:
+    the statistic sum((count - mean)² / mean) of a batch has mean 99 and variance 198 (chi-square, nearly)."""
+    n, batch = 277_000, 1024
+    sampler = Shuffled(n, batch, seed=3)
+    counts = np.array([np.bincount(sampler.numbers(0, step) * 100 // n, minlength=100) for step in range(200)])
+    statistic = ((counts - batch / 100) ** 2 / (batch / 100)).sum(axis=1)
+    assert abs(statistic.mean() - 99) < 4 * np.sqrt(198 / 200)
+    assert 0.6 < statistic.var() / 198 < 1.5
