@@ -18,7 +18,7 @@ SHORT = {"recipes": ["--quick"], "out_of_core": ["--rows", "5000000"]}
 
 
 def main() -> int:
-    known = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    known = sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem != "harness")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(known)}")
     parser.add_argument("--data", type=Path, help="a folder of the real data sets")

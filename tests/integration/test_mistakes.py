@@ -145,6 +145,7 @@ def test_corrupt_model(folder, damage, tmp_path):
         weights.write_bytes(content[: len(content) // 2] if damage == "truncated" else content)
     said = sentence_of(run("predict", "bad", cwd=tmp_path), 1)
     assert weights.name in said or "bad/model" in said
+    assert "copy it again, or train again" in said
 
 
 def test_a_model_that_is_not_there(folder):

@@ -101,12 +101,27 @@ def test_a_series_can_be_chosen(visit):
 
 def test_the_page_of_pictures_lets_a_series_be_chosen_too(visit):
     page = visit("still.html")
-    images = page.locator("#c0 img")
+    images = page.locator("#c0 svg")
     assert images.count() == 3
     assert [images.nth(number).is_visible() for number in range(3)] == [True, False, False]
     page.locator("select").first.select_option("gamma")
     assert [images.nth(number).is_visible() for number in range(3)] == [False, False, True]
-    assert page.evaluate("Array.from(document.images).every(image => image.naturalWidth > 100)")
+    # Every line, bar and band has a place of its own on the page.
+    sizes = page.evaluate(
+        "Array.from(document.querySelectorAll('.still:not([hidden]) :is(path[stroke], rect, circle)'))"
+        ".map(part => part.getBoundingClientRect()).filter(box => box.width + box.height === 0).length"
+    )
+    assert sizes == 0
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_of_pictures_fits_a_phone_and_shows_the_end_of_a_series(visit, dark):
+    page = visit("still.html", width=390, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("document.querySelector('.still[data-end]').parentElement.scrollLeft") > 0
+    line = page.evaluate("getComputedStyle(document.querySelector('.still path[stroke=\"#0072B2\"]')).stroke")
+    assert line == ("rgb(74, 168, 224)" if dark else "rgb(0, 114, 178)")
     assert page.complaints == []
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from neuro_divergent.cli.guess import guess, peek
 from neuro_divergent.cli.options import Columns, Settings, sections
 from neuro_divergent.cli.output import say, say_json, sparkline
-from neuro_divergent.cli.tables import read_table
+from neuro_divergent.cli.tables import naming, read_table
 
 if TYPE_CHECKING:
     from neuro_divergent.data.frame import TimeSeriesDataFrame
@@ -53,7 +54,7 @@ def check(
     lenient = {name: value for name, value in LENIENT.items() if name not in fields}
     table = read_table(data, lenient | fields)
     report = table.report()
-    found = findings(report, fields)
+    found = findings(report, fields, _naming(data, fields) if report.duplicate_rows else "")
     seasons = _seasons(table)
     if json:
         say_json(
@@ -73,9 +74,16 @@ def check(
     return int(any(item.refused for item in found))
 
 
-def findings(report: DataReport, fields: dict[str, Any]) -> list[Finding]:
+def _naming(data: Path, fields: dict[str, Any]) -> str:
+    """Which columns would tell rows of the same time apart, if there are some."""
+    guessed = guess(peek(data, fields))
+    known = guessed.id is not None and guessed.id != fields.get("id_col") and guessed.time == fields.get("time_col")
+    return f"{naming(str(guessed.id))} Otherwise " if known else ""
+
+
+def findings(report: DataReport, fields: dict[str, Any], apart: str = "") -> list[Finding]:
     """Everything that a person may want to do something about, what is refused first."""
-    found = [*_refused(report, fields), *_rows(report), *_series(report)]
+    found = [*_refused(report, fields, apart), *_rows(report), *_series(report)]
     for name, count in report.text_numbers.items():
         found.append(Finding(f"{count:,} numbers of column {name!r} came as text", "nothing: they were converted"))
     if report.ignored_columns:
@@ -85,10 +93,10 @@ def findings(report: DataReport, fields: dict[str, Any]) -> list[Finding]:
     return sorted(found, key=lambda item: not item.refused)
 
 
-def _refused(report: DataReport, fields: dict[str, Any]) -> list[Finding]:
+def _refused(report: DataReport, fields: dict[str, Any], apart: str) -> list[Finding]:
     found = []
     if report.duplicate_rows:
-        todo = "take the last one (--set data.duplicates=last) or their mean (--set data.duplicates=mean)"
+        todo = f"{apart}take the last one (--set data.duplicates=last) or their mean (--set data.duplicates=mean)"
         found.append(
             Finding(f"{report.duplicate_rows:,} rows repeat a series and time", todo, "duplicates" not in fields)
         )
@@ -97,9 +105,12 @@ def _refused(report: DataReport, fields: dict[str, Any]) -> list[Finding]:
         found.append(Finding(f"{report.infinite:,} targets are infinite", todo, "infinities" not in fields))
     for name, count in report.exogenous_filled.items():
         # Rows that were added for gaps are filled in any case; only empty cells of the file are refused.
-        refused = "missing_exogenous" not in fields and count > report.gap_rows
-        todo = "fill them in, or repeat the row before: --set data.missing_exogenous=forward"
-        found.append(Finding(f"{count:,} cells of column {name!r} are empty", todo, refused))
+        empty = count - report.gap_rows
+        if empty > 0:
+            todo = "fill them in, or repeat the row before: --set data.missing_exogenous=forward"
+            found.append(
+                Finding(f"{empty:,} cells of column {name!r} are empty", todo, "missing_exogenous" not in fields)
+            )
     return found
 
 

@@ -19,7 +19,8 @@ from neuro_divergent.cli.options import (
     split,
     train_config,
 )
-from neuro_divergent.cli.output import note, say, say_json
+from neuro_divergent.cli.output import aside, note, say, say_json
+from neuro_divergent.cli.places import writable_directory
 from neuro_divergent.cli.predict import as_polars, write_frame
 from neuro_divergent.cli.tables import read_table, table_path
 from neuro_divergent.cli.train import check_horizon, lookback
@@ -84,20 +85,22 @@ def cv(
     """
     flags = {"data": columns.fields(), "model": _given(h=h, input_size=input_size), "training": training.fields()}
     fields = sections(config, flags, set)
+    path, names = table_path(data, fields["data"]), split((models,))
     if "h" not in fields["model"]:
         raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
-    path, names = table_path(data, fields["data"]), split((models,))
     _described(fields, names, 1, training)  # what is wrong with the request is said before the work
+    if out is not None:
+        writable_directory(out)
     read = read_table(path, fields["data"])
-    (note if json else say)(str(read.report()))
     check_horizon(read, int(fields["model"]["h"]))
+    aside(json)(str(read.report()))
     size = fields["model"].get("input_size") or lookback(read, int(fields["model"]["h"]))
     described = _described(fields, names, int(size), training)
 
     from neuro_divergent.forecasting.cross_validation import cross_validation
     from neuro_divergent.forecasting.splitting import TimeSeriesSplit
 
-    together = any(model.capabilities.multivariate for model, _ in described)
+    together = any(model.together for model, _ in described)
     steps = described[0][0].h
     splitter = TimeSeriesSplit(
         n_splits=n_windows,
@@ -119,7 +122,8 @@ def cv(
     if out is not None:
         _write(found, board, out, path)
     if json:
-        say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()})
+        files = {} if out is None else {"report": str(out / "report.html"), "forecasts": str(out / "forecasts.csv")}
+        say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()} | files)
         return
     say(f"\n{n_windows} tests of {steps} steps{f' after a gap of {gap}' if gap else ''}, best first:")
     say(score_text(board))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from neuro_divergent.cli.output import say, table
+from cyclopts import Parameter
+
+from neuro_divergent.cli.output import note, say, say_json, table
+from neuro_divergent.cli.places import writable_directory
+from neuro_divergent.cli.predict import write_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +28,12 @@ print(nd.NHITS(h=24, input_size=168).fit(data).predict())"""
 SHOWN_SERIES = 3
 
 
-def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
+def demo(
+    *,
+    out: Path = Path("demo-output"),
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
     """Train NHITS, DLinear, MLP and LSTM on embedded data and compare them with a seasonal naive forecast.
 
     Parameters
@@ -32,6 +42,8 @@ def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
         Where forecast.csv, forecast.png and report.html go.
     quick
         Train for a few steps only, to see that everything works.
+    json
+        Print JSON for machines.
     """
     from neuro_divergent.core import files
     from neuro_divergent.data import samples
@@ -41,6 +53,11 @@ def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
     from neuro_divergent.models import LSTM, MLP, NHITS, DLinear
     from neuro_divergent.training.config import TrainingConfig
 
+    writable_directory(out)
+    drawing = importlib.util.find_spec("matplotlib") is not None
+    show = note if json else say
+    if not drawing:
+        note("without pictures: they need matplotlib (pip install 'neuro-divergent[plots]')")
     logging.getLogger("neuro_divergent").setLevel(logging.ERROR)
     # Enough to see what each model can do; the recipes train longer where it pays.
     config = TrainingConfig(max_steps=20 if quick else 300)
@@ -55,16 +72,28 @@ def demo(*, out: Path = Path("demo-output"), quick: bool = False) -> None:
         # A long memory costs a long time; the anchor tells a short one about the season.
         models.append(LSTM(h=h, input_size=2 * h, hidden_size=48, layers=1, anchor="auto"))
         results[title] = backtest(models, data, config)
-        say(f"\n{title}: the last {h} steps of each series were hidden and forecast")
-        say(table(HEADER, rows(results[title])))
+        show(f"\n{title}: the last {h} steps of each series were hidden and forecast")
+        show(table(HEADER, rows(results[title])))
     panels = [panel for result in results.values() for panel in pictures(result)]
-    png = _forecast_png(panels)
-    files.write_text(out / "forecast.csv", _forecasts(results).write_csv())
-    files.write_bytes(out / "forecast.png", png)
+    png = _forecast_png(panels) if drawing else None
+    write_frame(out / "forecast.csv", _forecasts(results))
+    written = [out / "forecast.csv"]
+    if png is not None:
+        files.write_bytes(out / "forecast.png", png)
+        written.append(out / "forecast.png")
     files.write_text(out / "report.html", _report(results, png))
-    say(f"\nWritten: {out / 'forecast.csv'}, {out / 'forecast.png'}, {out / 'report.html'}")
+    written.append(out / "report.html")
+    if json:
+        say_json({"scores": {title: _plain(result) for title, result in results.items()}, "written": written})
+        return
+    say(f"\nWritten: {', '.join(map(str, written))}")
     say("\nThe same on a file of yours:\n")
     say(OWN_FILE)
+
+
+def _plain(result: Backtest) -> list[dict[str, float | str]]:
+    names = ("mae", "smape", "mase", "seconds")
+    return [{"model": score.name} | {name: getattr(score, name) for name in names} for score in result.scores]
 
 
 HEADER = ("model", "MAE", "sMAPE %", "MASE", "seconds")
@@ -132,23 +161,25 @@ def _forecasts(results: dict[str, Backtest]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _report(results: dict[str, Backtest], png: bytes) -> str:
+def _report(results: dict[str, Backtest], png: bytes | None) -> str:
     from neuro_divergent._version import __version__
     from neuro_divergent.plotting import close, render
     from neuro_divergent.plotting.curves import losses_figure
     from neuro_divergent.report.page import Page
 
     page = Page("Neuro-Divergent demo", "Four models, two data sets, one hidden horizon each.")
-    page.heading("Forecasts of the hidden horizon")
-    page.picture(png, "Series with the forecasts of all models beside what happened")
+    if png is not None:
+        page.heading("Forecasts of the hidden horizon")
+        page.picture(png, "Series with the forecasts of all models beside what happened")
     for title, result in results.items():
         page.heading(title)
         best = min(range(len(result.scores)), key=lambda number: result.scores[number].mase)
         page.table(HEADER, rows(result), best)
         histories = {name: fitted.history for name, fitted in result.fitted.items()}
-        figure = losses_figure({name: (history.step_loss, history.epochs) for name, history in histories.items()})
-        page.picture(render(figure), f"Loss curves: {title}")
-        close(figure)
+        if png is not None:
+            figure = losses_figure({name: (history.step_loss, history.epochs) for name, history in histories.items()})
+            page.picture(render(figure), f"Loss curves: {title}")
+            close(figure)
         page.folded("What the data report says", str(result.data.report()))
         for name, fitted in result.fitted.items():
             page.folded(f"Configuration of {name}", f"{fitted.model.to_json()}\n\n{fitted.config.to_json()}")

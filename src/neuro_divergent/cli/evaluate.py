@@ -9,12 +9,19 @@ from cyclopts import Parameter
 
 from neuro_divergent.cli.options import Settings, levels, sections, split
 from neuro_divergent.cli.output import note, say, say_json, table
+from neuro_divergent.cli.places import table_file
 from neuro_divergent.cli.predict import as_polars, load_model, write_frame
 from neuro_divergent.cli.tables import read_again
-from neuro_divergent.core.errors import ConfigError
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.forecaster import Forecaster
+
+
+LOOKED_AT = 100
+"""How many series are compared with those of the training."""
 
 
 def evaluate(
@@ -53,11 +60,13 @@ def evaluate(
     json
         Print JSON for machines.
     """
-    if out is not None and out.suffix not in (".csv", ".parquet"):
-        raise ConfigError(f"--out must end in .csv or .parquet, but got {str(out)!r}")
+    table_file(out)
     asked = levels(level)
     fitted = load_model(model)
     read = read_again(data, fitted.data.schema, sections(None, {}, set)["data"])
+    seen = already_seen(fitted, read, fitted.model.h + (n_windows - 1) * (step_size or fitted.model.h))
+    if seen:
+        note(seen)
     named = None if metrics is None else split((metrics,))
     found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:
@@ -68,6 +77,24 @@ def evaluate(
         say_json({"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step})
         return
     say(score_text(found.table))
+
+
+def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> str:
+    """A warning if the last rows of a table were there in the training; nothing if they are newer, or other series."""
+    trained = fitted.data
+    known = {str(name): number for number, name in enumerate(trained.ids)}
+    for number, name in enumerate(read.ids[:LOOKED_AT]):
+        own, length = known.get(str(name)), int(read.store.lengths[number])
+        if own is None or not length:
+            continue
+        first = read.times(number, max(0, length - rows), 1)[0]
+        last = trained.times(own, int(trained.store.lengths[own]) - 1, 1)[0]
+        if first <= last:
+            return (
+                f"neuro-divergent: warning: the model was trained with rows up to {last}, and these figures begin at "
+                f"{first}: they flatter it. Hand over newer rows, or compare with neuro-divergent cv"
+            )
+    return ""
 
 
 def score_text(scores: pl.DataFrame) -> str:

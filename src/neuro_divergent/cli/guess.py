@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ TIMES = ("ds", "timestamp", "datetime", "date", "time", "day", "week", "month", 
 IDS = ("unique_id", "id", "series", "series_id", "item", "item_id", "sku", "store", "shop", "symbol", "ticker", "name")
 TARGETS = ("y", "target", "close", "value", "price", "sales", "demand", "load", "consumption", "quantity", "count")
 SAMPLE_ROWS = 20_000
+MOST_TOGETHER = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,8 @@ class Guess:
     @property
     def rest(self) -> tuple[str, ...]:
         """Columns that would be left without a role."""
-        return tuple(name for name in self.columns if name not in (self.time, self.target, self.id))
+        named = (self.time, self.target, *(self.id or "").split(","))
+        return tuple(name for name in self.columns if name not in named)
 
 
 def peek(path: Path, options: dict[str, Any]) -> pl.DataFrame:
@@ -53,11 +56,15 @@ def guess(frame: pl.DataFrame) -> Guess:
     >>> guess(pl.DataFrame({"timestamp": ["2024-01-01"], "volume": [3], "close": [1.5]})).target
     'close'
     """
+    import polars as pl
+
     time = _time(frame)
     identity = _id(frame, time)
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() and name not in (time, identity)]
     floats = [name for name in numbers if frame.schema[name].is_float()]
-    target = _named(numbers, TARGETS) or next(iter(reversed(floats or numbers)), None)
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String and name not in (time, identity)]
+    # Numbers that were written for people (1,234.50) come as text, but their column's name still tells.
+    target = _named(numbers, TARGETS) or _named(texts, TARGETS) or next(iter(reversed(floats or numbers)), None)
     return Guess(columns=tuple(frame.columns), time=time, target=target, id=identity)
 
 
@@ -88,4 +95,16 @@ def _id(frame: pl.DataFrame, time: str | None) -> str | None:
     ]
     splitting = [name for name in possible if not frame.select(time, name).is_duplicated().any()]
     texts = [name for name in splitting if frame.schema[name] == pl.String]
-    return _named(splitting, IDS) or next(iter(texts), None) or _named(possible, IDS)
+    return _named(splitting, IDS) or next(iter(texts), None) or _together(frame, time) or _named(possible, IDS)
+
+
+def _together(frame: pl.DataFrame, time: str) -> str | None:
+    """The fewest columns of names that tell rows of the same time apart only together, such as store,product."""
+    import polars as pl
+
+    texts = [name for name, kind in frame.schema.items() if name != time and kind == pl.String]
+    for count in (2, 3):
+        for names in combinations(texts[:MOST_TOGETHER], count):
+            if not frame.select(time, *names).is_duplicated().any():
+                return ",".join(names)
+    return None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.guess import guess, peek
-from neuro_divergent.cli.options import Columns, Settings, sections, split
-from neuro_divergent.cli.output import say, say_json
+from neuro_divergent.cli.options import Columns, Settings, levels, sections
+from neuro_divergent.cli.output import aside, say, say_json
 from neuro_divergent.cli.tables import FILE_FIELDS, read_table
 from neuro_divergent.cli.train import lookback
 from neuro_divergent.core.errors import StorageError
@@ -77,7 +77,7 @@ def init(
     described = Model.from_dict({"kind": model, "h": steps, "input_size": size, "anchor": anchor})
     training: dict[str, Any] = {"seed": 1}
     if level is not None:
-        training["loss"] = {"kind": "MQLoss", "level": [float(part) for part in split((level,))]}
+        training["loss"] = {"kind": "MQLoss", "level": levels(level)}
     TrainingConfig.from_dict(training)
     chosen = {name: getattr(described, name) for name in ("h", "input_size", "anchor")}
     files.write_text(out, _document(data, table, fields, {"kind": described.kind} | chosen, training, out))
@@ -85,8 +85,8 @@ def init(
     if json:
         say_json(summary)
         return
-    say(str(table.report()))
-    say(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
+    aside(json)(str(table.report()))
+    aside(json)(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
     say(
         f"written: {out} ({described.kind}, h {steps}, input_size {size}); "
         f"train with: neuro-divergent train --config {out}"

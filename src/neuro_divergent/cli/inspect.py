@@ -2,37 +2,91 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from neuro_divergent.cli.output import say, table
+from cyclopts import Parameter
+
+from neuro_divergent.cli.output import say, say_json, table
 from neuro_divergent.core.errors import DataFileError, StorageError
 
 WIDTH, HEIGHT = 60, 8
 
 
-def inspect(path: Path, /) -> int:
+def inspect(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     """Show a run, a checkpoint or a saved model: verified or not, configuration, epochs, metrics, sizes, loss curve.
 
     Parameters
     ----------
     path
         A run's directory, one of its checkpoints, or a saved model.
+    json
+        Print JSON for machines.
     """
     from neuro_divergent.core import files
 
     if not files.present(path).is_dir():
         raise DataFileError(f"{path} must be the directory of a run, a checkpoint or a model, but there is none")
     if (path / "state.json").exists():
-        return _checkpoint(path)
+        return _as_json("checkpoint", path, [_entry(path, "state.json")]) if json else _checkpoint(path)
     if (path / "model.json").exists():
-        return _model(path)
+        return _as_json("model", path, [_entry(path, "model.json")]) if json else _model(path)
     if (path / "checkpoints").is_dir() or (path / "config.json").exists() or (path / "model").is_dir():
-        return _run(path)
+        return _as_json("run", path, _entries(path)) if json else _run(path)
     raise DataFileError(
         f"{path} is not a run, a checkpoint or a model: it has no config.json, state.json or model.json"
     )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A checkpoint or a model: what it says, or None and the reason why it is not to be trusted."""
+
+    path: Path
+    document: dict[str, Any] | None
+    verdict: str
+
+
+def _entry(path: Path, name: str) -> Entry:
+    return Entry(path, *_document(path, name))
+
+
+def _entries(path: Path) -> list[Entry]:
+    from neuro_divergent.training.places import LocalPlace
+
+    place = LocalPlace(path)
+    found = [_entry(place.path / name, "state.json") for name in place.names()]
+    return [*found, *([_entry(path / "model", "model.json")] if (path / "model").is_dir() else [])]
+
+
+def _as_json(what: str, path: Path, entries: list[Entry]) -> int:
+    good = [entry.document for entry in entries if entry.document is not None]
+    newest = good[-1] if good else {}
+    kept = ("model", "config", "identity", "versions", "progress", "history")
+    say_json(
+        {
+            "what": what,
+            "path": str(path),
+            "verified": len(good) == len(entries),
+            "parts": [_part(entry) for entry in entries],
+            **{name: newest[name] for name in kept if name in newest},
+        }
+    )
+    return int(len(good) < len(entries))
+
+
+def _part(entry: Entry) -> dict[str, Any]:
+    document = entry.document or {}
+    return {
+        "path": str(entry.path),
+        "verified": entry.document is not None,
+        "why": None if entry.document is not None else entry.verdict,
+        "bytes": _bytes(entry.path),
+        "epoch": document.get("progress", {}).get("epoch"),
+        "score": document.get("score"),
+    }
 
 
 def _run(path: Path) -> int:
@@ -147,8 +201,12 @@ def _short(value: Any) -> str:
     return str(value)
 
 
+def _bytes(path: Path) -> int:
+    return sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())
+
+
 def _size(path: Path) -> str:
-    total = sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())
+    total = _bytes(path)
     return f"{total / 2**20:.1f} MB" if total >= 2**20 else f"{total / 1024:.1f} kB"
 
 

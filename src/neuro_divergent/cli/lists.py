@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_module
+from typing import Annotated
 
-from neuro_divergent.cli.output import say, table
+from cyclopts import Parameter
+
+from neuro_divergent.cli.output import fitting, say, say_json, table
+
+Json = Annotated[bool, Parameter(negative="")]
 
 
-def models(*, json: bool = False) -> None:
+def models(*, json: Json = False) -> None:
     """List the models with what they take.
 
     Parameters
@@ -29,7 +33,7 @@ def models(*, json: bool = False) -> None:
             }
             for item in entries
         }
-        say(json_module.dumps(facts, indent=2))
+        say_json(facts)
         return
     rows = [
         [
@@ -37,20 +41,21 @@ def models(*, json: bool = False) -> None:
             item.family,
             " ".join(letter if name in item.takes else "-" for name, letter in LETTERS.items()),
             "-" if item.parameters is None else f"{item.parameters:,}",
-            item.paper,
+            item.summary,
         ]
         for item in entries
     ]
-    say(table(["model", "family", "takes", "parameters", "paper"], rows, left=3, ragged=True))
+    say(fitting(table(["model", "family", "takes", "parameters", "what it is"], rows, left=3, ragged=True)))
     say()
-    say("takes: F future, H historical, S static, C categorical columns, M all series at once")
-    say(f"parameters: with default fields at h={HORIZON}, input_size={LOOKBACK} ({SERIES} series where M)")
+    say("takes: F future, H historical, S static, C categorical, M all series at once")
+    say(f"parameters: by default at h={HORIZON}, input_size={LOOKBACK} ({SERIES} series where M)")
+    say("papers, and whole sentences: neuro-divergent models --json")
 
 
 LETTERS = {"future": "F", "historical": "H", "static": "S", "categorical": "C", "multivariate": "M"}
 
 
-def losses(*, json: bool = False) -> None:
+def losses(*, json: Json = False) -> None:
     """List the losses.
 
     Parameters
@@ -61,7 +66,7 @@ def losses(*, json: bool = False) -> None:
     _list("loss", json)
 
 
-def optimizers(*, json: bool = False) -> None:
+def optimizers(*, json: Json = False) -> None:
     """List the optimizers.
 
     Parameters
@@ -72,7 +77,7 @@ def optimizers(*, json: bool = False) -> None:
     _list("optimizer", json)
 
 
-def schedules(*, json: bool = False) -> None:
+def schedules(*, json: Json = False) -> None:
     """List the learning-rate schedules.
 
     Parameters
@@ -87,7 +92,10 @@ def _list(family: str, as_json: bool) -> None:
     from neuro_divergent.core import registry
 
     rows = [[name, _first_sentence(cls)] for name, cls in registry.members(family).items()]
-    say(json_module.dumps(dict(rows), indent=2) if as_json else table([family, "what it is"], rows, left=2))
+    if as_json:
+        say_json(dict(rows))
+    else:
+        say(fitting(table([family, "what it is"], rows, left=2)))
 
 
 def _first_sentence(cls: type) -> str:

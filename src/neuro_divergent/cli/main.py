@@ -14,8 +14,16 @@ from cyclopts import App, CycloptsError
 
 from neuro_divergent._version import __version__
 from neuro_divergent.cli.output import OncePerCause
+from neuro_divergent.cli.request import explained
 from neuro_divergent.cli.wording import on_the_shell
-from neuro_divergent.core.errors import ConfigError, DataError, MissingExtraError, NeuroDivergentError
+from neuro_divergent.core.errors import (
+    ConfigError,
+    CorruptFileError,
+    DataError,
+    MissingExtraError,
+    NeuroDivergentError,
+    StorageError,
+)
 
 app = App(
     name="neuro-divergent",
@@ -63,11 +71,11 @@ def _run(arguments: list[str]) -> int:
     try:
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _fail(_request(error), 2)
+        return _fail(explained(error), 2)
     except (ConfigError, DataError, MissingExtraError) as error:
         return _fail(on_the_shell(str(error)), 2)
     except NeuroDivergentError as error:
-        return _fail(on_the_shell(str(error)), 1)
+        return _fail(on_the_shell(str(error)) + _remedy(error), 1)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         # What is still in the buffer has nowhere to go: without this the interpreter complains on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,15 +92,13 @@ def _run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _request(error: CycloptsError) -> str:
-    sentence = " ".join(str(error).split()) or "the command was not understood"
-    end = "" if sentence.endswith(("?", ".")) else "."
-    return f"{sentence}{end} See: neuro-divergent {_command_of(error)}--help"
-
-
-def _command_of(error: CycloptsError) -> str:
-    chain = [name for name in (error.command_chain or ()) if not name.startswith("-")]
-    return " ".join(chain) + " " if chain else ""
+def _remedy(error: NeuroDivergentError) -> str:
+    """What to do about a file that a library's sentence only names."""
+    if isinstance(error, CorruptFileError):
+        return ". It is damaged or not one of ours: copy it again, or train again"
+    if isinstance(error, StorageError) and "could not be written" in str(error):
+        return ". Name a place that you may write to"
+    return ""
 
 
 def _fail(sentence: str, code: int) -> int:

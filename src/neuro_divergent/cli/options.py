@@ -30,7 +30,8 @@ class Columns:
     target: str | None = None
     """The column to forecast; `y` unless given."""
     id: str | None = None
-    """The column that names the series; `unique_id` unless given, and a table without it is one series."""
+    """The column that names the series, or several such as store,product; `unique_id` unless given, and a table without
+    it is one series."""
     freq: str | None = None
     """The distance of two rows, such as 1h, 1d, 1bd, 1mo; inferred unless given."""
     future: Names = ()
@@ -95,9 +96,15 @@ def levels(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
-        return [float(part) for part in text.split(",")]
+        found = [float(part) for part in text.split(",")]
     except ValueError:
         raise ConfigError(f"--level takes percentages such as 80,95, but got {text!r}") from None
+    if all(0 < level < 1 for level in found):
+        meant = ",".join(f"{100 * level:g}" for level in found)
+        raise ConfigError(
+            f"--level takes percentages such as 80,95, but got {text!r}. Say --level {meant} if that is it"
+        )
+    return found
 
 
 def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> Sections:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,11 @@ def note(text: str) -> None:
     """One line about the work, which a pipe does not get."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def aside(json: bool) -> Callable[[str], None]:
+    """Where a line that is not the result goes: beside it for a person, to standard error for a pipe or a machine."""
+    return note if json or not sys.stdout.isatty() else say
 
 
 def say_json(value: Any) -> None:
@@ -53,6 +59,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def fitting(text: str) -> str:
+    """Lines cut to the width of the terminal, if there is one: a wrapped table is hard to read."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in text.splitlines())
 
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,8 @@ from cyclopts import Parameter
 
 from neuro_divergent.cli.options import Settings, levels, sections
 from neuro_divergent.cli.output import note, say, say_json
+from neuro_divergent.cli.output import table as text_table
+from neuro_divergent.cli.places import table_file
 from neuro_divergent.cli.tables import read_again
 from neuro_divergent.core.errors import ConfigError, StorageError
 
@@ -24,6 +27,7 @@ def predict(
     data: Path | None = None,
     /,
     *,
+    h: int | None = None,
     level: str | None = None,
     future: Path | None = None,
     out: Path | None = None,
@@ -38,32 +42,37 @@ def predict(
         The directory of a run, or of a saved model.
     data
         Newer rows or other series; without it the forecast follows the training data.
+    h
+        How many steps; as many as were trained for unless given. More than those feed forecasts back.
     level
         Prediction intervals in percent, such as 80,95.
     future
         A CSV or Parquet file with the columns known ahead, for every step of the horizon.
     out
-        A .csv or .parquet file; without it the forecast is printed as CSV.
+        A .csv or .parquet file; without it the forecast is printed, as CSV to a pipe.
     set
         How the file is written: data.separator=";", data.encoding=latin-1 or data.decimal_comma=true.
     json
         Print JSON for machines.
     """
-    if out is not None and out.suffix not in (".csv", ".parquet"):
-        raise ConfigError(f"--out must end in .csv or .parquet, but got {str(out)!r}")
+    table_file(out)
     wanted = levels(level)
     layout = sections(None, {}, set)["data"]
     fitted = load_model(model)
     table = None if data is None else read_again(data, fitted.data.schema, layout)
     ahead = None if future is None else _frame_of(future, layout)
-    forecast = as_polars(fitted.predict(table, level=wanted, future=ahead))
+    forecast = as_polars(fitted.predict(table, level=wanted, future=ahead, h=h))
     if out is not None:
         write_frame(out, forecast)
-        note(f"{len(forecast):,} rows written to {out}")
+        note(f"{len(forecast):,} rows with the columns {', '.join(forecast.columns)} written to {out}")
+        if json:
+            say_json({"written": str(out), "rows": len(forecast), "columns": forecast.columns})
     elif json:
         say_json(forecast.to_dicts())
+    elif sys.stdout.isatty():
+        say(aligned(forecast))
     else:
-        say(forecast.write_csv().rstrip("\n"))
+        say(as_csv(forecast).rstrip("\n"))
 
 
 def load_model(path: Path) -> Forecaster:
@@ -75,7 +84,12 @@ def load_model(path: Path) -> Forecaster:
         raise StorageError(
             f"{path} must be the directory of a saved model or of a run, but there is none. Check the path"
         )
-    loaded: Any = load(path / "model" if (path / "model").is_dir() else path)
+    if not path.is_dir():
+        raise ConfigError(
+            f"{path} must be the directory of a saved model or of a run, but it is a file. "
+            "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"
+        )
+    loaded: Any = load(path)
     if not isinstance(loaded, Forecaster):
         raise ConfigError(f"{path} holds several models. Name the directory of one of them")
     return loaded
@@ -95,11 +109,39 @@ def write_frame(path: Path, frame: pl.DataFrame) -> None:
     from neuro_divergent.core import files
 
     if path.suffix == ".csv":
-        files.write_text(path, frame.write_csv())
+        files.write_text(path, as_csv(frame))
         return
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     files.write_bytes(path, buffer.getvalue())
+
+
+def as_csv(frame: pl.DataFrame) -> str:
+    """A table as CSV; times as they are usually written, with parts of a second only where there are some."""
+    return _readable(frame).write_csv()
+
+
+def _readable(frame: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Datetime) and not (frame[name].dt.nanosecond() != 0).any():
+            form = "%Y-%m-%d %H:%M:%S" + ("%:z" if kind.time_zone else "")
+            frame = frame.with_columns(pl.col(name).dt.to_string(form))
+    return frame
+
+
+def aligned(frame: pl.DataFrame) -> str:
+    """A table for a person: texts to the left, numbers to the right in six digits."""
+    shown = _readable(frame)
+    numbers = [kind.is_numeric() for kind in shown.schema.values()]
+    left = numbers.index(True) if True in numbers else len(numbers)
+    rows = [[_cell(value) for value in row] for row in shown.iter_rows()]
+    return text_table(shown.columns, rows, left=left)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _frame_of(path: Path, layout: dict[str, Any]) -> Any:

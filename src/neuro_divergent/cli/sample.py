@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.output import say
+from neuro_divergent.cli.output import say, say_json
 from neuro_divergent.cli.predict import write_frame
 from neuro_divergent.core.errors import ConfigError, StorageError
 
@@ -21,6 +21,7 @@ def sample(
     *,
     kind: Literal["prices", "passengers", "hourly"] = "prices",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Write a table to try things on.
 
@@ -32,6 +33,8 @@ def sample(
         Daily prices with gaps and names of their own, monthly airline passengers, or 50 hourly series.
     overwrite
         Replace a file that is there already.
+    json
+        Print JSON for machines.
     """
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"the table's name must end in .csv or .parquet, but got {str(out)!r}")
@@ -41,6 +44,9 @@ def sample(
 
     made = {"prices": prices, "passengers": samples.air_passengers, "hourly": samples.hourly_panel}[kind]()
     write_frame(out, made)
+    if json:
+        say_json({"written": str(out), "rows": len(made), "columns": made.columns})
+        return
     say(f"{len(made):,} rows with the columns {', '.join(made.columns)} written to {out}")
 
 

@@ -10,11 +10,14 @@ from neuro_divergent.cli.guess import Guess, guess, is_parquet, peek
 from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from neuro_divergent.data.frame import TimeSeriesDataFrame
     from neuro_divergent.data.schema import DataSchema
 
 HOLES = 4
 """How many times as many rows may be absent as there are, before a table is refused."""
+COMMA, TIE = ",", "/"
 FILE_FIELDS = ("separator", "encoding", "decimal_comma")
 
 
@@ -38,7 +41,11 @@ def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
     layout = {name: options.pop(name) for name in FILE_FIELDS if name in options}
     DataSchema.from_dict(options)  # a misspelt field is better refused before the file is read
     try:
-        if is_parquet(path):
+        if COMMA in str(options.get("id_col", "")):
+            frame = _frame(path, layout)
+            options["id_col"] = joined_name(str(options["id_col"]))
+            table = TimeSeriesDataFrame.from_frame(_joined(frame, options["id_col"]), **options)
+        elif is_parquet(path):
             table = TimeSeriesDataFrame.from_parquet(path, **options)
         else:
             table = TimeSeriesDataFrame.from_csv(path, **layout, **options)
@@ -67,10 +74,38 @@ def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSe
     """Newer rows, or other series, of the kind that a model was trained on."""
     from neuro_divergent.data.frame import TimeSeriesDataFrame
 
+    layout = {name: fields[name] for name in FILE_FIELDS if name in fields}
+    if TIE in schema.id_col:
+        return TimeSeriesDataFrame.from_frame(_joined(_frame(path, layout), schema.id_col), schema=schema)
     if is_parquet(path):
         return TimeSeriesDataFrame.from_parquet(path, schema=schema)
-    layout = {name: fields[name] for name in FILE_FIELDS if name in fields}
     return TimeSeriesDataFrame.from_csv(path, schema=schema, **layout)
+
+
+def joined_name(columns: str) -> str:
+    """The one column that several make, which its parts can be read from again.
+
+    >>> joined_name("store, product")
+    'store/product'
+    """
+    return TIE.join(part.strip() for part in columns.split(COMMA))
+
+
+def _joined(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The table with its series named by several columns together; as it is where one of them is not there."""
+    import polars as pl
+
+    parts = name.split(TIE)
+    if name in frame.columns or not set(parts) <= set(frame.columns):
+        return frame
+    tied = pl.concat_str([pl.col(part).cast(pl.String) for part in parts], separator=TIE).alias(name)
+    return frame.select(tied, *(column for column in frame.columns if column not in parts))
+
+
+def _frame(path: Path, layout: dict[str, Any]) -> pl.DataFrame:
+    from neuro_divergent.data.io import read_csv, scan_parquet
+
+    return scan_parquet(path).collect() if is_parquet(path) else read_csv(path, **layout)
 
 
 def advised(error: DataError, path: Path, fields: dict[str, Any]) -> DataError:
@@ -84,10 +119,25 @@ def advised(error: DataError, path: Path, fields: dict[str, Any]) -> DataError:
     absent = [name for name in (time, target) if name not in found.columns]
     if absent and not fields.get("wide"):
         return DataError(_absent(path, absent, found, fields))
-    lost = fields.get("id_col", "unique_id") not in found.columns
-    if lost and found.id is not None and found.time == time:
-        return DataError(f"{error} If the column {found.id!r} names the series, say {flag('--id', found.id)}.")
+    named = str(fields.get("id_col", "unique_id"))
+    lost = [name for name in map(str.strip, named.split(COMMA)) if name not in found.columns]
+    if lost and "id_col" in fields:
+        return DataError(_absent(path, lost, found, fields))
+    if found.id is not None and found.id != named and found.time == time and (lost or "duplicates=" in str(error)):
+        return DataError(f"{str(error).rstrip('.')}. {naming(found.id)}")
     return error
+
+
+def naming(columns: str) -> str:
+    """How to say which columns name the series.
+
+    >>> naming("store,product")
+    "If the columns 'store', 'product' together name the series, say --id store,product."
+    """
+    names = columns.split(COMMA)
+    which = ", ".join(map(repr, names))
+    what = f"column {which} names" if len(names) == 1 else f"columns {which} together name"
+    return f"If the {what} the series, say {flag('--id', columns)}."
 
 
 def _absent(path: Path, absent: list[str], found: Guess, fields: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time as clock
@@ -12,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.options import Columns, Settings, Training, describe, levels, sections, train_config
-from neuro_divergent.cli.output import note, say, say_json, sparkline
+from neuro_divergent.cli.output import aside, say, say_json, sparkline
+from neuro_divergent.cli.places import writable_directory
 from neuro_divergent.cli.tables import read_table, table_path
-from neuro_divergent.core.errors import ConfigError, DataError, StorageError
+from neuro_divergent.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from neuro_divergent.data.frame import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.report.lookback import Held
 
 SHOWN_SERIES = 3
 
@@ -74,18 +75,18 @@ def train(
         "training": training.fields(),
     }
     fields = sections(config, flags, set)
+    path = table_path(data, fields["data"])
     if "h" not in fields["model"]:
         raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
     levels(training.level)
-    path = table_path(data, fields["data"])
     described = describe({**fields, "model": {"input_size": 1} | fields["model"]})
     train_config(fields, described, training.level, None)  # what is wrong with the request is said before the work
     table = read_table(path, fields["data"])
+    check_horizon(table, described.h)
     directory = run_directory(out, path, described.kind, overwrite=overwrite or resume)
-    show = note if json else say
+    show = aside(json)
     show(str(table.report()))
     _show_series(table, show)
-    check_horizon(table, described.h)
     if "input_size" not in fields["model"]:
         described = described.replace(input_size=lookback(table, described.h))
         show(f"input_size is {described.input_size}: the model sees that many past steps (--input-size)")
@@ -95,8 +96,10 @@ def train(
     fitted = described.fit(table, settings, resume="auto" if resume else None, **how)
     seconds = clock.perf_counter() - begun
     fitted.save(directory / "model", overwrite=overwrite or resume or out is None)
-    written = _write_report(fitted, directory, path, seconds) if report else None
-    summary = _summary(fitted, directory, written, seconds)
+    # The rows that were held back say how good it is; the report shows the same figures.
+    held = _held_back(fitted) if report else None
+    written = _write_report(fitted, directory, path, seconds, held) if report else None
+    summary = _summary(fitted, directory, written, seconds, held)
     if json:
         say_json(summary)
         return
@@ -114,16 +117,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool) -
             number += 1
     elif (directory / "model").exists() and not overwrite:
         raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        writable = os.access(directory, os.W_OK)
-    except OSError as error:
-        raise StorageError(
-            f"the run's directory {directory} cannot be made: {error.strerror}. Choose another --out"
-        ) from None
-    if not writable:
-        raise StorageError(f"the run's directory {directory} cannot be written to. Choose another --out")
-    return directory
+    return writable_directory(directory, "the run's directory")
 
 
 def lookback(table: TimeSeriesDataFrame, h: int) -> int:
@@ -161,16 +155,23 @@ def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
         show(f"  {name.ljust(width)}  {sparkline(values.tolist())}")
 
 
-def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float) -> Path:
+def _held_back(fitted: Forecaster) -> Held | None:
+    from neuro_divergent.report.lookback import held_back
+
+    return held_back(fitted)
+
+
+def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: Held | None) -> Path:
     from neuro_divergent.report import training_report
 
     path = directory / "report.html"
     command = shlex.join(["neuro-divergent", *sys.argv[1:]])
-    training_report(fitted, source=str(data), command=command, seconds=seconds).save(path)
-    return path
+    return training_report(fitted, source=str(data), command=command, seconds=seconds, held=held).save(path)
 
 
-def _summary(fitted: Forecaster, directory: Path, report: Path | None, seconds: float) -> dict[str, Any]:
+def _summary(
+    fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: Held | None
+) -> dict[str, Any]:
     history = fitted.history
     return {
         "model": fitted.model.name,
@@ -184,6 +185,7 @@ def _summary(fitted: Forecaster, directory: Path, report: Path | None, seconds: 
         "train_loss": history.train_loss[-1] if history.epochs else None,
         "validation_loss": min(history.validation_loss, default=None),
         "stopped": history.stopped,
+        "held_back": None if held is None else held.evaluation.table.to_dicts(),
         "seconds": round(seconds, 3),
         "saved": str(directory / "model"),
         "report": None if report is None else str(report),
@@ -196,7 +198,24 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any]) -> None:
     say(f"{fitted!r} trained in {summary['seconds']:.1f} s: {history.stopped}")
     if losses:
         which = "validation loss" if history.validation_loss else "training loss"
-        say(f"{which} {sparkline(losses)} {losses[0]:.4g} → {min(losses):.4g}")
+        best = f", whose weights are kept (epoch {history.best_epoch})" if history.best_epoch is not None else ""
+        say(f"{which} {sparkline(losses)} from {losses[0]:.4g} to {losses[-1]:.4g}, best {min(losses):.4g}{best}")
+    share = fitted.config.validation_split
+    if summary["held_back"] and isinstance(share, float):
+        say(verdict(summary["held_back"], share))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     wanted = " --level 80,95" if fitted.loss.probabilistic else ""
     say(f"forecast with: neuro-divergent predict {Path(summary['saved']).parent}{wanted}")
+
+
+def verdict(scores: list[dict[str, Any]], share: float) -> str:
+    """How good the model is beside the naive forecast, in one sentence.
+
+    >>> verdict([{"model": "NHITS", "mae": 1.5}, {"model": "naive", "mae": 2.0}], 0.2)
+    'on the last 20 % of the rows (validation): mean absolute error 1.5, 25 % better than the naive forecast (2)'
+    """
+    own, naive = float(scores[0]["mae"]), float(scores[1]["mae"])
+    gain = 1 - own / naive if naive > 0 else 0.0
+    how = "as good as" if abs(gain) < 0.005 else f"{abs(100 * gain):.0f} % {'better' if gain > 0 else 'worse'} than"
+    beside = f"{how} the {scores[1]['model']} forecast ({naive:.4g})"
+    return f"on the last {100 * share:.0f} % of the rows (validation): mean absolute error {own:.4g}, {beside}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -131,11 +132,25 @@ def _numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> p
     if row is not None:
         raise DataError(
             f"column {series.name!r} must hold numbers, but got the text {str(text[row])[:60]!r} at {where(row)}. "
-            "Correct the cell; if the column holds names, say categorical=... instead."
+            f"{_number_advice(str(text[row]))}"
         )
     converted = len(numbers) - int((numbers.is_null() | empty).sum())
     report.text_numbers[series.name] = report.text_numbers.get(series.name, 0) + converted
     return numbers.set(empty, None)
+
+
+def _number_advice(text: str) -> str:
+    """What to do about a cell that a person would read as a number, or about one that nobody would."""
+    if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?", text):
+        return f"Take the commas between the thousands out first: {text.replace(',', '')}."
+    if re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+(,\d*)?", text):
+        plain = text.replace(".", "")
+        return f"Take the points between the thousands out first: {plain}; a CSV also needs decimal_comma=True."
+    if re.fullmatch(r"[-+]?\d*,\d+", text):
+        return "If the comma is a decimal one, read the CSV with decimal_comma=True."
+    if re.fullmatch(r"[-+]?[$€£¥]?\s?[-+]?[\d.,]+\s?[%$€£¥]?", text):
+        return "Take the sign beside the number out first."
+    return "Correct the cell; if the column holds names, say categorical=... instead."
 
 
 def category_text(series: pl.Series) -> pl.Series:

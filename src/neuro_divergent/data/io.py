@@ -6,6 +6,7 @@ import csv
 import glob
 import io
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import polars as pl
 from neuro_divergent.core.errors import DataError, DataFileError, NeuroDivergentError
 from neuro_divergent.core.extras import require
 
+_DAY_OR_MONTH = re.compile(r"\s*\d{1,2}[/-]\d{1,2}[/-]\d{4}")
 PathLike = str | os.PathLike[str]
 
 
@@ -55,9 +57,23 @@ def read_csv(
             frame = pl.read_csv(io.BytesIO(data), infer_schema=False, **options)
     if not len(frame):
         raise DataFileError(f"{file} must have rows, but got a header only.")
+    frame = _undecided(frame, data, separator)
     if frame.width != len(header) or frame.to_series(frame.width - 1).null_count():
         _check_ragged(file, data, header, separator)
     return frame
+
+
+def _undecided(frame: pl.DataFrame, data: bytes, separator: str) -> pl.DataFrame:
+    """Dates such as 02/01/2026 as the text that they are: the reader would take the day first without a word."""
+    dates = [name for name, kind in frame.schema.items() if kind == pl.Date or isinstance(kind, pl.Datetime)]
+    if not dates:
+        return frame
+    first = pl.read_csv(io.BytesIO(data), columns=dates, infer_schema=False, separator=separator, n_rows=100)
+    doubtful = [name for name in dates if any(_DAY_OR_MONTH.match(text) for text in first[name].drop_nulls())]
+    if not doubtful:
+        return frame
+    texts = pl.read_csv(io.BytesIO(data), columns=doubtful, infer_schema=False, separator=separator)
+    return frame.with_columns(*texts.get_columns())
 
 
 def _existing(path: PathLike) -> Path:

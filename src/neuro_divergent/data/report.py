@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +80,7 @@ class DataReport:
             (self.masked, "rows are masked in the end"),
             (self.padded_rows, "masked rows were added in front of short series"),
         )
-        text += [f"{count:,} {what}" for count, what in counted if count]
+        text += [f"{count:,} {_one(what, count)}" for count, what in counted if count]
         columns = (
             (self.text_numbers, "numbers came as text"),
             (self.exogenous_filled, "cells were filled"),
@@ -94,7 +95,7 @@ class DataReport:
             (self.dropped_series, "series dropped"),
             (self.ignored_columns, "columns without a role, ignored"),
         )
-        text += [f"{len(names):,} {what}: {listing(names)}" for names, what in named if names]
+        text += [f"{len(names):,} {_one(what, len(names))}: {listing(names)}" for names, what in named if names]
         return text + self.notes
 
     def __str__(self) -> str:
@@ -110,6 +111,15 @@ def listing(names: Any, shown: int = SHOWN) -> str:
     names = list(names)
     rest = f" and {len(names) - shown:,} more" if len(names) > shown else ""
     return ", ".join(repr(name) for name in names[:shown]) + rest
+
+
+def _one(what: str, count: int) -> str:
+    """The words for one thing, if it is one."""
+    if count != 1:
+        return what
+    for several, one in (("rows", "row"), ("targets", "target"), ("columns", "column"), ("were", "was"), ("are", "is")):
+        what = re.sub(rf"\b{several}\b", one, what)
+    return what
 
 
 def _where(by_series: dict[Any, int]) -> str:

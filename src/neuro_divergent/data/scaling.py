@@ -9,6 +9,7 @@ Letters: B windows, L lookback, T steps, C channels, Q outputs.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
@@ -56,7 +57,8 @@ class Statistics(NamedTuple):
 
 def trailing(statistic: Tensor, values: Tensor) -> Tensor:
     """A statistic [B, 1, C] with as many trailing ones as `values` [B, T, C, ...] has further dimensions."""
-    return statistic.reshape(*statistic.shape, *(1 for _ in range(values.dim() - statistic.dim())))
+    further = values.dim() - statistic.dim()
+    return statistic.reshape(*statistic.shape, *(1 for _ in range(further))) if further else statistic
 
 
 def window_scaler(name: str, channels: int = 1) -> WindowScaler:
@@ -248,24 +250,20 @@ def _positive(scale: Tensor, peak: Tensor) -> Tensor:
 
 
 def _moments(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, population standard deviation and largest magnitude over the observed steps, each [B, 1, C]."""
+    """Mean, population standard deviation and magnitude (as a whole) of the observed steps, each [B, 1, C]."""
     if mask is None:
+        root = math.sqrt(y.shape[1])
         mean = y.mean(1, keepdim=True)
         centred = y - mean
-        reach = centred.abs().amax(1, keepdim=True)
-        share = (centred / _divisor(reach)).square_().mean(1, keepdim=True)
     else:
         count = mask.sum(1, keepdim=True).clamp(min=1)
+        root = count.sqrt()
         mean = torch.where(mask, y, 0.0).sum(1, keepdim=True) / count
         centred = torch.where(mask, y - mean, 0.0)
-        reach = centred.abs().amax(1, keepdim=True)
-        share = (centred / _divisor(reach)).square_().sum(1, keepdim=True) / count
-    # Dividing by the largest deviation before squaring keeps 1e30 and 1e-30 inside float32.
-    return mean, share.sqrt() * reach, mean.abs() + reach
-
-
-def _divisor(reach: Tensor) -> Tensor:
-    return torch.where(reach > 0, reach, 1.0)
+    # The squares of 1e30 and of 1e-30 are outside of float32, but not of float64.
+    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True, dtype=torch.float64)
+    deviation = (length / root).to(y.dtype)
+    return mean, deviation, mean.abs() + deviation
 
 
 def _median(y: Tensor, mask: Tensor | None) -> Tensor:

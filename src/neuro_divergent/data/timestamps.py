@@ -14,6 +14,8 @@ from neuro_divergent.data.columns import Stamps, Where, first_true, is_text
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 _OFFSET = re.compile(r"\d(Z|z|[+-]\d{2}:?\d{2})$")
 _DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
+_ASKED = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y")
+"""Forms that are proposed, never assumed: day and month may be the other way round."""
 _DATETIMES = tuple(
     f"{day}{gap}{clock}" for day in _DATES for gap in (" ", "T") for clock in ("%H:%M:%S%.f", "%H:%M:%S", "%H:%M")
 )
@@ -142,9 +144,23 @@ def _recognised(text: pl.Series, where: Where) -> pl.Series:
         raise DataError(
             f"column {text.name!r} must hold time stamps such as 2024-01-31 or 2024-01-31 13:00, "
             f"but got {text[0][:60]!r} at {where(0)}. "
-            'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...'
+            f"{_form_advice(text)}"
         )
     return _strict(text, result, where, "written like the first one")
+
+
+def _form_advice(text: pl.Series) -> str:
+    """The forms that every cell has; a day and a month that cannot be told apart are left to the person."""
+    year = "%Y" if re.search(r"\d{4}", text[0]) else "%y"
+    clocks = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+    forms = [f"{day}{clock}".replace("%Y", year) for day in _ASKED for clock in clocks]
+    fitting = [form for form in forms if not _parse(text, form).null_count()]
+    if not fitting:
+        return 'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...'
+    if len(fitting) == 1:
+        return f'Say time_format="{fitting[0]}", which every row fits.'
+    either = " or ".join(f'time_format="{form}"' for form in fitting)
+    return f"Every row fits several forms. Say which it is: {either}."
 
 
 def _parse(text: pl.Series, form: str) -> pl.Series:

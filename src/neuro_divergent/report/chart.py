@@ -1,4 +1,4 @@
-"""A chart as data, drawn by plotly's JavaScript in the page, or by matplotlib where plotly is not installed."""
+"""A chart as data, drawn by plotly's JavaScript in the page, or as an SVG picture where plotly is not installed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal
 
-from neuro_divergent.plotting import close, render
 from neuro_divergent.plotting.forecasts import Values
-from neuro_divergent.plotting.style import COLOURS, INK, new_figure, tidy
+from neuro_divergent.plotting.style import COLOURS
+from neuro_divergent.report import svg
 
 Kind = Literal["line", "points", "bars", "band"]
-_DASHES = {"dash": (0, (4, 2)), "dot": (0, (1, 1.6))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,29 +52,6 @@ class Trace:
         line = {"color": self.colour, "width": self.width, "dash": self.dash or "solid"}
         return [shared | style | {"mode": "lines", "line": line}]
 
-    def draw(self, axes: Any) -> None:
-        """The trace on matplotlib's axes."""
-        colour = {"ink": INK, "soft": "#8A8A8A"}.get(self.colour, self.colour)
-        label = self.name if self.listed else None
-        if self.kind == "bars":
-            step = min((b - a for a, b in zip(self.x, self.x[1:], strict=False)), default=1.0)
-            axes.bar(self.x, self.y, width=0.94 * step, color=colour, alpha=self.opacity, label=label)
-        elif self.kind == "band":
-            axes.fill_between(self.x, self.low, self.y, color=colour, alpha=self.opacity, linewidth=0, label=label)
-        elif self.kind == "points":
-            axes.plot(self.x, self.y, "o", color=colour, markersize=5, label=label)
-        else:
-            style = _DASHES.get(self.dash, "-")
-            axes.plot(
-                self.x,
-                self.y,
-                color=colour,
-                linewidth=0.75 * self.width,
-                linestyle=style,
-                alpha=self.opacity,
-                label=label,
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
@@ -96,20 +72,9 @@ class Chart:
         traces = [part for trace in self.traces for part in trace.plotly()]
         return {"traces": traces, "layout": layout | {"hovermode": self.hover}}
 
-    def png(self, *, small: bool = False) -> bytes:
-        """The chart as a picture."""
-        figure = new_figure(5.2, 3.2) if small else new_figure(10.5, 3.8)
-        axes = figure.subplots()
-        for trace in self.traces:
-            trace.draw(axes)
-        if self.log:
-            axes.set_yscale("log")
-        if self.legend:
-            axes.legend(fontsize=8, frameon=False, ncols=4, loc="upper left")
-        tidy(axes, xlabel=self.xlabel, ylabel=self.ylabel)
-        data = render(figure)
-        close(figure)
-        return data
+    def svg(self, *, small: bool = False, hidden: bool = False) -> str:
+        """The chart as a picture inside the page."""
+        return svg.drawn(self, small=small, hidden=hidden)
 
 
 def plain(values: Iterable[Any]) -> list[Any]:

@@ -116,7 +116,7 @@ def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
     counts = np.maximum(last - first - h + 1, 0)
     if not counts.sum():
         return None
-    together = fitted.model.capabilities.multivariate
+    together = fitted.model.together
     most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
     chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
     step = max(1, -(-int(counts.max()) // most))

@@ -44,12 +44,14 @@
       target.dataset.shown = box.value;
       draw(target);
     } else {
-      Array.from(target.querySelectorAll("img")).forEach((image, number) => { image.hidden = String(number) !== box.value; });
+      Array.from(target.querySelectorAll("svg")).forEach((image, number) => image.toggleAttribute("hidden", String(number) !== box.value));
     }
   }
 
   const places = () => Array.from(document.querySelectorAll(".chart"));
   if (typeof Plotly !== "undefined") places().forEach(draw);
+  // On a phone a wide picture scrolls, and of a series the end is looked at.
+  document.querySelectorAll(".still[data-end]").forEach((image) => { image.parentElement.scrollLeft = image.parentElement.scrollWidth; });
   document.querySelectorAll("select[data-target]").forEach((box) => box.addEventListener("change", () => choose(box)));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(draw));
 })();

@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import MissingExtraError
 from neuro_divergent.report.chart import Chart
 
 _HERE = Path(__file__).parent
-MAX_PICTURES = 6
-"""How many charts of a select box become pictures where plotly is not installed: each is a whole picture."""
 
 
 def plotly_source() -> str | None:
@@ -39,13 +36,13 @@ class Page:
 
     title: str
     lead: str = ""
-    parts: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list, repr=False)
     footer: str = ""
     interactive: bool = True
     """Draw charts with plotly if it is installed; otherwise they are pictures."""
-    _headings: list[str] = field(default_factory=list)
-    _count: int = 0
-    _plotly: str | None = None
+    _headings: list[str] = field(default_factory=list, repr=False)
+    _count: int = field(default=0, repr=False)
+    _plotly: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.interactive:
@@ -87,7 +84,7 @@ class Page:
 
     def chooser(self, charts: Sequence[Chart], label: str, caption: str = "") -> None:
         """Charts of which a select box shows one."""
-        shown = list(charts) if self._plotly else list(charts)[:MAX_PICTURES]
+        shown = list(charts)
         if not shown:
             return
         number = self._count
@@ -102,11 +99,8 @@ class Page:
         self._count += 1
         title = html.escape(charts[0].title, quote=True)
         if self._plotly is None:
-            try:
-                pictures = [_image(chart.png(small=small), chart.title, hidden=i > 0) for i, chart in enumerate(charts)]
-            except MissingExtraError as error:
-                return f'<p class="soft" id="{name}">{title}: {html.escape(str(error))}</p>'
-            return f'<figure id="{name}">{"".join(pictures)}{below}</figure>'
+            pictures = "".join(chart.svg(small=small, hidden=i > 0) for i, chart in enumerate(charts))
+            return f'<figure id="{name}"><div class="scroll">{pictures}</div>{below}</figure>'
         data = json.dumps([chart.plotly() for chart in charts], allow_nan=False, separators=(",", ":"))
         # A text of the data must not end the script element that carries it.
         data = data.replace("<", "\\u003c")
@@ -149,9 +143,10 @@ class Page:
             + f"<footer>{html.escape(self.footer)}</footer></main>{scripts}</body></html>\n"
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all."""
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, whole or not at all; gives the path, for a person to open."""
         files.write_text(path, self.render())
+        return Path(path)
 
     def _repr_html_(self) -> str:
         """The page inside a notebook, apart from the notebook's own styles."""
@@ -159,10 +154,9 @@ class Page:
         return f'<iframe srcdoc="{inside}" style="width:100%;height:720px;border:0" title="report"></iframe>'
 
 
-def _image(png: bytes, description: str, *, hidden: bool = False) -> str:
+def _image(png: bytes, description: str) -> str:
     data = base64.b64encode(png).decode()
-    words = html.escape(description, quote=True)
-    return f'<img alt="{words}" src="data:image/png;base64,{data}"{" hidden" if hidden else ""}>'
+    return f'<img alt="{html.escape(description, quote=True)}" src="data:image/png;base64,{data}">'
 
 
 def _asset(name: str) -> str:

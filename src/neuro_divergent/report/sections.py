@@ -55,7 +55,7 @@ def forecast_charts(fitted: Forecaster) -> list[Chart]:
 
     data, h = fitted.data, fitted.model.h
     # A model that sees all series at once has to be given all of them.
-    whole = fitted.model.capabilities.multivariate
+    whole = fitted.model.together
     shown = data if whole else data.select(data.ids[:MAX_SERIES].tolist())
     columns, levels = columns_of(fitted), interval_levels(fitted)
     try:

@@ -32,6 +32,7 @@ def training_report(
     command: str = "",
     seconds: float | None = None,
     interactive: bool = True,
+    held: Held | None = None,
 ) -> Page:
     """A page about a fitted model; `page.save("report.html")` writes it, a notebook shows it.
 
@@ -41,13 +42,14 @@ def training_report(
         command: what was typed, if it was typed.
         seconds: how long the training took.
         interactive: charts that can be zoomed, if plotly is installed; pictures otherwise.
+        held: forecasts of the rows that were held back, if `held_back` made them already.
     """
     model, data = fitted.model, fitted.data
     of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
     took = "" if seconds is None else f", trained in {seconds:.1f} s"
     lead = f"{model.h} steps ahead from {model.input_size} past steps, {fitted.num_parameters:,} parameters{took}."
     page = Page(f"{model.name}{of}", lead, interactive=interactive)
-    held = held_back(fitted)
+    held = held_back(fitted) if held is None else held
     page.cards(_facts(fitted, held))
     page.heading("Forecast")
     charts = sections.forecast_charts(fitted)

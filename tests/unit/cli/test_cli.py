@@ -5,18 +5,20 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
 import pytest
 import yaml
 
 import neuro_divergent as nd
-from neuro_divergent.cli.main import main
+from neuro_divergent.cli.main import COMMANDS, main
+from neuro_divergent.cli.predict import as_csv
 from neuro_divergent.core.config import field_docs
 
 
@@ -87,8 +89,12 @@ def test_train_then_predict(table, tmp_path):
     few = ["--set", "training.max_epochs=2"]
     done = run("train", table, "--model", "dlinear", "--h", "6", "--out", "run", *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "144 rows" in done.stdout
-    assert "validation loss" in done.stdout
+    assert "144 rows" in done.stderr  # about the work: the pipe gets the result only
+    assert "144 rows" not in done.stdout
+    assert "whose weights are kept" in done.stdout
+    assert re.search(
+        r"on the last \d+ % of the rows \(validation\): .* (?:than|as) the seasonal naive \(12\) forecast", done.stdout
+    )
     left = {path.name for path in (tmp_path / "run").iterdir()}
     assert left >= {"config.json", "events.jsonl", "checkpoints", "model", "report.html"}
     assert "\r" not in done.stdout + done.stderr
@@ -263,3 +269,158 @@ def test_a_stop_by_signal_is_saved_and_resumed(prices, tmp_path):
     # Fewer epochs than were done is another run: it is refused, in one sentence, instead of begun again.
     assert "max_epochs was 40000, but is 5" in done.stderr
     assert done.returncode == 1
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory):
+    """Four series that two columns name together."""
+    path = tmp_path_factory.mktemp("panel") / "panel.csv"
+    days = [date(2024, 1, 1) + timedelta(days=number) for number in range(80)]
+    parts = [
+        pl.DataFrame({"store": store, "product": product, "day": days, "sales": [size + day.weekday() for day in days]})
+        for store, product, size in (("north", "a", 10), ("north", "b", 20), ("south", "a", 30), ("south", "b", 40))
+    ]
+    pl.concat(parts).write_csv(path)
+    return path
+
+
+def test_several_columns_name_a_series_together(panel, tmp_path):
+    asked = call("train", panel, "--h", 7)
+    assert "Probably: --time day --target sales --id store,product" in asked.stderr
+    checked = call("data", "check", panel, "--time", "day", "--target", "sales", "--id", "store")
+    assert checked.returncode == 1
+    assert "say --id store,product" in checked.stdout
+    columns = ["--time", "day", "--target", "sales", "--id", "store,product"]
+    some = ["--h", 7, "--model", "dlinear", "--max-epochs", 1, "--no-report"]
+    done = call("train", panel, *columns, *some, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = call("predict", "run", cwd=tmp_path).stdout.splitlines()
+    assert rows[0] == "store/product,day,DLinear"
+    assert [row.split(",")[0] for row in rows[1::7]] == ["north/a", "north/b", "south/a", "south/b"]
+    assert call("predict", "run", panel, cwd=tmp_path).stdout.splitlines() == rows
+    call("init", panel, "--model", "dlinear", cwd=tmp_path)
+    again = call("train", "--config", "run.yaml", "--max-epochs", 1, "--no-report", "--out", "b", cwd=tmp_path)
+    assert "4 series" in again.stderr, again.stderr
+    lost = call("data", "check", panel, "--time", "day", "--target", "sales", "--id", "store,prod")
+    assert "must have the column 'prod'" in lost.stderr
+
+
+@pytest.fixture(scope="module")
+def hours(tmp_path_factory):
+    """A run on hourly rows whose last day came later."""
+    folder = tmp_path_factory.mktemp("hours")
+    stamps = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 1, 11, 23), "1h", eager=True)
+    frame = pl.DataFrame({"timestamp": stamps, "close": [float(stamp.hour) for stamp in stamps]})
+    frame.write_csv(folder / "all.csv")
+    frame[:240].write_csv(folder / "early.csv")
+    flags = ["--time", "timestamp", "--target", "close", "--h", 12, "--model", "dlinear", "--max-epochs", 1]
+    done = call("train", "early.csv", *flags, "--level", 80, "--no-report", "--out", "run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_times_are_written_as_they_came(hours):
+    assert call("predict", "run", cwd=hours).stdout.splitlines()[1].startswith("2024-01-11 00:00:00,")
+    done = call("predict", "run", "--level", 80, "--out", "f.csv", "--json", cwd=hours)
+    assert json.loads(done.stdout) == {
+        "written": "f.csv",
+        "rows": 12,
+        "columns": ["timestamp", "DLinear", "DLinear-lo-80", "DLinear-hi-80"],
+    }
+    assert (hours / "f.csv").read_text().splitlines()[1].startswith("2024-01-11 00:00:00,")
+    zoned = pl.DataFrame({"t": pl.Series([datetime(2024, 1, 1, 5, tzinfo=UTC)]).dt.convert_time_zone("Europe/Berlin")})
+    assert as_csv(zoned) == "t\n2024-01-01 06:00:00+01:00\n"
+    parts = pl.DataFrame({"t": [datetime(2024, 1, 1, 5, 0, 0, 250000)]})
+    assert "05:00:00.25" in as_csv(parts)
+
+
+def test_more_steps_than_were_trained_for(hours):
+    done = call("predict", "run", "--h", 30, cwd=hours)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 31
+    assert call("predict", "run", "--h", 0, cwd=hours).returncode == 2
+
+
+def test_scores_of_rows_that_were_trained_on_are_said_to_flatter(hours):
+    again = call("evaluate", "run", "early.csv", cwd=hours)
+    assert again.returncode == 0
+    assert "trained with rows up to 2024-01-10 23:00:00" in again.stderr
+    assert "figures begin at 2024-01-10 12:00:00" in again.stderr
+    newer = call("evaluate", "run", "all.csv", "--n-windows", 2, cwd=hours)
+    assert newer.stderr == ""
+    both = call("evaluate", "run", "all.csv", "--n-windows", 3, cwd=hours)
+    assert "flatter" in both.stderr
+
+
+def test_every_command_with_a_result_has_json(hours, tmp_path):
+    for name in ("losses", "optimizers", "schedules", "models"):
+        assert json.loads(call(name, "--json").stdout)
+    made = json.loads(call("data", "sample", "x.csv", "--json", cwd=tmp_path).stdout)
+    assert made["columns"] == ["timestamp", "close", "volume"]
+    assert json.loads(call("init", hours / "all.csv", "--json", cwd=tmp_path).stdout)["data"]["time_col"] == "timestamp"
+    shown = json.loads(call("inspect", "run", "--json", cwd=hours).stdout)
+    assert shown["what"] == "run"
+    assert shown["verified"]
+    assert shown["history"]["epochs"][0]["epoch"] == 1
+    assert shown["model"]["kind"] == "DLinear"
+    for part in (entry["path"] for entry in shown["parts"]):
+        assert json.loads(call("inspect", part, "--json", cwd=hours).stdout)["verified"]
+    helps = {name: call(*name.split(), "--help").stdout for name in (*COMMANDS, "data check", "data sample")}
+    assert {name for name, text in helps.items() if "--json" not in text} == {"completion"}
+    assert not [name for name, text in helps.items() if "--no-json" in text]
+
+
+def test_a_damaged_model_is_named_for_machines_too(hours, tmp_path):
+    shutil.copytree(hours / "run" / "model", tmp_path / "model")
+    (tmp_path / "model" / "model.json").write_text("{")
+    done = call("inspect", "model", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert not found["verified"]
+    assert "model.json" in found["parts"][0]["why"]
+
+
+def test_the_demo_without_matplotlib(tmp_path):
+    """As after a plain `pip install`: no picture, and everything else."""
+    code = (
+        "import sys, importlib.util as u; real = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'matplotlib' else real(name, *rest)\n"
+        "sys.modules['matplotlib'] = None\n"
+        "from neuro_divergent.cli.main import main; sys.exit(main(['demo', '--quick', '--out', 'shown', '--json']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "without pictures" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["written"] == ["shown/forecast.csv", "shown/report.html"]
+    assert all(row["mae"] > 0 for rows in found["scores"].values() for row in rows)
+    assert {path.name for path in (tmp_path / "shown").iterdir()} == {"forecast.csv", "report.html"}
+
+
+def test_a_terminal_gets_tables_that_fit(hours):
+    """On a terminal 80 columns wide: an aligned forecast, and lists that are not wrapped."""
+    said = on_a_terminal("predict", "run", cwd=hours)
+    assert said[0].split() == ["timestamp", "DLinear", "DLinear-median", "DLinear-lo-80", "DLinear-hi-80"]
+    assert len({len(line) for line in said}) == 1
+    assert max(map(len, on_a_terminal("models", cwd=hours))) == 80
+
+
+def on_a_terminal(*arguments, cwd):
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "neuro_divergent.cli.main", *arguments],
+        cwd=cwd,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error on Linux
+        while part := os.read(ours, 4096):
+            said += part
+    os.close(ours)
+    assert process.wait() == 0
+    return said.decode().replace("\r\n", "\n").splitlines()

@@ -2,13 +2,17 @@
 
 import json
 import re
-from datetime import date, timedelta
+import subprocess
+import sys
+from datetime import date, datetime, timedelta
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report import Page, training_report
 from neuro_divergent.report import page as page_module
 from neuro_divergent.report.chart import Chart, Trace, plain
@@ -59,8 +63,24 @@ def test_a_name_cannot_end_the_script_that_carries_it(fitted):
 def test_without_plotly_the_charts_are_pictures(fitted):
     text = training_report(fitted, interactive=False).render()
     assert "Plotly.newPlot" not in text
-    assert text.count("data:image/png;base64,") == 2 + 1 + 2 + 1 + 2 + 2  # series, horizon, errors, intervals, losses
-    assert text.count(" hidden>") == 2  # one series of two is shown
+    assert text.count('<svg class="still"') == 2 + 1 + 2 + 1 + 2 + 2  # series, horizon, errors, intervals, losses
+    assert text.count(' hidden="hidden">') == 2  # one series of two is shown
+
+
+def test_without_any_plotting_package_the_charts_are_there(tmp_path):
+    """A process in which neither plotly nor matplotlib can be imported, as after a plain `pip install`."""
+    code = (
+        "import sys; sys.modules['plotly'] = sys.modules['matplotlib'] = None\n"
+        "import neuro_divergent as nd\n"
+        "from neuro_divergent.report import training_report\n"
+        "data = nd.samples.air_passengers()\n"
+        "fitted = nd.DLinear(h=6, input_size=12).fit(data, nd.TrainingConfig(max_epochs=1))\n"
+        "print(training_report(fitted).save('report.html'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "report.html"
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").count('<svg class="still"') == 1 + 1 + 2 + 2 + 1
 
 
 def test_figures_are_computed_on_rows_that_were_not_trained_on(fitted):
@@ -117,6 +137,53 @@ def test_both_renderers_draw_the_same_kinds():
         Trace(name="c", x=[1, 2], y=[3.0, 4.0], kind="bars"),
         Trace(name="d", x=[1, 2], y=[3.0, 4.0], kind="points"),
     ]
-    chart = Chart(title="all", traces=traces, log=True)
+    chart = Chart(title="all <&>", traces=traces, log=True)
     assert [part["type"] for part in chart.plotly()["traces"]] == ["scatter", "scatter", "scatter", "bar", "scatter"]
-    assert chart.png().startswith(b"\x89PNG")
+    drawn = ElementTree.fromstring(chart.svg(small=True))  # well-formed
+    assert drawn.get("aria-label") == "all <&>"
+    assert [part.tag for part in drawn if part.get("fill") == COLOURS[0] and part.get("y") != "9"] == [
+        *("path", "rect", "rect", "circle", "circle")
+    ]
+
+
+def test_a_line_is_broken_where_nothing_was_observed_and_goes_where_the_axis_says():
+    """By hand: the axis goes from 0 at 298 (340 less the lower margin) to 10.5 at 10, and 0 stays at the bottom."""
+    y = [0.0, 10.0, float("nan"), 10.0]
+    chart = Chart(title="t", traces=[Trace(name="a", x=[0, 1, 2, 3], y=y)], legend=False)
+    path = next(part.get("d") for part in ElementTree.fromstring(chart.svg()) if part.get("fill") == "none")
+    top = 298 - 10 / 10.5 * (298 - 10)
+    third = 70 + (1000 - 70 - 14) / 3
+    assert path == f"M70.0 298.0L{third:.1f} {top:.1f}M986.0 {top:.1f}h.1"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        (
+            datetime(2024, 1, 1),
+            datetime(2024, 1, 1, 6),
+            ["00:00", "01:00", "02:00", "03:00", "04:00", "05:00", "06:00"],
+        ),
+        (date(2024, 1, 1), date(2024, 1, 5), ["01 Jan", "02 Jan", "03 Jan", "04 Jan", "05 Jan"]),
+        (
+            date(2023, 12, 20),
+            date(2024, 6, 10),
+            ["Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024", "May 2024", "Jun 2024"],
+        ),
+        (date(1949, 1, 1), date(1960, 12, 1), ["1950", "1952", "1954", "1956", "1958", "1960"]),
+    ],
+)
+def test_times_are_marked_at_whole_hours_days_months_and_years(first, last, expected):
+    traces = [Trace(name="a", x=[first, last], y=[1.0, 2.0])]
+    drawn = ElementTree.fromstring(Chart(title="t", traces=traces, legend=False).svg())
+    assert [part.text for part in drawn if part.get("text-anchor") == "middle"] == expected
+
+
+def test_one_value_and_no_value_are_drawn_too():
+    for values in ([5.0], [float("nan")], []):
+        chart = Chart(title="t", traces=[Trace(name="a", x=list(range(len(values))), y=values)])
+        assert "nan" not in chart.svg()
+
+
+def test_the_name_of_a_report_is_not_the_report(fitted):
+    assert len(repr(training_report(fitted))) < 300

@@ -1,0 +1,34 @@
+"""Where a command writes: found writable before the work begins, so that no work is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from neuro_divergent.core.errors import ConfigError, StorageError
+
+TABLES = (".csv", ".parquet")
+
+
+def writable_directory(directory: Path, what: str = "the directory") -> Path:
+    """The directory, made if it is not there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        writable = os.access(directory, os.W_OK)
+    except OSError as error:
+        raise StorageError(
+            f"{what} {directory} cannot be made: {error.strerror or error}. Choose another --out"
+        ) from None
+    if not writable:
+        raise StorageError(f"{what} {directory} cannot be written to. Choose another --out")
+    return directory
+
+
+def table_file(out: Path | None) -> Path | None:
+    """A name of a table, if one was given, in a directory that can be written to."""
+    if out is None:
+        return None
+    if out.suffix not in TABLES:
+        raise ConfigError(f"--out must end in .csv or .parquet, but got {str(out)!r}")
+    writable_directory(out.parent)
+    return out

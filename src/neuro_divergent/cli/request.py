@@ -1,0 +1,42 @@
+"""What was typed and not understood, in one sentence that says what to type instead."""
+
+from __future__ import annotations
+
+from cyclopts import CycloptsError
+from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
+
+_OTHERS = {
+    "--h": ("--horizon", "--fh", "--steps"),
+    "--max-epochs": ("--epochs", "--n-epochs"),
+    "--learning-rate": ("--lr", "--rate"),
+    "--input-size": ("--lookback", "--context-length"),
+    "--out": ("--output", "-o"),
+    "--time": ("--date", "--ds", "--timestamp", "--time-col"),
+    "--target": ("--y", "--target-col", "--value"),
+    "--id": ("--unique-id", "--id-col", "--series"),
+    "--level": ("--interval", "--intervals", "--confidence"),
+    "--freq": ("--frequency",),
+}
+_OURS = {other: ours for ours, others in _OTHERS.items() for other in others}
+"""How other tools name what is called differently here."""
+
+
+def explained(error: CycloptsError) -> str:
+    """The sentence for a request that the command line cannot take."""
+    sentence = " ".join(str(error).split()) or "the command was not understood"
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        sentence = (
+            f"{', '.join(map(repr, error.unused_tokens))} belongs to no option. Several values of one option have "
+            "commas between them, as in --level 80,95"
+        )
+    elif isinstance(error, UnknownOptionError):
+        ours = _OURS.get(str(error.token.keyword or error.token.value).partition("=")[0])
+        if ours is not None and any(ours in argument.names for argument in error.argument_collection):
+            sentence = f"{sentence.split('. ')[0].rstrip('.')}. Here it is called {ours}"
+    end = "" if sentence.endswith(("?", ".")) else "."
+    return f"{sentence}{end} See: neuro-divergent {_command_of(error)}--help"
+
+
+def _command_of(error: CycloptsError) -> str:
+    chain = [name for name in (error.command_chain or ()) if not name.startswith("-")]
+    return " ".join(chain) + " " if chain else ""

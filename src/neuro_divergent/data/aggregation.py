@@ -1,0 +1,185 @@
+"""From a table with key columns to all series of its hierarchy, and the summing matrix that ties them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.hierarchy import Hierarchy
+from neuro_divergent.data.io import take_over
+from neuro_divergent.data.report import listing
+
+How = Literal["sum", "mean", "min", "max", "first", "last"]
+
+TOTAL = "Total"
+"""The series of the level without keys."""
+
+
+class Aggregated(NamedTuple):
+    """All series of a hierarchy."""
+
+    data: Any
+    """A frame of the input's library: the name of the series, the time, the target, and other columns asked for."""
+    hierarchy: Hierarchy
+    """The summing matrix; HINT takes it as S. `hierarchy.levels` names the series of each level."""
+
+
+def aggregate(
+    table: Any,
+    levels: Sequence[Sequence[str]],
+    *,
+    time_col: str = "ds",
+    target_col: str = "y",
+    id_col: str = "unique_id",
+    columns: Mapping[str, How] | None = None,
+    separator: str = "/",
+) -> Aggregated:
+    """Sum a table over its key columns, level by level.
+
+    A series is named by its keys, such as "Victoria/Melbourne"; the level [] is the total of everything. A parent is
+    the sum of the children that have begun and are not over yet. Where one of them has a gap, its parents have one too:
+    a sum without it would be a dip that never was.
+
+    Args:
+        table: rows of keys, time and target, in any library that `TimeSeriesDataFrame.from_frame` takes. Rows of the
+            same keys and time are summed.
+        levels: the key columns of each level, such as [[], ["state"], ["state", "region"]]; the last has all of them.
+        time_col: name of the time column.
+        target_col: name of the column to be summed.
+        id_col: name of the column to be made.
+        columns: other columns to keep, and how the rows of a series at one time are combined: {"price": "mean"}.
+        separator: what stands between two keys in a name.
+    """
+    lazy, library = take_over(table)
+    frame = lazy.collect()
+    chosen = [tuple([level] if isinstance(level, str) else level) for level in levels]
+    keys = _keys(chosen)
+    others = dict(columns or {})
+    _check(frame, keys, (time_col, target_col, *others))
+    low = frame.group_by([*keys, time_col]).agg(_added(target_col), *_combined(others))
+    low = _gaps_shown(low, keys, time_col)
+    low = low.with_columns(_named(level, separator).alias(_level_column(number)) for number, level in enumerate(chosen))
+    parts = [
+        low.group_by(_level_column(number), time_col)
+        .agg(_added(target_col), *_combined(others))
+        .rename({_level_column(number): id_col})
+        for number in range(len(chosen))
+    ]
+    data = pl.concat([part.select(id_col, time_col, target_col, *others) for part in parts])
+    hierarchy = _hierarchy(low, chosen, separator)
+    return Aggregated(_given_back(data.sort(id_col, time_col), library), hierarchy)
+
+
+def _given_back(frame: pl.DataFrame, library: str) -> Any:
+    """The frame in the library that the table came in."""
+    if library == "pandas":
+        return frame.to_pandas()
+    if library == "pyarrow":
+        return frame.to_arrow()
+    return frame.to_dict(as_series=False) if library == "dict" else frame
+
+
+def _keys(levels: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    if not levels or not levels[-1]:
+        raise ConfigError(f"aggregate needs levels, the last one with all keys, but got levels={list(levels)}")
+    last = levels[-1]
+    lost = [key for level in levels for key in level if key not in last]
+    if lost:
+        raise ConfigError(
+            f"the last level names the bottom series, so it must have all keys, but {listing(dict.fromkeys(lost))} "
+            f"is not among {list(last)}"
+        )
+    sets = [frozenset(level) for level in levels]
+    if len(set(sets)) != len(sets):
+        raise ConfigError(f"each level must have other keys than the others, but got levels={list(levels)}")
+    return last
+
+
+def _check(frame: pl.DataFrame, keys: Sequence[str], others: Sequence[str]) -> None:
+    absent = [name for name in (*keys, *others) if name not in frame.columns]
+    if absent:
+        raise DataError(f"the table must have the columns {listing(absent)}, but has {listing(frame.columns)}")
+    if not len(frame):
+        raise DataError("the table must have rows, but got none")
+    empty = [key for key in keys if frame[key].null_count()]
+    if empty:
+        raise DataError(f"every row belongs to a series, but the key {listing(empty)} is missing in some. Fill it")
+
+
+def _added(target: str) -> pl.Expr:
+    """The sum; missing as soon as a part of it is."""
+    value = pl.col(target).cast(pl.Float64)
+    return pl.when(value.is_null().any() | value.is_nan().any()).then(None).otherwise(value.sum()).alias(target)
+
+
+def _combined(columns: Mapping[str, How]) -> list[pl.Expr]:
+    unknown = {name: how for name, how in columns.items() if how not in ("sum", "mean", "min", "max", "first", "last")}
+    if unknown:
+        raise ConfigError(f"columns are combined by sum, mean, min, max, first or last, but got {unknown}")
+    return [getattr(pl.col(name), how)() for name, how in columns.items()]
+
+
+def _gaps_shown(low: pl.DataFrame, keys: Sequence[str], time_col: str) -> pl.DataFrame:
+    """Rows without a value where a bottom series lacks one between its first and its last row."""
+    times = low.select(pl.col(time_col).unique().sort()).with_row_index("moment")
+    spans = (
+        low.join(times, on=time_col)
+        .group_by(keys)
+        .agg(pl.col("moment").min().alias("first"), pl.col("moment").max().alias("last"), pl.len().alias("rows"))
+        .filter(pl.col("last") - pl.col("first") + 1 > pl.col("rows"))
+    )
+    if not len(spans):
+        return low
+    wanted = (
+        spans.select(*keys, pl.int_ranges("first", pl.col("last") + 1).cast(pl.List(pl.UInt32)).alias("moment"))
+        .explode("moment")
+        .join(times, on="moment")
+        .drop("moment")
+    )
+    missing = wanted.join(low, on=[*keys, time_col], how="anti")
+    return pl.concat([low, missing.select(*keys, time_col)], how="diagonal")
+
+
+def _level_column(number: int) -> str:
+    return f"__level_{number}"
+
+
+def _named(level: Sequence[str], separator: str) -> pl.Expr:
+    if not level:
+        return pl.lit(TOTAL)
+    return pl.concat_str([pl.col(key).cast(pl.String) for key in level], separator=separator)
+
+
+def _hierarchy(low: pl.DataFrame, levels: Sequence[tuple[str, ...]], separator: str) -> Hierarchy:
+    names = [_level_column(number) for number in range(len(levels))]
+    bottom = low.select(names).unique().sort(names[-1])
+    if len(bottom) != bottom[names[-1]].n_unique():
+        raise DataError(
+            f"the names of the bottom series must differ, but keys joined by {separator!r} give some twice. "
+            "Use another separator"
+        )
+    members: dict[str, list[int]] = {}
+    by_level: dict[str, tuple[str, ...]] = {}
+    for level, column in zip(levels, names, strict=True):
+        found: dict[str, list[int]] = {}
+        for number, name in enumerate(bottom[column].to_list()):
+            found.setdefault(name, []).append(number)
+        twice = sorted(found.keys() & members.keys())
+        if twice:
+            raise DataError(
+                f"a series has one name, but {listing(twice)} is on two levels. Add a key to one of them, or change "
+                "the values of the key"
+            )
+        members |= found
+        by_level[separator.join(level) or TOTAL] = tuple(sorted(found))
+    ids = sorted(members)
+    place = {name: number for number, name in enumerate(ids)}
+    return Hierarchy(
+        ids=tuple(ids),
+        rows=tuple(tuple(members[name]) for name in ids),
+        bottom=tuple(place[name] for name in bottom[names[-1]].to_list()),
+        levels=by_level,
+    )
