@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.nn.decomposition import moving_average_matrix
 
 
 class DLinear(Model):
@@ -56,10 +55,3 @@ class _Network(nn.Module):
         trend = y @ self.smoother
         output: Tensor = self.trend(trend) + self.remainder(y - trend)
         return output.view(-1, self.spec.horizon, 1, self.spec.outputs)
-
-
-def moving_average_matrix(length: int, kernel: int) -> Tensor:
-    """The matrix M with y @ M = moving average of y, its ends padded with the first and the last value."""
-    half = kernel // 2
-    padded = F.pad(torch.eye(length).unsqueeze(1), (half, half), mode="replicate")
-    return F.avg_pool1d(padded, kernel, stride=1).squeeze(1)

@@ -19,9 +19,10 @@ from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, de
 
 
 class GRU(Model):
-    """Gated recurrent units read the window; a perceptron turns their last state into all steps of the horizon.
+    """Gated recurrent units read the window; a perceptron decodes their states into all steps of the horizon.
 
-    The direct decoder sees the state after the whole window, so that every step of the horizon knows the newest value.
+    For each step of the horizon the direct decoder sees the state after the whole window, so that it knows the newest
+    value, and the state of one of the last steps of the window, the same distance apart.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"

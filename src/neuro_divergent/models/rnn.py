@@ -19,9 +19,10 @@ from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, de
 
 
 class RNN(Model):
-    """A recurrent network reads the window; a perceptron turns its last state into all steps of the horizon.
+    """A recurrent network reads the window; a perceptron decodes its states into all steps of the horizon.
 
-    The direct decoder sees the state after the whole window, so that every step of the horizon knows the newest value.
+    For each step of the horizon the direct decoder sees the state after the whole window, so that it knows the newest
+    value, and the state of one of the last steps of the window, the same distance apart.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"

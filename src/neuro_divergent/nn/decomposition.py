@@ -18,6 +18,15 @@ def check_odd(name: str, value: int) -> None:
         raise ConfigError(f"{name} must be odd, but got {name}={value}. Try {value + 1}")
 
 
+def moving_average_matrix(length: int, window: int) -> Tensor:
+    """The matrix M with y @ M = moving average of y, its ends padded with the first and the last value."""
+    if torch.get_default_device().type == "meta":
+        return torch.empty(length, length)  # a sketch without values; torch would load its compiler to compute them
+    half = window // 2
+    padded = F.pad(torch.eye(length).unsqueeze(1), (half, half), mode="replicate")
+    return F.avg_pool1d(padded, window, stride=1).squeeze(1)
+
+
 class Decomposition(nn.Module):
     """x = seasonal + trend, where the trend is a moving average with its ends padded by the first and last value.
 
@@ -28,10 +37,7 @@ class Decomposition(nn.Module):
 
     def __init__(self, steps: int, window: int) -> None:
         super().__init__()
-        half = window // 2
-        padded = F.pad(torch.eye(steps).unsqueeze(1), (half, half), mode="replicate")
-        matrix = F.avg_pool1d(padded, window, stride=1).squeeze(1).t().contiguous()
-        self.register_buffer("average", matrix, persistent=False)
+        self.register_buffer("average", moving_average_matrix(steps, window).t().contiguous(), persistent=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """[B, T, D] → seasonal part and trend, both [B, T, D]."""

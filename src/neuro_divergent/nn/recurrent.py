@@ -20,23 +20,32 @@ EncoderMaker = Callable[[int], nn.RNNBase]
 
 
 class DirectRecurrent(nn.Module):
-    """An encoder reads the window; its last state becomes a context for each step, which a perceptron decodes."""
+    """An encoder reads the window; a perceptron decodes, for each step of the horizon, what the encoder made of it.
+
+    A step is told two things: a context of its own, made of the state after the whole window, so that it knows the
+    newest value; and the state of one of the last H steps, the same distance apart as the steps of the horizon are, so
+    that the shape of what was read last is carried over instead of being learned anew for each step.
+    """
 
     def __init__(self, spec: InputSpec, encoder: EncoderMaker, *, context_size: int, decoder_size: int) -> None:
         super().__init__()
         self.spec = spec
         self.inputs = StepInputs(spec)
         self.encoder = encoder(self.inputs.past_width)
-        self.context = nn.Linear(self.encoder.hidden_size, spec.horizon * context_size)
-        self.decoder = perceptron([context_size + self.inputs.ahead_width, decoder_size, spec.outputs])
+        width = self.encoder.hidden_size
+        self.context = nn.Linear(width, spec.horizon * context_size)
+        self.decoder = perceptron([width + context_size + self.inputs.ahead_width, decoder_size, spec.outputs])
+        # A horizon longer than the window goes through the window's steps again.
+        step = torch.arange(spec.horizon)
+        self.register_buffer("mirrored", spec.lookback - min(spec.horizon, spec.lookback) + step % spec.lookback, False)
 
     def forward(self, batch: Batch) -> Tensor:
         """[B, H, 1, Q]"""
         past, ahead = self.inputs(batch)
         states, _ = self.encoder(past)
         context = torch.relu(self.context(states[:, -1])).view(past.shape[0], self.spec.horizon, -1)
-        told = context if ahead is None else torch.cat([context, ahead], dim=-1)
-        output: Tensor = self.decoder(told)
+        told = [states[:, self.mirrored], context]
+        output: Tensor = self.decoder(torch.cat(told if ahead is None else [*told, ahead], dim=-1))
         return output.unsqueeze(2)
 
 
