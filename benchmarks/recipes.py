@@ -42,9 +42,12 @@ SCHEDULES: dict[str, nd.Schedule | None] = {
     "warm-up cosine": nd.WarmupCosine(warmup=0.1, min_lr=1e-6),
     "one-cycle": nd.OneCycle(),
     "plateau": nd.ReduceOnPlateau(patience=5, factor=0.5),
+    "step decay": nd.StepDecay(every=30, factor=0.1),
     "constant": None,
 }
 BATCHES = (32, 128, 512)
+SMALL = (["AdamW 1e-3", "AdamW 3e-3", "AdamW 1e-4", "schedule-free"], list(SCHEDULES), (32, 128))
+"""For models that take long: the optimizers that were near the top for the fast ones."""
 QUICK = (["AdamW 1e-3", "AdamW 3e-3", "schedule-free"], ["cosine", "one-cycle", "constant"], (64, 256))
 
 
@@ -89,7 +92,14 @@ def mase(known: pl.DataFrame, held: pl.DataFrame, forecast: pl.DataFrame, name: 
 
 
 def models(names: Sequence[str], case: dict[str, Any]) -> list[nd.Model]:
-    known = {"mlp": nd.MLP, "nhits": nd.NHITS, "dlinear": nd.DLinear, "lstm": nd.LSTM}
+    known: dict[str, type[nd.Model]] = {
+        "mlp": nd.MLP,
+        "nhits": nd.NHITS,
+        "dlinear": nd.DLinear,
+        "lstm": nd.LSTM,
+        "tcn": nd.TCN,
+        "patchtst": nd.PatchTST,
+    }
     return [known[name](h=case["h"], input_size=case["input_size"]) for name in names]
 
 
@@ -119,8 +129,12 @@ def run(
     return {"mase": score, "seconds": seconds}
 
 
-def grid(quick: bool) -> list[tuple[str, str, int]]:
-    optimizers, schedules, batches = QUICK if quick else (list(OPTIMIZERS), list(SCHEDULES), BATCHES)
+def grid(size: str) -> list[tuple[str, str, int]]:
+    optimizers, schedules, batches = {
+        "quick": QUICK,
+        "small": SMALL,
+        "full": (list(OPTIMIZERS), list(SCHEDULES), BATCHES),
+    }[size]
     rows = itertools.product(optimizers, schedules, batches)
     return [row for row in rows if row[0] != "schedule-free" or row[1] == "constant"]
 
@@ -129,7 +143,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small grid on small data, about two minutes")
     parser.add_argument("--data", type=Path, default=Path("data"), help="where m4_hourly_train.parquet is")
-    parser.add_argument("--models", default="mlp", help="of mlp, nhits, dlinear, lstm, with commas")
+    parser.add_argument("--models", default="mlp", help="of mlp, nhits, dlinear, lstm, tcn, patchtst, with commas")
+    parser.add_argument("--small", action="store_true", help="fewer optimizers and batch sizes")
     parser.add_argument("--windows", type=int, help="windows seen by each training")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the results to this file")
@@ -138,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     windows = arguments.windows or (12_800 if arguments.quick else 64_000)
     results: list[dict[str, Any]] = []
     cases = data_sets(arguments.data, arguments.quick)
-    for recipe in grid(arguments.quick):
+    for recipe in grid("quick" if arguments.quick else "small" if arguments.small else "full"):
         for name, case in cases.items():
             for model in models(arguments.models.split(","), case):
                 runs = [run(model, case, recipe, windows, seed) for seed in range(1, arguments.seeds + 1)]
