@@ -12,6 +12,15 @@ from typing import Any
 HERE = Path(__file__).parent
 FIGURES = "ND_FAULT_FIGURES"
 """Environment variable: the file in which the figures of all test processes are collected."""
+SHARE = "ND_FAULT_SHARE"
+"""Environment variable: how much of the long tests to run, 1 for all."""
+FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Memory as a disk where there is one: a flush costs nothing there, and the order of operations is what is tested."""
+
+
+def share_of(count: int) -> int:
+    """How many of so many attempts are asked for."""
+    return max(1, round(count * float(os.environ.get(SHARE, "1"))))
 
 
 def environment() -> dict[str, str]:

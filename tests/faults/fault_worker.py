@@ -22,6 +22,7 @@ import torch
 import torch._dynamo  # every optimizer imports it: once here instead of in every child
 from crash_shim import CRASHED, FailingDisk
 from fault_runs import MODELS, fingerprint, train_and_report
+from fault_tools import FAST
 
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import StorageError, TrainingError
@@ -36,8 +37,6 @@ from neuro_divergent.training.saver import Saver
 from neuro_divergent.training.trainer import Trainer
 
 RUN = "disk/parent/run"
-FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Memory as a disk where there is one: a flush costs nothing there, and the order of operations is what is tested."""
 
 
 def in_child(work: Callable[[], Any]) -> int:
@@ -56,7 +55,8 @@ def in_child(work: Callable[[], Any]) -> int:
 
 
 def snapshot(step: int) -> Snapshot:
-    tensors = {"module/w": torch.full((50,), float(step))}
+    # One tensor is large enough to be written by itself, so that a file takes several writes.
+    tensors = {"module/w": torch.full((50,), float(step)), "module/large": torch.full((20_000,), float(step))}
     document = {"schema": 1, "kind": "Checkpoint", "progress": {"step": step}, "history": {"events": []}}
     return Snapshot(document, tensors, {"w/exp_avg": torch.zeros(50)}, [0.5] * step, [1.0] * step)
 
@@ -82,6 +82,7 @@ def loaded(run: Path) -> int:
     if found is None:
         return 0
     assert found.weights["module/w"].tolist() == [float(found.step)] * 50
+    assert found.weights["module/large"].tolist() == [float(found.step)] * 20_000
     return found.step
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fault_tools import record, worker
+from fault_tools import FAST, record, share_of, worker
 from torch import nn
 
 import neuro_divergent as nd
@@ -32,21 +33,24 @@ def test_twenty_kills_leave_no_trace_in_the_result() -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("seed", ["2", "3", "4", "5"])
-def test_a_thousand_kills_leave_no_trace_in_the_result(seed: str) -> None:
-    found = worker("kill", "250", seed, timeout=7200)
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_a_thousand_kills_leave_no_trace_in_the_result(seed: int) -> None:
+    kills = share_of(100)
+    found = worker("kill", str(kills), str(seed), timeout=7200)
     record("kills survived", found["survived"], found["tried"])
     assert found["bad"] == [], found["stderr"]
-    assert found["survived"] == found["tried"] == 250
+    assert found["survived"] == found["tried"] == kills
 
 
 @pytest.fixture
-def small_checkpoint(tmp_path: Path) -> Path:
+def small_checkpoint() -> Iterator[Path]:
     """A checkpoint of a module with two parameters."""
     x = np.linspace(-1, 1, 8, dtype=np.float32)[:, None]
-    config = nd.TrainingConfig(max_steps=2, validation_split=None, checkpoints=nd.Checkpoints(tmp_path), progress=False)
-    nd.Trainer(config).fit(nn.Linear(1, 1), (x, x))
-    return tmp_path / "checkpoints" / "step-00000002"
+    with tempfile.TemporaryDirectory(dir=FAST) as folder:
+        checkpoints = nd.Checkpoints(folder)
+        config = nd.TrainingConfig(max_steps=2, validation_split=None, checkpoints=checkpoints, progress=False)
+        nd.Trainer(config).fit(nn.Linear(1, 1), (x, x))
+        yield Path(folder) / "checkpoints" / "step-00000002"
 
 
 def loads(path: Path) -> bool:
@@ -67,8 +71,8 @@ def truncations(path: Path) -> Iterator[None]:
         file.write_bytes(whole)
 
 
-def flips(path: Path, count: int) -> Iterator[None]:
-    chance = random.Random(count)
+def flips(path: Path, count: int, seed: int = 0) -> Iterator[None]:
+    chance = random.Random(seed)
     contents = {file: file.read_bytes() for file in sorted(path.iterdir())}
     for _ in range(count):
         file = chance.choices(list(contents), [len(data) for data in contents.values()])[0]
@@ -93,7 +97,8 @@ def test_no_flipped_bit_is_loaded(small_checkpoint: Path) -> None:
 
 
 @pytest.mark.stress
-def test_none_of_ten_thousand_flipped_bits_is_loaded(small_checkpoint: Path) -> None:
-    outcomes = [loads(small_checkpoint) for _ in flips(small_checkpoint, 10_000)]
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_none_of_ten_thousand_flipped_bits_is_loaded(small_checkpoint: Path, seed: int) -> None:
+    outcomes = [loads(small_checkpoint) for _ in flips(small_checkpoint, share_of(2500), seed)]
     record("bit flips refused", outcomes.count(False), len(outcomes))
     assert not any(outcomes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -108,3 +109,35 @@ def test_training_goes_on_without_saving_if_so_configured(disk: Disk, caplog: py
     assert failed[0]["why"].startswith(str(run / "checkpoints" / "step-00000012"))
     assert "the training goes on" in caplog.text
     assert newest(LocalPlace(run))[0] is not None
+
+
+class LyingDisk(nd.Callback):
+    """From a step on, every write stores one wrong bit and says that all went well."""
+
+    def __init__(self, step: int, patch: pytest.MonkeyPatch) -> None:
+        self.step, self.patch = step, patch
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.step == self.step:
+            state.saver.join()
+            write = os.write
+
+            def wrong(descriptor: int, data: Any) -> int:
+                changed = bytearray(data)
+                changed[len(changed) // 2] ^= 1
+                return write(descriptor, changed)
+
+            self.patch.setattr(os, "write", wrong)
+
+
+def test_nothing_is_removed_for_a_checkpoint_that_is_not_read_as_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StorageError, match="must be read as it was written, but differs"):
+        nd.Trainer(config(tmp_path, LyingDisk(9, monkeypatch), on_stop=False)).fit(network(), DATA)
+    monkeypatch.undo()
+    assert LocalPlace(tmp_path).names() == ["step-00000004", "step-00000008"]
+    found, damaged = newest(LocalPlace(tmp_path))
+    assert found is not None
+    assert (found.step, damaged) == (8, [])
+    assert [path.name for path in tmp_path.rglob(".nd-*")] == []

@@ -292,7 +292,8 @@ for name, arguments in {"NHITS": {"mlp_units": 3 * [[64, 64]], "scaler_type": "r
     errors[f"AirPassengers {name}"] = sum(found) / len(found)
 if len(sys.argv) > 2:
     import pandas as pd
-    known, held = (pd.read_parquet(os.path.join(sys.argv[2], f"m4_hourly_{part}.parquet")) for part in ("train", "test"))
+    files = [os.path.join(sys.argv[2], f"m4_hourly_{part}.parquet") for part in ("train", "test")]
+    known, held = (pd.read_parquet(file) for file in files)
     for name, arguments in {"NHITS": {}, "MLP": {"hidden_size": 256}, "LSTM": {}}.items():
         model = getattr(models, name)(h=48, input_size=168, max_steps=300, scaler_type="standard", **arguments, **quiet)
         nf = core.NeuralForecast(models=[model], freq=1)

@@ -9,9 +9,12 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
@@ -28,18 +31,35 @@ Fetch = Callable[[str, int], bytes]
 """Gives the content of a file of the bundle, which must have at most so many bytes."""
 
 
-def write(path: str | os.PathLike[str], contents: Mapping[str, bytes], *, overwrite: bool = False) -> None:
-    """Write the files and their manifest as a new directory, whole or not at all."""
+def write(path: str | os.PathLike[str], contents: Mapping[str, files.Content], *, overwrite: bool = False) -> None:
+    """Write the files, read them back, and give them a manifest: a new directory, whole and right or not there."""
     with files.new_directory(path, overwrite=overwrite, synced=True) as directory:
-        for name, data in contents.items():
-            files.write_and_sync(directory / name, data)
-        files.write_and_sync(directory / MANIFEST, manifest(contents))
+        facts = {name: _written(directory / name, data) for name, data in contents.items()}
+        files.write_and_sync(directory / MANIFEST, manifest(facts))
 
 
-def manifest(contents: Mapping[str, bytes]) -> bytes:
+def manifest(facts: Mapping[str, Mapping[str, Any]]) -> bytes:
     """What vouches for the files: their sizes and sha256."""
-    facts = {name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in contents.items()}
     return json.dumps({"format": FORMAT_VERSION, "files": facts}, indent=2).encode()
+
+
+def facts_of(pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
+    """What the manifest says of a file."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+    return {"sha256": digest.hexdigest(), "bytes": size}
+
+
+def confirm(path: str | os.PathLike[str]) -> None:
+    """Whether what `write` has made stands at its place: the files of its manifest, each of its size."""
+    directory = Path(path)
+    listed = _listed(str(directory), plain_bytes(directory / MANIFEST, MAX_MANIFEST_BYTES))
+    found = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in os.scandir(directory)}
+    found.pop(MANIFEST)
+    if found != {name: facts["bytes"] for name, facts in listed.items()}:
+        raise CorruptFileError(f"{directory} must hold what was written to it, but does not")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
@@ -105,6 +125,25 @@ def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAX_BYTES:
             raise CorruptFileError(f"{place}/{MANIFEST} must give the size of {name!r}, but has {size!r}")
     return listed
+
+
+def _written(path: Path, data: files.Content) -> dict[str, Any]:
+    """Write a file and flush it; size and sha256 are those of what reading it gives, which must be what was written."""
+    files.write_and_sync(path, data)
+    with open(path, "rb", buffering=0) as file:
+        facts = facts_of(_read_back(file, data))
+        if file.read(1):
+            raise CorruptFileError(f"{path} must be read as it was written, but is longer")
+    return facts
+
+
+def _read_back(file: FileIO, data: files.Content) -> Iterator[bytes]:
+    for piece in files.pieces(data):
+        found = file.read(len(piece))
+        # numpy compares without holding up the training's thread.
+        if not np.array_equal(np.frombuffer(found, np.uint8), np.frombuffer(piece, np.uint8)):
+            raise CorruptFileError(f"{file.name!s} must be read as it was written, but differs. Is the disk failing?")
+        yield found
 
 
 def _checked(path: str, data: bytes, facts: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,12 @@ TEMPORARY_PREFIX = ".nd-tmp-"
 
 ASIDE_PREFIX = ".nd-old-"
 """The previous content of a directory while its new content takes its place."""
+
+Content = bytes | Sequence[bytes | memoryview]
+"""The bytes of a file, whole or in parts that follow each other; a view must be of plain bytes."""
+
+_PIECE_BYTES = 2**20
+_SMALL_BYTES = 2**16
 
 
 def temporary_sibling(path: Path) -> Path:
@@ -128,13 +134,39 @@ def make_directories(path: Path) -> None:
         sync_directory(folder.parent)
 
 
-def write_and_sync(path: Path, data: bytes) -> None:
+def whole(data: Content) -> bytes:
+    """The content in one piece."""
+    return data if isinstance(data, bytes) else b"".join(data)
+
+
+def pieces(data: Content) -> Iterator[bytes | memoryview]:
+    """The content in about a megabyte at a time, without a copy of what is large.
+
+    >>> [bytes(piece) for piece in pieces([b"ab", b"c"])]
+    [b'abc']
+    """
+    waiting: list[bytes | memoryview] = []
+    size = 0
+    for part in [data] if isinstance(data, bytes) else data:
+        if len(part) < _SMALL_BYTES and size < _PIECE_BYTES:
+            waiting.append(part)
+            size += len(part)
+            continue
+        yield b"".join(waiting)
+        waiting, size = [], 0
+        view = memoryview(part)
+        yield from (view[begin : begin + _PIECE_BYTES] for begin in range(0, len(view), _PIECE_BYTES))
+    yield b"".join(waiting)
+
+
+def write_and_sync(path: Path, data: Content) -> None:
     """Create a file and flush it to the disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        for piece in pieces(data):
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

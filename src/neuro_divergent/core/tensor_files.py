@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 import struct
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from neuro_divergent.core.errors import CorruptFileError
+from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
 
@@ -22,6 +23,25 @@ MAX_DIMENSIONS = 32
 MAX_DECOMPRESSED_BYTES = 16 * 2**30
 
 _CHECKSUM = "sha256"
+_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "uint16": "U16",
+    "int16": "I16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "uint32": "U32",
+    "int32": "I32",
+    "float32": "F32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float64": "F64",
+    "complex64": "C64",
+}
+"""What torch calls a format of numbers, and what a safetensors file calls it."""
 _BYTES = {
     "BOOL": 1,
     "U8": 1,
@@ -44,12 +64,41 @@ _BYTES = {
 
 def write_tensors(tensors: Mapping[str, Tensor], *, checksum: bool = False) -> bytes:
     """A safetensors file; with `checksum` it vouches for itself, for files that have no manifest beside them."""
-    import safetensors.torch
-
-    data = safetensors.torch.save(dict(tensors))
+    data = b"".join(tensor_parts(tensors))
     if not checksum:
         return data
-    return safetensors.torch.save(dict(tensors), metadata={_CHECKSUM: _digest(data)})
+    return b"".join(tensor_parts(tensors, {_CHECKSUM: _digest(data)}))
+
+
+def tensor_parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
+    """A safetensors file in parts: its header, then views of the tensors' own memory, of which no copy is made."""
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
+    views: list[memoryview] = []
+    end = 0
+    # The widest numbers first: each tensor begins at a multiple of its width.
+    for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
+        view = _view(tensors[name], name)
+        kind = _NAMES[str(tensors[name].dtype).removeprefix("torch.")]
+        header[name] = {"dtype": kind, "shape": list(tensors[name].shape), "data_offsets": [end, end + len(view)]}
+        views.append(view)
+        end += len(view)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return [struct.pack("<Q", len(text)) + text, *views]
+
+
+def _view(tensor: Tensor, name: str) -> memoryview:
+    """The bytes of a tensor."""
+    import torch
+
+    kind = str(tensor.dtype).removeprefix("torch.")
+    if kind not in _NAMES or sys.byteorder != "little":
+        raise StorageError(
+            f"tensors of {', '.join(_NAMES)} can be saved, by machines that put the lowest byte first, but {name} is "
+            f"{kind} on a machine with sys.byteorder={sys.byteorder!r}. Convert it first"
+        )
+    plain = tensor.detach().cpu().contiguous().flatten()
+    return plain.view(torch.uint8).numpy().data if plain.numel() else memoryview(b"")
 
 
 def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:

@@ -252,7 +252,7 @@ def _positive(scale: Tensor, peak: Tensor) -> Tensor:
 def _moments(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, population standard deviation and magnitude (as a whole) of the observed steps, each [B, 1, C]."""
     if mask is None:
-        root = math.sqrt(y.shape[1])
+        root: Tensor | float = math.sqrt(y.shape[1])
         mean = y.mean(1, keepdim=True)
         centred = y - mean
     else:

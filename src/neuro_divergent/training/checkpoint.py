@@ -20,7 +20,8 @@ from torch import Tensor
 from neuro_divergent._version import __version__
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import from_plain, parse_json, to_plain
-from neuro_divergent.core.tensor_files import compress, decompress, read_tensors, write_tensors
+from neuro_divergent.core.files import Content, whole
+from neuro_divergent.core.tensor_files import compress, decompress, read_tensors, tensor_parts
 from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
 from neuro_divergent.training.history import History
 from neuro_divergent.training.stopping import Patience
@@ -53,7 +54,7 @@ NUMBERS = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one step, independent of the run that goes on."""
+    """A run at one step, independent of the run that goes on; its tensors last until the room is used again."""
 
     document: dict[str, Any]
     """Everything but tensors and step records, not yet plain data."""
@@ -68,32 +69,54 @@ class Snapshot:
         """Optimizer steps done."""
         return int(self.document["progress"]["step"])
 
-    def contents(self, compression: str | None = None) -> dict[str, bytes]:
+    def contents(self, compression: str | None = None) -> dict[str, Content]:
         """The files of the checkpoint."""
         records = {"step_loss": self.step_loss, "gradient_norm": self.gradient_norm}
         steps = {f"history/{name}": torch.tensor(values, dtype=torch.float64) for name, values in records.items()}
-        files = {WEIGHTS: write_tensors(self.weights | steps), OPTIMIZER: write_tensors(self.optimizer)}
+        files: dict[str, Content] = {
+            WEIGHTS: tensor_parts(self.weights | steps),
+            OPTIMIZER: tensor_parts(self.optimizer),
+        }
         document = self.document
         if compression is not None:
-            document = document | {"unpacked": {name: len(data) for name, data in files.items()}}
-            files = {name + PACKED: compress(data) for name, data in files.items()}
+            plain = {name: whole(data) for name, data in files.items()}
+            document = document | {"unpacked": {name: len(data) for name, data in plain.items()}}
+            files = {name + PACKED: compress(data) for name, data in plain.items()}
         return files | {STATE: json.dumps(to_plain(document, "state"), indent=1, allow_nan=False).encode()}
 
 
-def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any]) -> Snapshot:
+class Room:
+    """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[str, Tensor] = {}
+
+    def copies(self, prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of the tensors, which last until they are asked for again."""
+        return {prefix + name: self._copy(prefix + name, tensor.detach()) for name, tensor in tensors.items()}
+
+    def _copy(self, name: str, tensor: Tensor) -> Tensor:
+        kept = self._tensors.get(name)
+        if kept is None or kept.shape != tensor.shape or kept.dtype != tensor.dtype:
+            kept = self._tensors[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
+        return kept.copy_(tensor)
+
+
+def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], room: Room) -> Snapshot:
     """Copy everything that the next step would change.
 
     Args:
         state: a run between two steps, the end of the last epoch dealt with.
         callbacks: whose own state is kept too.
         facts: what stays the same throughout the run: configuration, identity, versions.
+        room: where the copies are made; the snapshot taken there before must not be needed any more.
     """
     to_train(state.optimizer)  # a validation may have left the weights for evaluation in the module
-    weights = _copies("module/", state.module.state_dict())
+    weights = room.copies("module/", state.module.state_dict())
     if state.best_weights is not None:  # never changed in place, so the very tensors will do
         weights |= {f"best/{name}": tensor.cpu() for name, tensor in state.best_weights.items()}
     if state.averager is not None:
-        weights |= _copies("average/", state.averager.state_tensors())
+        weights |= room.copies("average/", state.averager.state_tensors())
     history = state.history
     document = {
         "schema": SCHEMA,
@@ -111,7 +134,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any]) -
     return Snapshot(
         document=document | dict(facts),
         weights=weights,
-        optimizer=_copies("", state_tensors(state.optimizer)),
+        optimizer=part(room.copies("optimizer/", state_tensors(state.optimizer)), "optimizer/"),
         step_loss=list(history.step_loss),
         gradient_norm=list(history.gradient_norm),
     )
@@ -185,13 +208,6 @@ def versions() -> dict[str, Any]:
 def _told(history: History) -> list[str]:
     """The parts of the history that go into the JSON; the long lists of numbers are kept as tensors."""
     return [field.name for field in fields(history) if field.name not in ("step_loss", "gradient_norm")]
-
-
-def _copies(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        prefix + name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-        for name, tensor in tensors.items()
-    }
 
 
 def _unpacked(contents: Mapping[str, bytes], document: dict[str, Any], name: str, place: str) -> bytes:

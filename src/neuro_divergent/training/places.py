@@ -25,6 +25,9 @@ CHECKPOINTS = "checkpoints"
 EARLIER = "checkpoints-earlier"
 REFIT = "refit"
 """The run inside a run that trains on everything, for `refit_on_all`."""
+_STORES = frozenset({"s3", "gs", "abfs", "az", "oci", "oss"})
+"""Protocols of stores in which a folder is nothing but the beginning of names."""
+_ADVICE = "Check the address, the credentials and the connection"
 _NAME = re.compile(r"step-(\d{8,})")
 
 
@@ -52,8 +55,8 @@ class Place(Protocol):
         """The verified files of one checkpoint."""
         ...
 
-    def write(self, name: str, contents: Mapping[str, bytes]) -> None:
-        """Make a checkpoint, replacing one of the same name; whole or not at all."""
+    def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
+        """Make a checkpoint, replacing one of the same name; whole, read back and found right, or not at all."""
         ...
 
     def remove(self, name: str) -> None:
@@ -109,9 +112,10 @@ class LocalPlace:
         """The verified files of one checkpoint."""
         return bundle.read(self.path / name)
 
-    def write(self, name: str, contents: Mapping[str, bytes]) -> None:
-        """Make a checkpoint by one rename."""
+    def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
+        """Make a checkpoint by one rename, after its files have been read back."""
         bundle.write(self.path / name, contents, overwrite=True)
+        bundle.confirm(self.path / name)
 
     def remove(self, name: str) -> None:
         """Remove a checkpoint."""
@@ -152,7 +156,8 @@ class RemotePlace:
             raise StorageError(
                 f"{address} could not be opened: {error}. For s3:// install it with: pip install 'neuro-divergent[s3]'"
             ) from error
-        self.address = f"{address.rstrip('/')}/{CHECKPOINTS}"
+        self._address = address.rstrip("/")
+        self.address = f"{self._address}/{CHECKPOINTS}"
 
     def names(self) -> list[str]:
         """The checkpoints, oldest first."""
@@ -167,26 +172,30 @@ class RemotePlace:
             try:
                 # One byte more than allowed shows a file that is too long without fetching all of it.
                 content: bytes = self._system.cat_file(f"{folder}/{file}", start=0, end=limit + 1)
-            except Exception as error:
-                raise CorruptFileError(f"{self.address}/{name}/{file} could not be read: {error}") from error
+            except FileNotFoundError as error:
+                raise CorruptFileError(f"{self.address}/{name} lacks {file}") from error
+            except Exception as error:  # a network that is down says nothing about the checkpoint
+                raise StorageError(f"{self.address}/{name}/{file} could not be read: {error}. {_ADVICE}") from error
             if len(content) > limit:
                 raise CorruptFileError(f"{self.address}/{name}/{file} must have at most {limit} bytes, but has more")
             return content
 
         return bundle.verified(f"{self.address}/{name}", self._listed(folder), fetch)
 
-    def write(self, name: str, contents: Mapping[str, bytes]) -> None:
-        """Make a checkpoint; its manifest is written last."""
+    def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
+        """Make a checkpoint; its manifest is written last, and everything is read back."""
         folder = self._folder(name)
         try:
             if self._system.exists(folder):
                 self.remove(name)
-            self._system.makedirs(folder, exist_ok=True)
+            self._make(folder)
             for file, data in contents.items():
-                self._system.pipe_file(f"{folder}/{file}", data)
-            self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(contents))
+                self._system.pipe_file(f"{folder}/{file}", files.whole(data))
+            facts = {file: bundle.facts_of(files.pieces(data)) for file, data in contents.items()}
+            self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(facts))
         except Exception as error:
-            raise StorageError(f"{self.address}/{name} could not be written: {error}") from error
+            raise StorageError(f"{self.address}/{name} could not be written: {error}. {_ADVICE}") from error
+        self.read(name)
 
     def remove(self, name: str) -> None:
         """Remove a checkpoint: what vouches for it goes first."""
@@ -206,7 +215,7 @@ class RemotePlace:
                 self._system.rm(aside, recursive=True)
             for name in names:
                 for file in self._listed(self._folder(name)):
-                    self._system.makedirs(f"{aside}/{name}", exist_ok=True)
+                    self._make(f"{aside}/{name}")
                     self._system.mv(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
                 if self._system.exists(self._folder(name)):
                     self._system.rm(self._folder(name), recursive=True)
@@ -222,10 +231,16 @@ class RemotePlace:
     def write_text(self, name: str, text: str) -> None:
         """Write a file of the run's directory."""
         try:
-            self._system.makedirs(self._root, exist_ok=True)
+            self._make(self._root)
             self._system.pipe_file(f"{self._root}/{name}", text.encode())
         except Exception as error:
-            raise StorageError(f"{self._root}/{name} could not be written: {error}") from error
+            raise StorageError(f"{self._address}/{name} could not be written: {error}. {_ADVICE}") from error
+
+    def _make(self, folder: str) -> None:
+        """Make a folder where there are such things: in a store of objects, asking for one could make a bucket."""
+        protocol = self._system.protocol
+        if not _STORES.intersection([protocol] if isinstance(protocol, str) else protocol):
+            self._system.makedirs(folder, exist_ok=True)
 
     def _folder(self, name: str) -> str:
         return f"{self._root}/{CHECKPOINTS}/{name}"
@@ -237,5 +252,5 @@ class RemotePlace:
         except FileNotFoundError:
             return []
         except Exception as error:
-            raise StorageError(f"{folder} could not be listed: {error}") from error
+            raise StorageError(f"{self.address} could not be listed: {error}. {_ADVICE}") from error
         return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import NeuroDivergentError, StorageError
@@ -34,6 +37,7 @@ class Saver:
         self.place: Place = place_of(settings.directory)
         self._facts = facts
         self._kept: list[Kept] = []
+        self._room = checkpoint.Room()
         self._count = 0
         self._saved_step = -1
         self._saved_time = time.monotonic()
@@ -84,11 +88,12 @@ class Saver:
         self._count += 1
         score = _score(state)
         facts = dict(self._facts) | {"number": self._count, "score": score}
-        snapshot = checkpoint.take(state, callbacks, facts)
+        snapshot = checkpoint.take(state, callbacks, facts, self._room)
         self._saved_step, self._saved_time = state.step, time.monotonic()
         kept = Kept(step_name(state.step), self._count, score)
         if self.settings.asynchronous:
-            self._writing = threading.Thread(target=self.write, args=(snapshot, kept), name="nd-saver", daemon=True)
+            arguments = (snapshot, kept)
+            self._writing = threading.Thread(target=self._write_aside, args=arguments, name="nd-saver", daemon=True)
             self._writing.start()
         else:
             self.write(snapshot, kept)
@@ -117,7 +122,6 @@ class Saver:
         """Write, read back, and only then remove what is not to be kept; a failure waits for `check`."""
         try:
             self.place.write(kept.name, snapshot.contents(self.settings.compression))
-            self.place.read(kept.name)
             self._kept.append(kept)
             for name in superfluous(self.settings, self._kept):
                 self.place.remove(name)
@@ -127,6 +131,14 @@ class Saver:
         except Exception as error:
             self._failure = StorageError(f"the checkpoint of step {snapshot.step} could not be written: {error}")
             self._failure.__cause__ = error
+
+    def _write_aside(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
+        """Write in a thread that leaves the cores to the training; on Linux a thread has a priority of its own."""
+        if sys.platform == "linux":
+            own = threading.get_native_id()
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, own, min(os.getpriority(os.PRIO_PROCESS, own) + 5, 19))
+        self.write(snapshot, kept)
 
     def _known(self, name: str) -> Kept:
         """Number and score of a checkpoint of an earlier session; one that cannot be read has neither."""

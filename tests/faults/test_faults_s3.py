@@ -1,0 +1,169 @@
+"""Checkpoints on S3, against a real server: killed and resumed to the same bits, kept as asked, damage and mistakes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import fsspec
+import pytest
+from fault_runs import MODELS, config_of, fingerprint, table
+from fault_tools import HERE, environment
+
+import neuro_divergent as nd
+from neuro_divergent.core.errors import NoCheckpointError, StorageError
+from neuro_divergent.training.places import place_of
+
+WORKER = """
+import sys
+import torch
+from fault_runs import MODELS, config_of, table
+from neuro_divergent.training.checkpointing import Checkpoints
+
+torch.set_num_threads(1)
+fields = {"max_epochs": 200, "early_stopping": None, "schedule": None}
+place = Checkpoints(sys.argv[1], every_n_steps=1, keep_last=2)
+MODELS["mlp"][0].fit(table(), config_of("mlp", None, checkpoints=place, **fields))
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of a server with an empty bucket named `bucket`."""
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "s3_server.py")], stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stdout is not None
+    try:
+        address = f"http://127.0.0.1:{int(process.stdout.readline())}"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AWS_ENDPOINT_URL", address)
+            patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+            patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+            fsspec.filesystem("s3").mkdir("bucket")
+            yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        process.stdout.close()
+        type(fsspec.filesystem("s3")).clear_instance_cache()
+
+
+def checkpoints(address: str) -> nd.Checkpoints:
+    return nd.Checkpoints(address, every_n_steps=1, keep_last=2)
+
+
+def fit(address: str | None, resume: str | None = None, **fields: Any) -> nd.Forecaster:
+    place = None if address is None else checkpoints(address)
+    # A cosine falls over all epochs of the configuration: only with a constant rate are more of them the same run.
+    fields = {"early_stopping": None, "schedule": None, "checkpoints": place} | fields
+    more = {"resume_with": {"max_epochs": fields["max_epochs"]}} if resume else {}
+    return MODELS["mlp"][0].fit(table(), config_of("mlp", None, **fields), resume=resume, **more)
+
+
+def result(fitted: nd.Forecaster) -> str:
+    """The weights and the history, without the event that tells of a checkpoint passed over."""
+    return fingerprint(fitted.module, replace(fitted.history, events=[]))
+
+
+def test_a_killed_run_goes_on_from_the_bucket_to_the_same_bits(server: str) -> None:
+    address = "s3://bucket/killed"
+    process = subprocess.Popen([sys.executable, "-c", WORKER, address], env=environment())
+    try:
+        deadline = time.monotonic() + 120
+        while (not place_of(address).names() or newest(address) < 5) and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.02)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    done = newest(address)
+    last = done // 7 + 2
+    assert done >= 5
+    assert result(fit(address, "auto", max_epochs=last)) == result(fit(None, max_epochs=last))
+
+
+def newest(address: str) -> int:
+    return int(place_of(address).names()[-1].removeprefix("step-"))
+
+
+def test_only_what_is_to_be_kept_stays_in_the_bucket(server: str) -> None:
+    fit("s3://bucket/kept", max_epochs=1)
+    objects = sorted(fsspec.filesystem("s3").find("bucket/kept"))
+    files = ("manifest.json", "optimizer.safetensors", "state.json", "weights.safetensors")
+    steps = ("step-00000006", "step-00000007")
+    assert objects == [
+        *(f"bucket/kept/checkpoints/{step}/{file}" for step in steps for file in files),
+        "bucket/kept/config.json",
+    ]
+    fit("s3://bucket/kept", max_epochs=1)
+    assert place_of("s3://bucket/kept").names() == list(steps)
+    aside = fsspec.filesystem("s3").ls("bucket/kept/checkpoints-earlier", detail=False)
+    assert sorted(path.rsplit("/", 1)[-1] for path in aside) == list(steps)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
+def test_a_damaged_object_is_passed_over_for_the_checkpoint_before(
+    server: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = f"s3://bucket/{damage}"
+    fit(address, max_epochs=1)
+    system = fsspec.filesystem("s3")
+    place = f"bucket/{damage}/checkpoints/step-00000007/weights.safetensors"
+    data = bytearray(system.cat_file(place))
+    data[len(data) // 2] ^= 1
+    if damage == "gone":
+        system.rm_file(place)
+    else:
+        system.pipe_file(place, bytes(data if damage == "flipped" else data[:-1]))
+    resumed = fit(address, "auto", max_epochs=1)
+    assert "a damaged checkpoint is passed over, resuming from step 6" in caplog.text
+    assert result(resumed) == result(fit(None, max_epochs=1))
+    assert place_of(address).names() == ["step-00000006", "step-00000007"]
+
+
+def test_a_bucket_that_is_not_there_is_not_made(server: str) -> None:
+    with pytest.raises(StorageError, match=r"s3://nobody/run.* could not be .*bucket does not exist\. Check the addr"):
+        fit("s3://nobody/run", max_epochs=1)
+    assert not fsspec.filesystem("s3").exists("nobody")
+    with pytest.raises(NoCheckpointError, match="s3://bucket/none holds no checkpoint yet"):
+        fit("s3://bucket/run", "s3://bucket/none", max_epochs=1)
+
+
+def ask_for_credentials(server: str, after: str) -> None:
+    """Make the server ask who is there after so many requests."""
+    address = f"{server}/moto-api/reset-auth"
+    request = urllib.request.Request(address, after.encode(), {"Content-Type": "text/plain"}, method="POST")
+    urllib.request.urlopen(request).close()
+    type(fsspec.filesystem("s3")).clear_instance_cache()
+
+
+def test_wrong_credentials_are_named(server: str) -> None:
+    ask_for_credentials(server, "0")
+    try:
+        with pytest.raises(StorageError, match=r"s3://bucket/run/checkpoints could not be listed: .*Access Key Id"):
+            fit("s3://bucket/run", max_epochs=1)
+    finally:
+        ask_for_credentials(server, "inf")
+
+
+def test_a_server_that_cannot_be_reached_is_no_reason_to_begin_afresh(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit("s3://bucket/unreachable", max_epochs=1)
+    kind = type(fsspec.filesystem("s3"))
+    kind.clear_instance_cache()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(StorageError, match=r"s3://bucket/unreachable/checkpoints could not be listed: Could not conn"):
+        fit("s3://bucket/unreachable", "auto", max_epochs=1)
+    kind.clear_instance_cache()

@@ -1,0 +1,94 @@
+"""The files of a checkpoint: written from the tensors' own memory, in pieces, and readable by safetensors itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.tensor_files import read_tensors, tensor_parts, write_tensors
+from neuro_divergent.training.checkpoint import Room
+
+KINDS = [
+    *(torch.bool, torch.uint8, torch.int8, torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.int16),
+    *(torch.float16, torch.bfloat16, torch.uint32, torch.int32, torch.float32, torch.uint64, torch.int64),
+    *(torch.float64, torch.complex64),
+]
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+def test_safetensors_reads_every_format_of_numbers_as_it_was() -> None:
+    tensors = {str(kind): torch.arange(6).reshape(2, 3).to(kind) for kind in KINDS}
+    tensors |= {"scalar": torch.tensor(0.5), "none": torch.empty(0, 4), "turned": torch.arange(6.0).reshape(2, 3).T}
+    tensors |= {"Größe/µ": torch.ones(1)}
+    read = safetensors.torch.load(files.whole(tensor_parts(tensors)))
+    assert read.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert (read[name].dtype, read[name].shape) == (tensor.dtype, tensor.shape), name
+        assert bits(read[name]) == bits(tensor), name
+    assert read_tensors(write_tensors(tensors, checksum=True), "x").keys() == tensors.keys()
+
+
+def test_the_bytes_are_those_that_safetensors_writes() -> None:
+    torch.manual_seed(0)
+    tensors = {"b": torch.randn(3, 5), "a/é": torch.randn(7), "c": torch.tensor(2.0), "d": torch.arange(3)}
+    assert write_tensors(tensors) == safetensors.torch.save(tensors)
+
+
+def test_the_parts_are_the_memory_of_the_tensors() -> None:
+    tensor = torch.zeros(100)
+    parts = tensor_parts({"a": tensor})
+    tensor[7] = 1.5
+    assert safetensors.torch.load(files.whole(parts))["a"][7] == 1.5
+
+
+def test_a_format_that_no_file_can_hold_is_refused_with_its_name() -> None:
+    with pytest.raises(StorageError, match=r"can be saved, .* but odd is complex128"):
+        tensor_parts({"odd": torch.zeros(1, dtype=torch.complex128)})
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from([0, 1, 7, 2**16 - 1, 2**16, 2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20]), max_size=6))
+def test_pieces_are_the_content_in_its_order(sizes: list[int]) -> None:
+    parts = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+    pieces = list(files.pieces([memoryview(part) for part in parts]))
+    assert b"".join(pieces) == b"".join(parts)
+    assert all(len(piece) <= 2**20 + 2**16 for piece in pieces)
+
+
+def test_the_manifest_tells_what_reading_the_files_gives(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 5000
+    bundle.write(tmp_path / "one", {"a": [data[:3], memoryview(data)[3:]], "b": b""})
+    told = json.loads((tmp_path / "one" / "manifest.json").read_text())["files"]
+    assert told == {
+        "a": {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)},
+        "b": {"sha256": hashlib.sha256(b"").hexdigest(), "bytes": 0},
+    }
+    assert bundle.read(tmp_path / "one") == {"a": data, "b": b""}
+    bundle.confirm(tmp_path / "one")
+    (tmp_path / "one" / "a").write_bytes(data[:-1])
+    with pytest.raises(CorruptFileError, match="must hold what was written to it"):
+        bundle.confirm(tmp_path / "one")
+
+
+def test_room_is_used_again_and_follows_a_tensor_that_changes_its_shape() -> None:
+    room, source = Room(), torch.ones(3)
+    first = room.copies("p/", {"a": source})["p/a"]
+    source.mul_(2)
+    assert first.tolist() == [1.0, 1.0, 1.0]
+    second = room.copies("p/", {"a": source})["p/a"]
+    assert second.data_ptr() == first.data_ptr()
+    assert second.tolist() == [2.0, 2.0, 2.0]
+    grown = room.copies("p/", {"a": torch.zeros(2, 3, dtype=torch.float64)})["p/a"]
+    assert (grown.shape, grown.dtype) == ((2, 3), torch.float64)
