@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import TrainingError as TrainingError
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
     from neuro_divergent.data import samples as samples
+    from neuro_divergent.data.aggregation import Aggregated as Aggregated
+    from neuro_divergent.data.aggregation import aggregate as aggregate
     from neuro_divergent.data.augmentation import Augmentation as Augmentation
     from neuro_divergent.data.augmentation import Compose as Compose
     from neuro_divergent.data.augmentation import Jitter as Jitter
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.augmentation import WindowSlice as WindowSlice
     from neuro_divergent.data.augmentation import WindowWarp as WindowWarp
     from neuro_divergent.data.frame import TimeSeriesDataFrame as TimeSeriesDataFrame
+    from neuro_divergent.data.hierarchy import Hierarchy as Hierarchy
     from neuro_divergent.data.report import DataReport as DataReport
     from neuro_divergent.data.schema import DataSchema as DataSchema
     from neuro_divergent.data.store import SeriesStore as SeriesStore
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.explain import Explanation as Explanation
     from neuro_divergent.forecasting.forecaster import Forecaster as Forecaster
     from neuro_divergent.forecasting.intervals import PredictionIntervals as PredictionIntervals
+    from neuro_divergent.forecasting.many import fit_many as fit_many
     from neuro_divergent.forecasting.model import Capabilities as Capabilities
     from neuro_divergent.forecasting.model import Model as Model
     from neuro_divergent.forecasting.neural_forecast import NeuralForecast as NeuralForecast
@@ -102,6 +106,7 @@ if TYPE_CHECKING:
     from neuro_divergent.losses import Tukey as Tukey
     from neuro_divergent.losses import Weighted as Weighted
     from neuro_divergent.models import GRU as GRU
+    from neuro_divergent.models import HINT as HINT
     from neuro_divergent.models import KAN as KAN
     from neuro_divergent.models import LSTM as LSTM
     from neuro_divergent.models import MLP as MLP
@@ -210,6 +215,7 @@ _HOMES = {
     "Adam": "optim",
     "AdamW": "optim",
     "AdaptiveClip": "optim",
+    "Aggregated": "data.aggregation",
     "Augmentation": "data.augmentation",
     "Autoformer": "models",
     "Averaging": "optim",
@@ -266,6 +272,8 @@ _HOMES = {
     "GradientNormMonitor": "training",
     "GradientTape": "training",
     "GrowingHorizon": "training",
+    "HINT": "models",
+    "Hierarchy": "data.hierarchy",
     "History": "training",
     "Huber": "losses",
     "HuberImplicitQuantile": "losses",
@@ -372,12 +380,14 @@ _HOMES = {
     "WindowWarp": "data.augmentation",
     "Windows": "data.windows",
     "XLinear": "models",
+    "aggregate": "data.aggregation",
     "backtest": "forecasting.backtest",
     "check_gradients": "training",
     "cross_validation": "forecasting.cross_validation",
     "distill": "forecasting.distillation",
     "ensemble": "forecasting.ensemble",
     "find_learning_rate": "training",
+    "fit_many": "forecasting.many",
     "iTransformer": "models",
     "load": "forecasting.storage",
     "seed_ensemble": "forecasting.ensemble",

@@ -32,9 +32,15 @@ def frame():
     return hours.filter(pl.col("unique_id") != "series-00")
 
 
+def example(cls):
+    model = model_examples(cls)[0]
+    # A hierarchy is one of the table's own series: here the first is the only part of the second.
+    return model.replace(S={"series-02": [1], "series-01": [1]}) if isinstance(model, nd.HINT) else model
+
+
 @pytest.fixture(scope="module")
 def zoo():
-    return {kind: model_examples(cls)[0].fit(frame(), FAST, short="pad") for kind, cls in MODELS.items()}
+    return {kind: example(cls).fit(frame(), FAST, short="pad") for kind, cls in MODELS.items()}
 
 
 def test_forecasts_are_bit_identical_after_a_new_process(zoo, tmp_path):

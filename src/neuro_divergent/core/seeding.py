@@ -66,5 +66,11 @@ def isolated(seed: int, purpose: str, *numbers: int) -> Iterator[None]:
     import torch
 
     with torch.random.fork_rng():
-        torch.manual_seed(key(seed, purpose, *numbers) >> 1)
+        number = key(seed, purpose, *numbers) >> 1
+        # torch.manual_seed would queue a call, with a formatted stack, for each kind of device that is not there.
+        torch.default_generator.manual_seed(number)
+        if torch.cuda.is_available():
+            torch.cuda.manual_seed_all(number)
+        if torch.backends.mps.is_available():
+            torch.mps.manual_seed(number)
         yield

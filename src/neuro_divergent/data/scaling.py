@@ -9,7 +9,6 @@ Letters: B windows, L lookback, T steps, C channels, Q outputs.
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
@@ -251,18 +250,16 @@ def _positive(scale: Tensor, peak: Tensor) -> Tensor:
 
 def _moments(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, population standard deviation and magnitude (as a whole) of the observed steps, each [B, 1, C]."""
+    # The squares of 1e30 and of 1e-30 are outside of float32, but not of float64. A norm would be one operation less, but
+    # its rounding depends on how many windows stand beside each other.
     if mask is None:
-        root: Tensor | float = math.sqrt(y.shape[1])
         mean = y.mean(1, keepdim=True)
-        centred = y - mean
+        share = (y - mean).double().square_().mean(1, keepdim=True)
     else:
         count = mask.sum(1, keepdim=True).clamp(min=1)
-        root = count.sqrt()
         mean = torch.where(mask, y, 0.0).sum(1, keepdim=True) / count
-        centred = torch.where(mask, y - mean, 0.0)
-    # The squares of 1e30 and of 1e-30 are outside of float32, but not of float64.
-    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True, dtype=torch.float64)
-    deviation = (length / root).to(y.dtype)
+        share = torch.where(mask, y - mean, 0.0).double().square_().sum(1, keepdim=True) / count
+    deviation = share.sqrt_().to(y.dtype)
     return mean, deviation, mean.abs() + deviation
 
 

@@ -41,3 +41,15 @@ class Anchor(nn.Module):
                 known = known | earlier
         repeats = -(-self.horizon // length)
         return season.repeat(1, repeats, 1)[:, : self.horizon]
+
+
+def remembered(seasons: tuple[int, ...], lookback: int) -> tuple[int, ...]:
+    """The season lengths, and twice the strongest (first) one if the window reaches back so far.
+
+    The same hour of the last two weeks, mixed, is less noisy than that of the last one alone.
+
+    >>> remembered((168, 24), 336), remembered((168, 24), 168)
+    ((168, 24, 336), (168, 24))
+    """
+    twice = 2 * seasons[0]
+    return seasons if twice > lookback or twice in seasons else (*seasons, twice)

@@ -24,10 +24,12 @@ from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
 from neuro_divergent.forecasting.intervals import PredictionIntervals, fit_model
 from neuro_divergent.forecasting.levels import Columns
+from neuro_divergent.forecasting.many import fit_members
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.naive import season_of
 from neuro_divergent.forecasting.splitting import Fold, TimeSeriesSplit, user_folds
 from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.many import Stacked, check_choice, refusal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Configs = TrainingConfig | Mapping[str, TrainingConfig] | None
+
+
+MOST_ROWS = 1 << 22
+"""Trainings that run together hold the rows of all their folds: up to this many, the memory does not matter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +120,7 @@ def cross_validation(
     season: int | None = None,
     short: str = "error",
     local_scaler: str | None = None,
+    stacked: Stacked = "auto",
     **columns: Any,
 ) -> CrossValidation:
     """Forecast several test parts of a table with models that were trained on what lies before them.
@@ -137,6 +144,8 @@ def cross_validation(
         season: of the naive forecast; None finds it.
         short: what to do with series too short to train on: refuse, leave out, or pad them.
         local_scaler: how each series is scaled before the models see it; None leaves it as it is.
+        stacked: whether the trainings of a small model for all folds run together as one computation, with n_jobs=1;
+            see `fit_many`.
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
     table = TimeSeriesDataFrame.from_frame(data, **columns)
@@ -145,7 +154,7 @@ def cross_validation(
         raise ConfigError(f"cross-validation compares models with different names (alias=...), but got {names}")
     check_names(metrics)
     steps = h or min(model.h for model in models)
-    together = any(model.capabilities.multivariate for model in models)
+    together = any(model.together for model in models)
     folds = _folds(table, splitter, n_windows, step_size, steps, together)
     plan = Plan(
         models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
@@ -156,8 +165,9 @@ def cross_validation(
     last: dict[str, Forecaster] = {}
     if n_jobs == 1 or len(jobs) == 1:
         parts = []
-        for job in jobs:
-            done, last = run_job(plan, table, job)
+        known = _fitted_together(plan, table, jobs, stacked)
+        for number, job in enumerate(jobs):
+            done, last = run_job(plan, table, job, {name: fitted[number] for name, fitted in known.items()})
             parts += done
     else:
         from neuro_divergent.forecasting.fold_worker import run_jobs
@@ -208,17 +218,54 @@ def _jobs(folds: list[Fold], refit: bool | int) -> list[list[Fold]]:
     return list(jobs.values())
 
 
-def run_job(
-    plan: Plan, table: TimeSeriesDataFrame, folds: Sequence[Fold]
-) -> tuple[list[FoldForecasts], dict[str, Forecaster]]:
-    """Train on the first of some folds, and forecast all of them."""
-    past = part_of(table, *folds[0].train)
-    fitted = {}
+def _fitted_together(
+    plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], stacked: Stacked
+) -> dict[str, list[Forecaster]]:
+    """By name, the forecasters of all jobs, for the models whose trainings run together; nothing for the others."""
+    check_choice(stacked)
+    reason = _obstacle(plan, table, jobs)
+    if stacked is True and reason is not None:
+        raise refusal(reason)
+    if stacked is False or reason is not None:
+        return {}
+    tables = [part_of(table, *job[0].train) for job in jobs]
+    found = {}
     for model in plan.models:
-        config = plan.configs[model.name].replace(checkpoints=None)  # folds are short, and one directory is one run
-        fitted[model.name] = fit_model(
-            model, past, config, short=plan.short, prediction_intervals=plan.intervals, local_scaler=plan.local_scaler
-        )
+        wanted = [(model, past, _fold_config(plan, model)) for past in tables]
+        found[model.name] = fit_members(wanted, stacked=stacked, short=plan.short)
+    return found
+
+
+def _obstacle(plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]]) -> str | None:
+    if len(jobs) == 1:
+        return "there is only one training (refit=True trains for every fold)"
+    if plan.intervals is not None or plan.local_scaler is not None:
+        return "prediction_intervals and local_scaler prepare each training by itself"
+    if len(jobs) * len(table.store.y) > MOST_ROWS:
+        return f"{len(jobs)} copies of {len(table.store.y)} rows would be held at once"
+    return None
+
+
+def _fold_config(plan: Plan, model: Model) -> TrainingConfig:
+    """Folds are short, and one directory is one run: nothing is saved."""
+    return plan.configs[model.name].replace(checkpoints=None)
+
+
+def run_job(
+    plan: Plan,
+    table: TimeSeriesDataFrame,
+    folds: Sequence[Fold],
+    known: Mapping[str, Forecaster] | None = None,
+) -> tuple[list[FoldForecasts], dict[str, Forecaster]]:
+    """Train on the first of some folds, unless models are known already, and forecast all of them."""
+    fitted = dict(known or {})
+    if len(fitted) < len(plan.models):
+        past = part_of(table, *folds[0].train)
+        for model in plan.models:
+            fitted[model.name] = fit_model(
+                model, past, _fold_config(plan, model), short=plan.short, prediction_intervals=plan.intervals,
+                local_scaler=plan.local_scaler,
+            )  # fmt: skip
     return [_forecasts(plan, table, fold, fitted) for fold in folds], fitted
 
 
@@ -236,7 +283,7 @@ def part_of(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDa
 def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[str, Forecaster]) -> FoldForecasts:
     steps = plan.h or min(model.h for model in plan.models)
     series, time = _origins(fold, steps)
-    series, time = _possible(table, series, time, any(model.capabilities.multivariate for model in plan.models))
+    series, time = _possible(table, series, time, any(model.together for model in plan.models))
     found = {}
     for name, forecaster in fitted.items():
         columns = forecaster.columns(plan.level, plan.quantiles)

@@ -105,7 +105,7 @@ class Oracle:
         time = batch.time.cpu().numpy()
         series = np.zeros_like(time) if self.multivariate else batch.series.cpu().numpy()
         row = time if self.multivariate else self.offsets[series] + time
-        windows = self.rows.batch(series, time, row, clipped=True, partial_targets=True)
+        windows = self.rows.batch(*self.rows.places(series, time, row), clipped=True, partial_targets=True)
         module = self.teacher.module.eval()
         parameter = next(module.parameters())
         outputs: Tensor = module(

@@ -18,8 +18,10 @@ from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, point_column
+from neuro_divergent.forecasting.many import fit_many
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.many import Stacked
 
 Floats = npt.NDArray[np.float64]
 Combination = Literal["mean", "median", "weighted", "greedy"]
@@ -188,7 +190,7 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     else:
         first = np.minimum(lengths, longest.model.input_size)
     series, time = window_places(lengths, first, lengths, h, max(1, h // 2))
-    if any(member.model.capabilities.multivariate for member in members):
+    if any(member.model.together for member in members):
         series, time = same_moments(table, series, time)
     if not len(series):
         raise DataError(
@@ -205,9 +207,10 @@ def seed_ensemble(
     *,
     seeds: int | Sequence[int] = 5,
     method: Combination = "mean",
+    stacked: Stacked = "auto",
     **options: Any,
 ) -> Ensemble:
-    """Train one model with several seeds and combine them.
+    """Train one model with several seeds, small ones as one computation, and combine them.
 
     Args:
         model: the description.
@@ -215,6 +218,7 @@ def seed_ensemble(
         config: how to train; its seed and the following ones are used.
         seeds: how many, or which.
         method: how the members are combined; see `ensemble`.
+        stacked: whether the seeds are trained together; see `fit_many`.
         options: further arguments of `Model.fit`.
     """
     config = config or TrainingConfig()
@@ -223,9 +227,5 @@ def seed_ensemble(
         raise ConfigError(f"an ensemble of seeds needs at least one, but got seeds={seeds!r}")
     if config.checkpoints is not None:
         raise ConfigError("one directory is one run, but several seeds are trained. Use checkpoints=None")
-    table_options = {
-        name: options.pop(name) for name in list(options) if name not in ("validation", "short", "prediction_intervals")
-    }
-    table = TimeSeriesDataFrame.from_frame(data, **table_options)
-    members = [model.fit(table, config.replace(seed=seed), **options) for seed in numbers]
+    members = fit_many(model, data, config, seeds=numbers, stacked=stacked, **options)
     return ensemble(members, method, name=model.name)

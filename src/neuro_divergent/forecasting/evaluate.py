@@ -136,7 +136,7 @@ def evaluate(
     lengths = table.store.lengths
     first = lengths - steps - (n_windows - 1) * step
     series, time = window_places(lengths, first, lengths, steps, step)
-    if any(forecaster.model.capabilities.multivariate for forecaster in forecasters):
+    if any(forecaster.model.together for forecaster in forecasters):
         series, time = same_moments(table, series, time)
     if not len(series):
         raise DataError(
@@ -279,7 +279,7 @@ def insample(forecaster: Forecaster, table: TimeSeriesDataFrame, step_size: int,
         raise ConfigError(f"step_size must be at least 1, but got step_size={step_size}")
     h, lengths = forecaster.model.h, table.store.lengths
     series, time = window_places(lengths, np.ones_like(lengths), lengths, h, step_size)
-    if forecaster.model.capabilities.multivariate:
+    if forecaster.model.together:
         series, time = same_moments(table, series, time)
     if not len(series):
         raise DataError(f"a forecast of h={h} steps inside the data needs {h + 1} rows, but the longest series has "

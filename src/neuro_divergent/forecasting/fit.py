@@ -25,7 +25,7 @@ from neuro_divergent.data.sampling import Sampler, Sequential
 from neuro_divergent.data.scaling import window_scaler
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Range, Short, Windows
-from neuro_divergent.forecasting.anchor import Anchor
+from neuro_divergent.forecasting.anchor import Anchor, remembered
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
@@ -169,7 +169,7 @@ def anchor_lengths(model: Model, store: SeriesStore) -> tuple[int, ...]:
             f"anchor='seasonal' needs a season that fits into input_size={model.input_size}, but the data shows "
             f"{list(found) or 'none'}. Raise input_size, give the length (anchor=[24]) or use anchor='last'"
         )
-    return fitting[:2] if fitting else (1,)
+    return remembered(fitting[:2], model.input_size) if fitting else (1,)
 
 
 def usable_columns(model: Model, store: SeriesStore) -> SeriesStore:

@@ -132,8 +132,10 @@ class Forecaster:
         return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
 
     def network_columns(self, columns: Columns) -> Columns:
-        """What the network itself gives of these columns: all, or only the point."""
-        return columns if self.loss.probabilistic else columns.point
+        """What the network itself gives of these columns: all, only the point, or what a reconciliation needs."""
+        if not self.loss.probabilistic:
+            return columns.point
+        return columns if self.model.joint is None else self.model.joint.network_columns(columns, self.loss)
 
     def finished(
         self,
@@ -145,6 +147,8 @@ class Forecaster:
         """Forecasts [N, H, K] of some series of a table in their own units; those of a point get their intervals."""
         if self.local is not None:
             values = self.local.original(values, table, series)
+        if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
+            values = self.model.joint.finished(self, values, table, columns)
         if self.intervals is None or values.shape[2] == len(columns.names):
             return values
         from neuro_divergent.forecasting.intervals import series_scale
@@ -347,5 +351,6 @@ class Forecaster:
     def __repr__(self) -> str:
         return (
             f"Forecaster({self.model.name}: h={self.model.h}, input_size={self.model.input_size}, "
-            f"{self.num_parameters:,} parameters, {len(self.history)} epochs, {self.data.n_series:,} series)"
+            f"{self.num_parameters:,} parameters, {len(self.history)} epoch{'s' * (len(self.history) != 1)}, "
+            f"{self.data.n_series:,} series)"
         )

@@ -6,6 +6,7 @@ that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +41,12 @@ def hindcast(
     check_series(forecaster, table)
     store = forecaster.prepared(table)
     network = forecaster.network_columns(columns)
+    if forecaster.model.joint is not None:
+        shape = (steps, len(columns.names))
+        finish = lambda values: forecaster.finished(values, table, columns)  # noqa: E731
+        return _together(forecaster, store, series, time, network, shape, finish)
     if forecaster.model.capabilities.multivariate:
-        values = _together(forecaster, store, series, time, network, steps)
+        values = _together(forecaster, store, series, time, network, (steps, len(network.names)))
     else:
         values = np.concatenate(
             [
@@ -65,11 +70,19 @@ def _each(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, 
 
 
 def _together(
-    forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, columns: Columns, steps: int
+    forecaster: Forecaster,
+    store: SeriesStore,
+    series: Ints,
+    time: Ints,
+    columns: Columns,
+    shape: tuple[int, int],
+    finish: Callable[[Floats], Floats] = np.asarray,
 ) -> Floats:
+    """All series from the moment of each forecast, `finish` applied to them; then those that were asked for."""
+    steps = shape[0]
     shifts, everyone = grid_shifts(store), np.arange(len(store.ids))
     moments = time + shifts[series]
-    values = np.full((len(series), steps, len(columns.names)), np.nan)
+    values = np.full((len(series), *shape), np.nan)
     for moment in np.unique(moments):
         rows = np.minimum(moment - shifts, store.lengths)
         if (rows < 1).any():
@@ -82,7 +95,7 @@ def _together(
         cut = cut_rows(store, everyone, store.offsets[:-1] + begin, store.offsets[:-1] + rows)
         ahead = _ahead(forecaster, store, everyone, moment - shifts, steps)
         chosen = np.flatnonzero(moments == moment)
-        values[chosen] = from_store(forecaster, cut, columns, ahead, steps)[series[chosen]]
+        values[chosen] = finish(from_store(forecaster, cut, columns, ahead, steps))[series[chosen]]
     return values
 
 

@@ -157,7 +157,7 @@ def calibrate(forecaster: Forecaster, table: TimeSeriesDataFrame, settings: Pred
     """Measure the errors of a model on the last windows of a table that it was not trained on."""
     h, lengths = forecaster.model.h, table.store.lengths
     series, time = window_places(lengths, lengths - settings.rows(h), lengths, h, settings.step_size)
-    if forecaster.model.capabilities.multivariate:
+    if forecaster.model.together:
         series, time = same_moments(table, series, time)
     if not len(series):
         raise DataError(

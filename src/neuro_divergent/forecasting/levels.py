@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.seeding import torch_generator
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import Loss
 
@@ -46,9 +48,38 @@ class Columns:
         if not asked:
             return point.unsqueeze(-1)
         parts: dict[float | None, Tensor] = {None: point}
-        found = module.loss.quantiles(output, _tensor(asked, batch))
+        if hasattr(module.network, "sample_paths"):
+            found = drawn_quantiles(module, batch, _tensor(asked, batch))
+        else:
+            found = module.loss.quantiles(output, _tensor(asked, batch))
         parts |= {level: found[..., position] for position, level in enumerate(asked)}
         return torch.stack([parts[level] for level in self.levels], dim=-1)
+
+
+def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:
+    """[B, H, C, levels] of trajectories that the network draws step by step, in original units.
+
+    The outputs of a single pass would leave out the uncertainty of the steps before. Of N draws the k-th smallest
+    stands for the level k / (N + 1), so that few draws do not make intervals too narrow.
+    """
+    draw: Any = module.network.sample_paths
+    number = int(getattr(module.network, "samples", 100))
+    scaled, stats = module.as_network_sees(batch)
+    location, scale = module.scaler.affine_map(stats)
+    places = (((number + 1) * levels.double() - 1) / max(number - 1, 1)).clamp(0.0, 1.0).to(levels.dtype)
+    parts = []
+    size = max(1, ROWS_DRAWN // number)
+    for first in range(0, batch.size, size):
+        rows = slice(first, first + size)
+        some = scaled.rows(first, min(first + size, batch.size))
+        generator = torch_generator(0, "quantiles of paths", first)
+        drawn = draw(some, module.loss, number, generator, location=location[rows], scale=scale[rows])
+        parts.append(drawn.quantile(places, dim=0).movedim(0, -1))
+    return torch.cat(parts)
+
+
+ROWS_DRAWN = 20_000
+"""So many trajectories are drawn at a time, to bound the memory."""
 
 
 def _tensor(levels: Sequence[float], batch: Batch) -> Tensor:

@@ -21,6 +21,7 @@ from neuro_divergent.training.config import TrainingConfig
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.intervals import PredictionIntervals
+    from neuro_divergent.forecasting.reconciliation import Reconciliation
 
 AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 
@@ -72,6 +73,16 @@ class Model(Description):
     def name(self) -> str:
         """Name of the forecast's column."""
         return self.alias or self.kind
+
+    @property
+    def joint(self) -> Reconciliation | None:
+        """What is done to the forecasts of all series together; None where each stands for itself."""
+        return None
+
+    @property
+    def together(self) -> bool:
+        """Whether all series are forecast from one moment: the network sees them at once, or their forecasts meet."""
+        return self.capabilities.multivariate or self.joint is not None
 
     def recipe(self, windows: int) -> TrainingConfig:
         """The recommended training for this many windows."""

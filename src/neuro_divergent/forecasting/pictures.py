@@ -31,7 +31,7 @@ def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Se
     if level is None:
         level = _shown_levels(forecasters[0])
     ordered = sorted(level, reverse=True)
-    whole = any(forecaster.model.capabilities.multivariate for forecaster in forecasters)
+    whole = any(forecaster.model.together for forecaster in forecasters)
     data = first.table()
     shown = data if whole else data.select(data.ids[:series].tolist())
     columns = [

@@ -16,7 +16,7 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator, torch_generator
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
-from neuro_divergent.forecasting.horizon import checked_horizon, forecast_windows, ids_column, known_ahead
+from neuro_divergent.forecasting.horizon import checked_horizon, forecast, forecast_windows, ids_column, known_ahead
 from neuro_divergent.forecasting.intervals import series_scale
 from neuro_divergent.forecasting.levels import Columns, point_column
 from neuro_divergent.losses import Loss, MQLoss, Weighted
@@ -70,6 +70,8 @@ def simulate(
         paths = _drawn_by_model(forecaster, table, n_paths, seed, future)
     else:
         paths = _drawn_by_copula(forecaster, table, n_paths, seed, future)
+    if forecaster.model.joint is not None:
+        paths = forecaster.model.joint.paths(paths, table)
     return _frame(forecaster, table, paths[:, :, :steps])
 
 
@@ -91,7 +93,8 @@ def _drawn_by_model(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths:
             generator = torch_generator(seed, "paths", first)
             drawn = draw(scaled, module.loss, n_paths, generator, location=location, scale=scale)
         parts.append(drawn[..., 0].transpose(0, 1).double().cpu().numpy())
-    return forecaster.finished(np.concatenate(parts), table, point_column(forecaster.model.name))
+    paths = np.concatenate(parts)
+    return paths if forecaster.local is None else forecaster.local.original(paths, table)
 
 
 def _drawn_by_copula(
@@ -106,10 +109,26 @@ def _drawn_by_copula(
     name = forecaster.model.name
     grid = probabilities(forecaster.loss)
     columns = Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid))
-    values = forecaster.forecast_values(table, columns, future=future)[:, :, 1:]
+    values = _distribution(forecaster, table, columns, future)[:, :, 1:]
     factor = np.linalg.cholesky(error_correlation(forecaster, table))
-    normal = numpy_generator(seed, "paths").standard_normal((table.n_series, n_paths, forecaster.model.h))
+    normal = _normal(forecaster, table, n_paths, seed)
     return inverted(values, np.array(grid), _normal_cdf(normal @ factor.T))
+
+
+def _normal(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int) -> Floats:
+    """[S, N, H] standard normal draws, of each series on its own unless their paths are to be summed."""
+    shape, joint = (n_paths, forecaster.model.h), forecaster.model.joint
+    if joint is None:
+        return numpy_generator(seed, "paths").standard_normal((table.n_series, *shape))
+    return joint.placed(joint.draws(forecaster, shape, seed), joint.order(table))
+
+
+def _distribution(forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, future: Any) -> Floats:
+    """[S, H, 1 + G] what is drawn from; where paths are reconciled, the distributions before that."""
+    if forecaster.model.joint is None or not forecaster.loss.probabilistic:
+        return forecaster.forecast_values(table, columns, future=future)
+    values = forecast(forecaster, table, columns, future=future)
+    return values if forecaster.local is None else forecaster.local.original(values, table)
 
 
 def probabilities(loss: Loss) -> tuple[float, ...]:
@@ -169,7 +188,7 @@ def _places(forecaster: Forecaster, table: TimeSeriesDataFrame) -> tuple[npt.NDA
     first = np.minimum(np.maximum(lengths - np.maximum(lengths // 5, 20), 1), lengths)
     first = np.maximum(first, min(forecaster.model.input_size, int(lengths.max(initial=1)) - 1))
     places = window_places(lengths, first, lengths, forecaster.model.h, 1)
-    return same_moments(table, *places) if forecaster.model.capabilities.multivariate else places
+    return same_moments(table, *places) if forecaster.model.together else places
 
 
 def _normal_cdf(values: Floats) -> Floats:

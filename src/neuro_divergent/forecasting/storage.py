@@ -77,10 +77,13 @@ def load(
     """Read a saved Forecaster, NeuralForecast or Ensemble. Nothing in the directory is executed.
 
     Args:
-        path: the directory that `save` made.
+        path: the directory that `save` made, or the directory of a run that has one named `model`.
         device: where to put the weights; a model saved on one device loads on another.
         using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
     """
+    inside = Path(path) / "model"
+    if inside.is_dir() and not (Path(path) / "manifest.json").exists():
+        path = inside
     if is_many(path):
         return load_many(path, lambda part: load_one(part, device=device, using=using))
     return load_one(path, device=device, using=using)

@@ -8,6 +8,7 @@ from neuro_divergent.models.dilated_rnn import DilatedRNN
 from neuro_divergent.models.dlinear import DLinear
 from neuro_divergent.models.fedformer import FEDformer
 from neuro_divergent.models.gru import GRU
+from neuro_divergent.models.hint import HINT
 from neuro_divergent.models.informer import Informer
 from neuro_divergent.models.itransformer import iTransformer
 from neuro_divergent.models.kan import KAN
@@ -39,6 +40,7 @@ from neuro_divergent.models.xlstm import xLSTM
 
 __all__ = [
     "GRU",
+    "HINT",
     "KAN",
     "LSTM",
     "MLP",

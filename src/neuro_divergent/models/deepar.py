@@ -73,6 +73,7 @@ class _Network(RecursiveRecurrent):
             batch_first=True,
         )
         super().__init__(spec, encoder, dense_head(model.decoder_sizes, spec.outputs, model.activation))
+        self.samples = model.samples
 
     @torch.no_grad()
     def sample_paths(

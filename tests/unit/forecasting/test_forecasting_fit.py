@@ -183,6 +183,7 @@ def test_forward_takes_raw_windows_and_gives_original_units(fitted):
 def test_anchors():
     frame = panel(3, 400)
     assert nd.DLinear(h=3, input_size=24, anchor="auto").fit(frame, FAST).anchor == (24,)
+    assert nd.DLinear(h=3, input_size=48, anchor="auto").fit(frame, FAST).anchor == (24, 48), "two days fit, so two"
     assert nd.DLinear(h=3, input_size=24, anchor="last").fit(frame, FAST).anchor == (1,)
     assert nd.DLinear(h=3, input_size=24, anchor=(12, 24)).fit(frame, FAST).anchor == (12, 24)
     with pytest.raises(nd.DataError, match="Raise input_size to 168"):
@@ -229,6 +230,10 @@ class TestSavedModels:
         with pytest.raises(nd.StorageError, match="overwrite=True"):
             fitted.save(tmp_path / "m")
         fitted.save(tmp_path / "m", overwrite=True)
+
+    def test_the_directory_of_a_run_is_opened_by_its_model(self, fitted, tmp_path):
+        fitted.save(tmp_path / "run" / "model")
+        assert nd.load(tmp_path / "run").predict().equals(fitted.predict())
 
     def test_weights_alone(self, fitted, tmp_path):
         fitted.save_weights(tmp_path / "w.safetensors")

@@ -68,6 +68,18 @@ class TestPaths:
         middle = own.filter(pl.col("unique_id") == "series-01")["DeepAR"].mean()
         assert middle == pytest.approx(level, rel=0.6), "in original units"
 
+    def test_the_intervals_of_such_a_model_are_those_of_its_paths(self):
+        """Against the quantiles of 4,000 simulated paths; one pass that feeds back the mean would be narrower."""
+        model = DeepAR(h=6, input_size=12, hidden_size=8, samples=2000)
+        fitted = model.fit(panel(1), FAST.replace(loss=nd.DistributionLoss(distribution="Normal")))
+        drawn = fitted.simulate(n_paths=4000, method="model")["DeepAR"].to_numpy().reshape(4000, 6)
+        asked = fitted.predict(quantiles=[0.1, 0.9]).select("DeepAR_ql0.1", "DeepAR_ql0.9").to_numpy()
+        spread = asked[:, 1] - asked[:, 0]
+        assert (np.abs(np.quantile(drawn, (0.1, 0.9), axis=0).T - asked) < 0.1 * spread[:, None]).all()
+        assert fitted.predict(quantiles=[0.1]).equals(fitted.predict(quantiles=[0.1])), "drawn the same way each time"
+        few = fitted.model.replace(samples=3).build(fitted.module.spec)
+        assert few.samples == 3
+
     def test_paths_around_a_point_forecast_with_intervals(self):
         data = nd.TimeSeriesDataFrame.from_frame(panel())
         fitted = nd.DLinear(h=6, input_size=24).fit(data.drop_last(60), FAST)

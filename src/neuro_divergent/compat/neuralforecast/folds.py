@@ -62,7 +62,7 @@ def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[
     series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
     inside = rows >= 0
     found = series[inside].astype(np.int64), rows[inside].astype(np.int64)
-    return same_moments(table, *found) if forecaster.model.capabilities.multivariate else found
+    return same_moments(table, *found) if forecaster.model.together else found
 
 
 def hindcasts(

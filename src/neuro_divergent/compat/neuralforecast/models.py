@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from neuro_divergent.compat.neuralforecast.adapter import model_class
+from neuro_divergent.compat.neuralforecast.hint import HINT
 from neuro_divergent.core.errors import UnknownNameError
 from neuro_divergent.core.registry import closest
 
@@ -45,7 +46,6 @@ iTransformer = model_class("iTransformer")  # noqa: N816
 xLSTM = model_class("xLSTM")  # noqa: N816
 
 _ELSEWHERE = {
-    "HINT": "it reconciles a hierarchy of series, which has no counterpart here",
     "SOFTSSharp": "it has no counterpart here; SOFTS is the nearest",
 }
 
@@ -62,6 +62,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "GRU",
+    "HINT",
     "KAN",
     "LSTM",
     "MLP",
