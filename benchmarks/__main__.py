@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHORT = {"recipes": ["--quick"], "out_of_core": ["--rows", "5000000"]}
+SHORT = {"accuracy": ["--quick"], "recipes": ["--quick"], "out_of_core": ["--rows", "5000000"]}
 """Arguments that keep the long ones short; without them they take many minutes."""
 
 

@@ -250,8 +250,8 @@ def _positive(scale: Tensor, peak: Tensor) -> Tensor:
 
 def _moments(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, population standard deviation and magnitude (as a whole) of the observed steps, each [B, 1, C]."""
-    # The squares of 1e30 and of 1e-30 are outside of float32, but not of float64. A norm would be one operation less, but
-    # its rounding depends on how many windows stand beside each other.
+    # The squares of 1e30 and of 1e-30 are outside of float32, but not of float64. A norm would be one operation less,
+    # but its rounding depends on how many windows stand beside each other.
     if mask is None:
         mean = y.mean(1, keepdim=True)
         share = (y - mean).double().square_().mean(1, keepdim=True)

@@ -36,12 +36,13 @@ def schedule_for(family: ModelFamily) -> Schedule:
 
 def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     """The recommended training of a family for this many windows."""
-    batch = batch_size_for(windows)
+    batch = min(MAX_BATCH, batch_size_for(windows))
+    target = max(TARGET_STEPS[0], min(TARGET_STEPS[1], windows // 10))
     if family == "recurrent":
         # A step through time keeps all its states: large batches cost more in memory than they gain in speed.
-        batch = max(32, min(128, batch // 4))
+        batch, target = max(32, min(128, batch_size_for(windows) // 4)), TARGET_STEPS[0]
     steps = min(STEPS_PER_EPOCH, -(-windows // batch))
-    epochs = max(5, min(MAX_EPOCHS[family], -(-TARGET_STEPS // steps)))
+    epochs = max(5, min(MAX_EPOCHS[family], -(-target // steps)))
     return TrainingConfig(
         max_epochs=epochs,
         steps_per_epoch=STEPS_PER_EPOCH,
@@ -55,11 +56,15 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     )
 
 
+MAX_BATCH = 64
+"""Windows per batch at most, but for recurrent models: small steps were as good as large ones, and cheaper."""
+
 STEPS_PER_EPOCH = 100
 """An epoch ends after this many steps on big panels, so that validation and early stopping come often enough."""
 
-TARGET_STEPS = 500
-"""About how many optimizer steps a recipe takes at most; early stopping usually ends it before."""
+TARGET_STEPS = (500, 2000)
+"""About how many optimizer steps a recipe takes at most, for small and for big data; early stopping may end it before.
+Recurrent models, whose steps are dear, take the first."""
 
 MAX_EPOCHS: dict[ModelFamily, int] = {
     "mlp": 200,

@@ -1,4 +1,4 @@
-"""Compiling the network for the time of a training."""
+"""Compiling the network for the time of a training; whole_step.py compiles what is around it, too."""
 
 from __future__ import annotations
 
@@ -18,18 +18,30 @@ log = logging.getLogger(__name__)
 def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool]:
     """While the context is open the network runs compiled, if that is asked for and possible; tells whether it does.
 
-    What is compiled is the module's `network` if it has one, else the module itself. "auto" stays eager: for the sizes
-    of forecasting networks on a CPU compiling takes longer than it saves. Names of parameters do not change, and
-    afterwards the module is as before. Where there is no compiler the training goes on eagerly and the log says so.
+    What is compiled is the module's `network` if it has one, else the module itself. "auto" is for
+    decisions.py to decide, and stays eager here. Names of parameters do not change, and afterwards the module is as
+    before. Where there is no compiler the training goes on eagerly and the log says so.
     """
-    network = getattr(module, "network", module)
-    if wanted is not True or not isinstance(network, nn.Module):
-        yield False
-        return
-    network._compiled_call_impl = _Cautious(network)
+    on = wanted is True and use_compiled(module)
     try:
-        yield True
+        yield on
     finally:
+        stop_compiled(module)
+
+
+def use_compiled(module: nn.Module) -> bool:
+    """Let the network run compiled from now on; tells whether there is one."""
+    network = getattr(module, "network", module)
+    if not isinstance(network, nn.Module):
+        return False
+    network._compiled_call_impl = _Cautious(network)
+    return True
+
+
+def stop_compiled(module: nn.Module) -> None:
+    """Let the network run as it did before `use_compiled`."""
+    network = getattr(module, "network", module)
+    if isinstance(network, nn.Module) and isinstance(network._compiled_call_impl, _Cautious):
         network._compiled_call_impl = None
 
 
@@ -62,16 +74,28 @@ class _Cautious:
             with quiet_imports():
                 output = self.call(*inputs, **named)
         except Exception as error:
-            if not _of_the_compiler(error):
+            if not of_the_compiler(error):
                 raise
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            log.warning("the network could not be compiled, so it runs eagerly: %s", reason)
+            log.warning("the network could not be compiled, so it runs eagerly: %s", reason_of(error))
             self.call, output = self.eager, self.eager(*inputs, **named)
         self.proven = True
         return output
 
 
-def _of_the_compiler(error: BaseException) -> bool:
+def reason_of(error: BaseException) -> str:
+    """The first line of an error."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def no_compiler(error: BaseException) -> bool:
+    """Whether the C++ compiler is missing or failed, so that nothing at all can be compiled."""
+    from torch._inductor.exc import CppCompileError, InductorError, InvalidCxxCompiler
+
+    inner = getattr(error, "inner_exception", None) or error.__cause__ if isinstance(error, InductorError) else None
+    return isinstance(error, CppCompileError | InvalidCxxCompiler) or (inner is not None and no_compiler(inner))
+
+
+def of_the_compiler(error: BaseException) -> bool:
     """Whether torch's compiler raised, and not the network inside of it."""
     from torch._dynamo.exc import TorchDynamoException
     from torch._inductor.exc import CppCompileError, InvalidCxxCompiler

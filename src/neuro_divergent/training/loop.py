@@ -92,12 +92,16 @@ def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) ->
     optimizer = state.optimizer
     set_learning_rate(state)
     optimizer.zero_grad(set_to_none=True)
-    loss = memory.gradients(strategy, task, state, batch)
-    state.precision.unscale(optimizer)
-    norm = strategy.condition_gradients(state)
+    figures = strategy.whole_step(state, batch)
+    if figures is not None:
+        (loss, norm), is_finite = figures, True
+    else:
+        loss = memory.gradients(strategy, task, state, batch)
+        state.precision.unscale(optimizer)
+        norm = strategy.condition_gradients(state)
+        is_finite = math.isfinite(loss) and math.isfinite(norm)
+        state.precision.step(optimizer, is_finite)
     state.loss, state.gradient_norm = loss, norm
-    is_finite = math.isfinite(loss) and math.isfinite(norm)
-    state.precision.step(optimizer, is_finite)
     if is_finite:
         if state.averager is not None:
             state.averager.update(state.step)

@@ -28,7 +28,7 @@ def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> 
     while True:
         if running is not None:
             running.remember()
-        _seed(state)
+        seed_network(state)
         try:
             return strategy.gradients(task, _in_pieces(state), batch)
         except (RuntimeError, MemoryError) as error:
@@ -41,7 +41,7 @@ def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> 
         _halve(state, reason)
 
 
-def _seed(state: TrainState) -> None:
+def seed_network(state: TrainState) -> None:
     """What the network draws (dropout) is keyed by the step, not by what was drawn before it."""
     drawn = seeding.key(state.config.seed, "network", state.step) >> 1
     torch.default_generator.manual_seed(drawn)

@@ -64,21 +64,34 @@ class Resume:
 
 
 def begin(
-    state: TrainState, callbacks: CallbackList, resume: Resume, identity: Callable[[], Mapping[str, Any]]
+    state: TrainState,
+    callbacks: CallbackList,
+    resume: Resume,
+    identity: Callable[[], Mapping[str, Any]],
+    snapshot: Snapshot | None,
+    decided: Mapping[str, Any],
 ) -> None:
-    """Make the state ready to run: restored if there is something to resume, with a saver if one is configured."""
+    """Make the state ready to run: restored if there is something to resume, with a saver if one is configured.
+
+    Args:
+        state: the prepared run.
+        callbacks: whose own state is restored, too.
+        resume: how the run begins.
+        identity: gives what must be the same for a resume.
+        snapshot: what `find` found.
+        decided: how the run computes; kept in its checkpoints.
+    """
     settings = state.config.checkpoints
     if settings is None and resume.source is None:
         return
     known = identity()
-    snapshot = _find(state, resume)
     if snapshot is not None:
         _refuse_other(state, snapshot, known, resume)
         checkpoint.restore(state, callbacks, snapshot, fresh_optimizer=_other_optimizer(state, snapshot))
         _stop_if_done(state)
     if settings is not None:
         plain = state.config.replace(callbacks=()).to_dict()
-        facts = {"config": plain, "identity": known, "versions": checkpoint.versions()}
+        facts = {"config": plain, "identity": known, "versions": checkpoint.versions(), "decided": dict(decided)}
         state.saver = Saver(settings, facts)
         # A run that goes on in another directory leaves the one it came from as it is.
         own = snapshot is not None and _is_own(resume, state.saver.place)
@@ -96,7 +109,8 @@ def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
     return None, damaged
 
 
-def _find(state: TrainState, resume: Resume) -> Snapshot | None:
+def find(state: TrainState, resume: Resume) -> Snapshot | None:
+    """The checkpoint that a run begins from; None when it begins afresh."""
     if resume.source is None:
         return None
     if resume.source == "auto":

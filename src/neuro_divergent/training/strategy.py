@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +16,19 @@ from neuro_divergent.training.running import RunningStatistics
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.task import Task
 
+if TYPE_CHECKING:
+    from neuro_divergent.training.whole_step import WholeStep
+
 
 class Strategy(Protocol):
     """Backward, reduction over the effective batch, and who saves."""
 
     rank: int
     world: int
+
+    def whole_step(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
+        """Loss and gradient norm if it took the step as one; None when the step is still to be done in its parts."""
+        ...
 
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         """Leave the gradient of the reduced loss in the parameters; give the loss."""
@@ -33,15 +40,24 @@ class Strategy(Protocol):
 
 
 class SingleProcess:
-    """Everything in this process."""
+    """Everything in this process.
+
+    Args:
+        whole: the compiled step of the run, if it has one.
+    """
 
     rank = 0
     world = 1
 
-    def __init__(self) -> None:
+    def __init__(self, whole: WholeStep | None = None) -> None:
+        self._whole = whole
         self._running: RunningStatistics | None = None
         self._parameters: list[Tensor] | None = None
         self._loss = 0.0
+
+    def whole_step(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
+        """Loss and gradient norm of a compiled step; None when there is none for this batch."""
+        return None if self._whole is None else self._whole(state, batch)
 
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         """One backward pass, or several whose sum is that of the large batch."""
@@ -120,9 +136,8 @@ def weighted_mean(values: Tensor, weights: Tensor | None, in_float64: bool = Fal
     values = _wide(values, in_float64)
     if weights is None:
         return values.mean()
-    summed, _ = weighted_sum(values, weights, in_float64)
     count = (weights.double() if in_float64 else weights).sum()
-    return summed / count.clamp(min=1e-12)
+    return _summed(values, weights) / count.clamp(min=1e-12)
 
 
 def weighted_sum(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> tuple[Tensor, float]:
@@ -130,9 +145,13 @@ def weighted_sum(values: Tensor, weights: Tensor | None, in_float64: bool = Fals
     values = _wide(values, in_float64)
     if weights is None:
         return values.sum(), float(values.numel())
+    return _summed(values, weights), float(weights.sum())
+
+
+def _summed(values: Tensor, weights: Tensor) -> Tensor:
     # A masked value may be anything: `where` keeps it out of the gradient too, which a product would not.
     kept = torch.where(weights > 0, values, torch.zeros_like(values))
-    return (kept * weights.to(kept.dtype)).sum(), float(weights.sum())
+    return (kept * weights.to(kept.dtype)).sum()
 
 
 def _wide(values: Tensor, in_float64: bool) -> Tensor:

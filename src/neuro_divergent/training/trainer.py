@@ -20,18 +20,19 @@ from neuro_divergent.training.callbacks.base import Callback, CallbackList, Call
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
 from neuro_divergent.training.combinations import check_arrays
 from neuro_divergent.training.config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.decisions import decide
 from neuro_divergent.training.heartbeat import heartbeat
 from neuro_divergent.training.history import History
 from neuro_divergent.training.loop import run
 from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.resume import Resume
+from neuro_divergent.training.resume import Resume, find
 from neuro_divergent.training.resume import begin as begin_run
 from neuro_divergent.training.rundir import events_of, write_config
 from neuro_divergent.training.setup import engine_callbacks, network_ready
 from neuro_divergent.training.signals import Guard
 from neuro_divergent.training.state import TrainState
-from neuro_divergent.training.strategy import SingleProcess
 from neuro_divergent.training.task import Source, Task
+from neuro_divergent.training.waiting import Courtesy
 
 
 class Trainer:
@@ -186,27 +187,33 @@ def train(
         callbacks.append(ProgressLine(title))
     if config.checkpoints is not None:
         callbacks += events_of(config.checkpoints.directory, state)
+    snapshot = find(state, resume)
+    decided = decide(state, [*callbacks, *extra], None if snapshot is None else snapshot.document.get("decided", {}))
+    if decided.threads > 1:
+        callbacks.append(Courtesy())
     listed = CallbackList([*callbacks, *extra, *heartbeat()])
-    with surroundings(config), network_ready(state.module, config):
-        begin_run(state, listed, resume, identity)
+    with surroundings(config, decided.threads), network_ready(task, state, decided, listed) as strategy:
+        begin_run(state, listed, resume, identity, snapshot, decided.facts())
         if config.checkpoints is not None:
             write_config(config.checkpoints.directory, config)
         with Guard(state):
-            return run(task, state, state.total_steps, SingleProcess(), listed)
+            return run(task, state, state.total_steps, strategy, listed)
 
 
 @contextmanager
-def surroundings(config: TrainingConfig) -> Iterator[None]:
-    """Threads and determinism as configured, given back as they were."""
+def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator[None]:
+    """Threads (as decided, else as configured) and determinism, given back as they were."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    if config.threads != "auto":
-        torch.set_num_threads(config.threads)
+    wanted = decided or config.threads
+    if wanted not in ("auto", threads):
+        torch.set_num_threads(int(wanted))
     if config.deterministic:
         torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
 
 

@@ -190,7 +190,7 @@ def test_without_a_compiler_the_training_goes_on_and_says_so(tmp_path):
     alone = os.environ | {"CXX": "no-such-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", ALONE], env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "the network could not be compiled, so it runs eagerly" in done.stderr
+    assert done.stderr.count("could not be compiled, so it runs eagerly") == 1
 
 
 def test_auto_does_not_compile():
