@@ -193,7 +193,7 @@ ETTH1 = [
         "TimesNet",
         etth1(
             nd.TimesNet(h=96, input_size=96, hidden_size=16, conv_size=32, kernels=3, periods=3),
-            watched(32, 2e-3, 4, 75),
+            watched(32, 1e-3, 8, 150),
             0.384,
             0.402,
             True,
@@ -234,12 +234,14 @@ def hourly(kind: Callable[..., nd.Model], lookback: int = 336, anchor: Any = "au
 
 
 HOURLY = steps(4000, 128, nd.SMAPE())
-MEMBER = steps(2500, 128, nd.SMAPE())
 MEMBERS = (
     hourly(nd.MLP),
+    hourly(nd.MLP),
     hourly(nd.MLP, 336, (168, 336)),
-    hourly(nd.MLP, 336, (168, 336), scaler="standard"),
     hourly(nd.MLP, 504, (168, 336, 504)),
+    hourly(nd.MLP, 504),
+    hourly(nd.MLP, 336, (168, 336), scaler="standard"),
+    hourly(nd.MLP, scaler="standard"),
     hourly(nd.MLP, 504, scaler="standard"),
 )
 """Perceptrons that differ in their lookback, anchor, scaler and seed."""
@@ -250,7 +252,7 @@ def m4_ensemble(data: Path, *, quick: bool, validation: bool) -> list[Figure]:  
     case = m4_hourly(data, validation=validation)
     table = case.table
     begin = time.process_time()
-    fitted = [model.fit(table, MEMBER.replace(seed=SEED + number)) for number, model in enumerate(MEMBERS)]
+    fitted = [model.fit(table, HOURLY.replace(seed=SEED + number)) for number, model in enumerate(MEMBERS)]
     spent = time.process_time() - begin
     score = smape(*case.pairs(nd.Ensemble(fitted, method="median", name="Ensemble").predict(), "Ensemble"))
     bound = None if validation else 9.33

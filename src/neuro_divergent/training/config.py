@@ -144,7 +144,7 @@ class TrainingConfig(Description):
     """Threads that prepare batches ahead; the results are the same bits for any number."""
     compile: bool | Auto = "auto"
     """Compile the whole optimizer step with torch.compile, or the network alone where an option does not allow that;
-    "auto" does so where a long run clearly saves time by it. Without a compiler it stays eager, which the log says."""
+    "auto" stays eager, and so does a machine without a compiler, which the log says."""
     threads: Count | Auto = "auto"
     """Threads of the math library while training; "auto" takes one for steps too small to share, else leaves them as
     they are. Decided at the start of a run and kept by a resume."""

@@ -188,7 +188,7 @@ def train(
     if config.checkpoints is not None:
         callbacks += events_of(config.checkpoints.directory, state)
     snapshot = find(state, resume)
-    decided = decide(state, [*callbacks, *extra], None if snapshot is None else snapshot.document.get("decided", {}))
+    decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}))
     if decided.threads > 1:
         callbacks.append(Courtesy())
     listed = CallbackList([*callbacks, *extra, *heartbeat()])
