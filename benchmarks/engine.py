@@ -1,6 +1,6 @@
 """What the engine costs: time per step of `Trainer.fit`, divided by a bare loop over the same work.
 
-    python benchmarks/engine.py [--rounds N] [--json PATH]
+    python benchmarks/engine.py [--rounds N] [--write]
 
 Both sides train a perceptron with two hidden layers of 256 by the same optimizer. The bare loop is five lines
 (zero_grad, forward, loss, backward, step) over batches that were prepared beforehand; it neither clips nor looks at the
@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 import neuro_divergent as nd
+from harness import line, write
 
 TARGETS = {1024: 1.10, 32: 1.25}
 """Batch size → the largest ratio that passes."""
@@ -124,7 +123,7 @@ def measure(batch: int, rounds: int) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/engine.json")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
     print(f"a perceptron of 2 × {WIDTH}, microseconds of CPU time per optimizer step, {arguments.rounds} rounds")
@@ -138,8 +137,17 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
             f"{batch:>6} {row['bare_us']:>8.1f} {row['engine_us']:>8.1f} {row['figure']:>7.3f} "
             f"{row['wall_ratio']:>7.3f} {row['target']:>7.2f}  {verdict}"
         )
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    if arguments.write:
+        lines = [
+            line(
+                f"CPU time of a step over the bare loop, batch {row['batch']}",
+                row["figure"],
+                at_most=row["target"],
+                note=f"{row['engine_us']:.0f} and {row['bare_us']:.0f} µs",
+            )
+            for row in results
+        ]
+        write("engine", lines, command="python benchmarks/engine.py")
     return results
 
 

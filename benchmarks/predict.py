@@ -25,6 +25,7 @@ import polars as pl
 import torch
 
 import neuro_divergent as nd
+from harness import line, write
 
 LIMITS = {"forward_us": 210.0, "one_series_ms": 2.0, "one_series_ratio": 10.0, "many_series_ratio": 5.0}
 HORIZON, LOOKBACK, ROWS = 24, 48, 96
@@ -125,7 +126,7 @@ def main() -> int:
     parser.add_argument("--series", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--peer-python", default="", help="an interpreter that has neuralforecast")
-    parser.add_argument("--json", type=Path, default=None)
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/predict.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
     many = panel(options.series)
@@ -141,8 +142,12 @@ def main() -> int:
     else:
         print("the peer is left out: name its interpreter with --peer-python")
     figures, kept = report(ours(one, many, options.rounds), theirs)
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2))
+    if options.write:
+        lines = []
+        for name, value in figures.items():
+            bound = {"at_least" if name.endswith("ratio") else "at_most": LIMITS.get(name)}
+            lines.append(line(name.replace("_", " "), value, **bound))
+        write("predict", lines, command="python benchmarks/predict.py --peer-python PATH")
     return 0 if kept else 1
 
 

@@ -125,12 +125,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/windows.json")
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peer:
         peer()
         return
+    from harness import line, write
+
     torch.set_num_threads(1)
+    lines = []
     print(f"{B} windows of {L} + {H} rows, microseconds and ratio to a plain gather")
     print(
         f"{'series':>8} {'length':>14} {'plain':>8} {'gather':>8} {'step':>8} {'gather/plain':>13} {'step/plain':>11}"
@@ -140,16 +144,24 @@ def main() -> None:
             found = ours(series, length, arguments.rounds, varied=varied)
             spread = f"{L + H + 1}-{2 * length - L - H}" if varied else str(length)
             row = f"{series:>8} {spread:>14} {found['plain']:>8.1f} {found['gather']:>8.1f} {found['step']:>8.1f}"
-            print(f"{row} {found['gather'] / found['plain']:>13.2f} {found['step'] / found['plain']:>11.2f}")
+            ratio = found["step"] / found["plain"]
+            print(f"{row} {found['gather'] / found['plain']:>13.2f} {ratio:>11.2f}")
+            note = f"{found['step']:.1f} and {found['plain']:.1f} µs"
+            lines.append(line(f"a batch over a plain gather, {series:,} × {spread}", ratio, at_most=2, note=note))
     theirs, mine = [], []
     for _ in range(3):
         mine.append(ours(400, 800, arguments.rounds, varied=False)["step"])
         result = run_peer(arguments.peer_python)
         if result is None:
-            return
+            break
         theirs.append(result)
-    print(f"neuralforecast, 400 series of 800: {min(theirs):.0f} us a step; ours {min(mine):.1f} us, ", end="")
-    print(f"ratio {min(theirs) / min(mine):.0f}")
+    if theirs:
+        ratio = min(theirs) / min(mine)
+        print(f"neuralforecast, 400 series of 800: {min(theirs):.0f} us a step; ours {min(mine):.1f} us, ", end="")
+        print(f"ratio {ratio:.0f}")
+        lines.append(line("times faster than neuralforecast's windows", ratio, at_least=10))
+    if arguments.write:
+        write("windows", lines, command="python benchmarks/windows.py --peer-python PATH")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import polars as pl
 
 from neuro_divergent.core.errors import DataError, DataFileError, NeuroDivergentError
 from neuro_divergent.core.extras import require
+from neuro_divergent.data.parquet_pages import check_pages
 
 _DAY_OR_MONTH = re.compile(r"\s*\d{1,2}[/-]\d{1,2}[/-]\d{4}")
 PathLike = str | os.PathLike[str]
@@ -165,7 +166,7 @@ def scan_parquet(path: PathLike) -> pl.LazyFrame:
     if not files:
         raise DataFileError(f"{text} must have Parquet files, but there are none. Check the path.")
     for file in files:
-        _existing(file)
+        check_pages(_existing(file))
     with guarded(text, DataFileError):
         lazy = pl.scan_parquet(
             files, hive_partitioning=folder, missing_columns="raise", extra_columns="raise", glob=False
