@@ -238,7 +238,8 @@ def test_sleepers_wait_until_they_are_let_go(monkeypatch):
     assert begun >= 1
     courtesy.on_batch_end(state)
     assert sleepers() == begun
-    courtesy.on_fit_end(state)
+    monkeypatch.setattr(waiting, "busy", lambda threads: False)
+    courtesy.on_epoch_start(state)  # the neighbour is gone
     for thread in threading.enumerate():
         if thread.name.startswith("sleeper-"):
             thread.join(5)
