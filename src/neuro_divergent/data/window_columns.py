@@ -38,11 +38,12 @@ class Column:
         self.window_bytes = span * self.width * tensor.itemsize
         self._last = rows - span
         shape, stride = (max(self._last + 1, 0), span, self.width), (self.width, self.width, 1)
-        self._windows = self._rows.as_strided(shape, stride) if self._last >= 0 else self._rows.new_empty(shape)
+        self.windows = self._rows.as_strided(shape, stride) if self._last >= 0 else self._rows.new_empty(shape)
+        """[N - span + 1, span, W] all of them."""
 
     def select(self, first: Tensor) -> Tensor:
         """[B, span, W] the windows whose first rows are given, all of them inside the array."""
-        return self._windows.index_select(0, first)
+        return self.windows.index_select(0, first)
 
     def select_clipped(self, first: Tensor, keep: Tensor) -> Tensor:
         """Like `select`, for windows that reach outside of the array; 0 where `keep` [B, span] is false."""

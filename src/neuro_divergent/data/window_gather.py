@@ -5,7 +5,8 @@ Letters: B windows, L lookback, H horizon, T = L + H, S series, W width of a blo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,18 @@ class Gather:
         """What `batch` wants, as tensors: series, position, and first row of the lookback."""
         return torch.from_numpy(series), torch.from_numpy(time), torch.from_numpy(row - self._lookback)
 
+    def gatherer(self, *, clipped: bool, partial_targets: bool) -> Callable[[Tensor, Tensor, Tensor], Batch]:
+        """`batch` for many batches: when there is only a target, as few calls as it takes."""
+        if clipped or not self._only_target:
+            return partial(self.batch, clipped=clipped, partial_targets=partial_targets)
+        select, parts = self._y.windows.index_select, self._parts
+
+        def batch(series: Tensor, time: Tensor, start: Tensor) -> Batch:
+            y, target = select(0, start).split_with_sizes(parts, 1)
+            return Batch(y, None, None, None, None, None, target, None, None, series, time)
+
+        return batch
+
     def batch(self, series: Tensor, time: Tensor, start: Tensor, *, clipped: bool, partial_targets: bool) -> Batch:
         """The windows at the given places.
 
@@ -81,9 +94,6 @@ class Gather:
             clipped: whether windows may reach outside of their series, where values are 0 and masked.
             partial_targets: whether horizons may do so too.
         """
-        if self._only_target and not clipped:
-            y, target = self._y.select(start).split_with_sizes(self._parts, 1)
-            return Batch(y=y, target=target, series=series, time=time)
         owner, first = (series, start) if self._channels is None else self._on_grid(self._channels, start)
         keep = self._inside(owner, first) if clipped else None
         y, target = self._shaped(self._y, first, keep).split_with_sizes(self._parts, 1)

@@ -45,8 +45,10 @@ class WindowIndex:
     shift: int
     even: int
     """How many numbers each run holds, when all hold the same; else 0."""
-    near: bool
-    """Whether no bucket reaches further than into the next run."""
+    far: bool
+    """Whether some bucket reaches further than into the next run: the guide names the one after the last there."""
+    ends: Ints
+    """[R + 1] where each run ends; the one after the last never does."""
 
     @classmethod
     def of(cls, series: Ints, first: Ints, count: Ints, *, step: int, offsets: Ints) -> WindowIndex:
@@ -58,6 +60,7 @@ class WindowIndex:
         shift = max(0, total.bit_length() - max(_BUCKETS_PER_RUN * runs, _BUCKETS).bit_length())
         heads = np.arange((total >> shift) + 1, dtype=np.int64) << shift
         guide = np.minimum(np.searchsorted(bounds, heads, side="right") - 1, max(runs - 1, 0))
+        far = np.diff(guide, append=max(runs - 1, 0)) > 1
         return cls(
             series=series,
             first=first,
@@ -66,10 +69,11 @@ class WindowIndex:
             origin=first - bounds[:-1] * step,
             row=offsets[series] + first - bounds[:-1] * step,
             dense=bool(np.array_equal(series, np.arange(runs))),
-            guide=guide.astype(np.int32),
+            guide=np.where(far, runs, guide).astype(np.int32),
             shift=shift,
             even=int(count[0]) if runs and bool((count == count[0]).all()) else 0,
-            near=bool((np.diff(guide, append=runs - 1) <= 1).all()),
+            far=bool(far.any()),
+            ends=np.append(bounds[1:], np.iinfo(np.int64).max),
         )
 
     def __len__(self) -> int:
@@ -94,13 +98,13 @@ class WindowIndex:
         if self.even:
             return numbers // self.even
         # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run or
-        # right before it, and only what is still too early then is searched.
+        # right before it, or knows of several that begin in its bucket, and only what falls there is searched.
         run = self.guide.take(numbers >> self.shift).astype(np.int64)
-        run += self.bounds.take(run + 1) <= numbers
-        if not self.near:
-            early = np.flatnonzero(self.bounds.take(run + 1) <= numbers)
-            if early.size:
-                run[early] = np.searchsorted(self.bounds, numbers[early], side="right") - 1
+        run += self.ends.take(run) <= numbers
+        runs = len(self.first)
+        if self.far and run.max() == runs:
+            many = np.flatnonzero(run == runs)
+            run[many] = np.searchsorted(self.bounds, numbers[many], side="right") - 1
         return run
 
     def _outside(self, numbers: Ints) -> str:

@@ -79,6 +79,7 @@ class Windows:
         self._rows = Gather(
             store, lookback, horizon, shifts=shifts, historical_categorical=tuple(historical_categorical)
         )
+        self._gathered = self._rows.gatherer(clipped=self._padded, partial_targets=self._ragged)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -117,8 +118,7 @@ class Windows:
 
     def gather(self, numbers: npt.NDArray[np.int64] | Tensor) -> Batch:
         """The batch of the given windows, in their order."""
-        places = self._rows.places(*self._index.locate(_plain(numbers)))
-        return self._rows.batch(*places, clipped=self._padded, partial_targets=self._ragged)
+        return self._gathered(*self._rows.places(*self._index.locate(_plain(numbers))))
 
     def batches(self, sampler: Sampler) -> Callable[[int, int], Batch]:
         """The batch of each (epoch, step) in the order of a sampler.
@@ -129,13 +129,11 @@ class Windows:
         """
         rows, size = self._rows, sampler.batch_size
         group = max(1, GROUP_BYTES // (size * rows.window_bytes))
+        gathered = self._gathered
         lock = Lock()  # the threads of a loader ask for neighbours: the first one computes, the others wait for it
         block: Ints | None = None
-        places: list[tuple[Tensor, ...]] = []
+        places: list[tuple[Tensor, Tensor, Tensor]] = []
         number, ready = -1, list[Batch]()
-
-        def gathered(group_number: int) -> Batch:
-            return rows.batch(*places[group_number], clipped=self._padded, partial_targets=self._ragged)
 
         def batch(epoch: int, step: int) -> Batch:
             nonlocal block, places, number, ready
@@ -146,10 +144,10 @@ class Windows:
                     places = list(zip(*(place.split_with_sizes(sizes) for place in found), strict=True))
                     block, number = drawn, -1
                 if group == 1:
-                    return gathered(inside)
+                    return gathered(*places[inside])
                 if inside // group != number:
                     number, ready = inside // group, []
-                    ready = gathered(number).cut(size)
+                    ready = gathered(*places[number]).cut(size)
                 return ready[inside % group]
 
         return batch
