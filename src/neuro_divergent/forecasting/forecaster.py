@@ -308,9 +308,9 @@ class Forecaster:
             batch = Batch(window.unsqueeze(-1))
         with torch.inference_mode():
             output = self.module.forward(batch)
-            windows, steps, channels, outputs = output.shape
-            sizes = [windows, steps, *(size for size in (channels, outputs) if size > 1)]
-            return output.reshape(sizes)
+            if output.shape[3] == 1:
+                output = output.squeeze(3)
+            return output.squeeze(2) if output.shape[2] == 1 else output
 
     def plot(
         self, path: str | os.PathLike[str] | None = None, *, series: int = 4, level: Sequence[float] | None = None

@@ -91,7 +91,7 @@ class ForecastModule(nn.Module):
 
     def as_network_sees(self, batch: Batch) -> tuple[Batch, Statistics]:
         """Raw windows scaled and their columns standardised, and the statistics to go back by."""
-        y, stats = self.scaler(batch.y, batch.mask)
+        y, stats = self.scaler.forward(batch.y, batch.mask)
         if batch.future is None and batch.historical is None and batch.static is None:
             return batch._replace(y=y), stats
         scaled = batch._replace(
