@@ -181,7 +181,7 @@ def restore(state: TrainState, callbacks: CallbackList, snapshot: Snapshot, *, f
             state.plateau = PlateauState(**document["plateau"])
         state.precision.load_state_dict(document["precision"])
         history = {name: value for name, value in document["history"].items() if name in _told(state.history)}
-        history |= {"rates": [tuple(pair) for pair in history.get("rates", [])], "stopped": ""}
+        history |= {"stopped": ""}
         state.history = History(step_loss=snapshot.step_loss, gradient_norm=snapshot.gradient_norm, **history)
         _restore_callbacks(callbacks, document["callbacks"])
     except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:

@@ -31,8 +31,6 @@ class History:
     """The epoch whose monitored value was best, if one was monitored."""
     stopped: str = ""
     """Why the training ended, in words."""
-    rates: list[tuple[float, float]] = field(default_factory=list)
-    """Pairs of learning rate and loss of a learning-rate range test."""
 
     def __len__(self) -> int:
         return len(self.epochs)

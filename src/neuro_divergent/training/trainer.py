@@ -15,6 +15,7 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.sampling import Sequential, Shuffled
 from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
+from neuro_divergent.training.allocator import kept_memory
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
 from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
@@ -202,7 +203,7 @@ def train(
 
 @contextmanager
 def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator[None]:
-    """Threads (as decided, else as configured) and determinism, given back as they were."""
+    """Threads (as decided, else as configured), determinism and kept memory, given back as they were."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     wanted = decided or config.threads
     if wanted not in ("auto", threads):
@@ -210,7 +211,8 @@ def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator
     if config.deterministic:
         torch.use_deterministic_algorithms(True)
     try:
-        yield
+        with kept_memory():
+            yield
     finally:
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
