@@ -5,7 +5,7 @@
 A plain gather is torch's index_select of 1024 rows of a contiguous [rows, L + H] matrix as large as the data. Ours
 begins with a step number: shuffle, look-up, gather, batch. neuralforecast's is what its training step does before the
 network sees anything: load a batch of series (its default of 32), make all windows, sample 1024 of them. Everything on
-one thread; alternating rounds, the best of each.
+one thread; alternating rounds, the best of each; both sides with memory kept as in a training.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run_peer(python: str) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/windows.json")
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -132,6 +132,7 @@ def main() -> None:
         peer()
         return
     from harness import line, write
+    from neuro_divergent.training.allocator import kept_memory
 
     torch.set_num_threads(1)
     lines = []
@@ -141,7 +142,8 @@ def main() -> None:
     )
     for series, length in CASES:
         for varied in (False, True) if series > 1 else (False,):
-            found = ours(series, length, arguments.rounds, varied=varied)
+            with kept_memory():
+                found = ours(series, length, arguments.rounds, varied=varied)
             spread = f"{L + H + 1}-{2 * length - L - H}" if varied else str(length)
             row = f"{series:>8} {spread:>14} {found['plain']:>8.1f} {found['gather']:>8.1f} {found['step']:>8.1f}"
             ratio = found["step"] / found["plain"]
@@ -150,7 +152,8 @@ def main() -> None:
             lines.append(line(f"a batch over a plain gather, {series:,} × {spread}", ratio, at_most=2, note=note))
     theirs, mine = [], []
     for _ in range(3):
-        mine.append(ours(400, 800, arguments.rounds, varied=False)["step"])
+        with kept_memory():
+            mine.append(ours(400, 800, arguments.rounds, varied=False)["step"])
         result = run_peer(arguments.peer_python)
         if result is None:
             break

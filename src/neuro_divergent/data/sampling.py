@@ -21,10 +21,8 @@ from neuro_divergent.core.seeding import key
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-BLOCK = 1 << 15
-"""About how many numbers are computed at once: the cost of the calls is spread over many batches, and the arrays are
-still small enough to take memory that was just given back. For larger ones the system hands out new pages every time,
-which costs more than the arithmetic."""
+BLOCK = 1 << 17
+"""About how many numbers are computed at once, so that the cost of the calls is spread over many batches."""
 
 STEPS = 128
 """Of at most how many batches; more would be work in vain for a short run of small ones."""

@@ -75,10 +75,10 @@ class Gather:
         """`batch` for many batches: when there is only a target, as few calls as it takes."""
         if clipped or not self._only_target:
             return partial(self.batch, clipped=clipped, partial_targets=partial_targets)
-        select, parts = self._y.windows.index_select, self._parts
+        select, split, parts = self._y.windows.index_select, torch.unsafe_split_with_sizes, self._parts
 
         def batch(series: Tensor, time: Tensor, start: Tensor) -> Batch:
-            y, target = select(0, start).split_with_sizes(parts, 1)
+            y, target = split(select(0, start), parts, 1)
             return Batch(y, None, None, None, None, None, target, None, None, series, time)
 
         return batch

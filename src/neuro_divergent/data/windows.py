@@ -23,6 +23,8 @@ from neuro_divergent.data.window_index import Ints, WindowIndex, spread
 Range = tuple[npt.ArrayLike, npt.ArrayLike]
 """For each series, where its horizons may lie: first (included) and last (excluded) row."""
 
+Places = list[tuple[Tensor, Tensor, Tensor]]
+
 Short = Literal["error", "drop", "pad"]
 
 GROUP_BYTES = 1 << 18
@@ -131,26 +133,43 @@ class Windows:
         group = max(1, GROUP_BYTES // (size * rows.window_bytes))
         gathered = self._gathered
         lock = Lock()  # the threads of a loader ask for neighbours: the first one computes, the others wait for it
-        block: Ints | None = None
-        places: list[tuple[Tensor, Tensor, Tensor]] = []
+        known: tuple[int, int, int, Places] = (
+            -1,
+            0,
+            0,
+            [],
+        )  # epoch, its steps from and to, their places
         number, ready = -1, list[Batch]()
 
-        def batch(epoch: int, step: int) -> Batch:
-            nonlocal block, places, number, ready
-            with lock:
-                drawn, inside = sampler.block(epoch, step)
-                if drawn is not block:
-                    found, sizes = rows.places(*self._index.locate(drawn)), cut_sizes(len(drawn), group * size)
-                    places = list(zip(*(place.split_with_sizes(sizes) for place in found), strict=True))
-                    block, number = drawn, -1
-                if group == 1:
-                    return gathered(*places[inside])
-                if inside // group != number:
-                    number, ready = inside // group, []
-                    ready = gathered(*places[number]).cut(size)
-                return ready[inside % group]
+        def computed(epoch: int, step: int) -> tuple[int, int, int, Places]:
+            nonlocal known, number
+            drawn, inside = sampler.block(epoch, step)
+            found, sizes = rows.places(*self._index.locate(drawn)), cut_sizes(len(drawn), group * size)
+            places = list(zip(*(place.split_with_sizes(sizes) for place in found), strict=True))
+            known, number = (epoch, step - inside, step - inside - (-len(drawn) // size), places), -1
+            return known
 
-        return batch
+        def single(epoch: int, step: int) -> Batch:
+            of, first, last, places = known
+            if of != epoch or not first <= step < last:
+                with lock:
+                    of, first, last, places = known
+                    if of != epoch or not first <= step < last:
+                        _, first, _, places = computed(epoch, step)
+            return gathered(*places[step - first])
+
+        def grouped(epoch: int, step: int) -> Batch:
+            nonlocal number, ready
+            with lock:
+                of, first, last, places = known
+                if of != epoch or not first <= step < last:
+                    _, first, _, places = computed(epoch, step)
+                if (step - first) // group != number:
+                    number, ready = (step - first) // group, []
+                    ready = gathered(*places[number]).cut(size)
+                return ready[(step - first) % group]
+
+        return single if group == 1 else grouped
 
     def last(self, future: npt.NDArray[Any] | None = None, categorical: npt.NDArray[Any] | None = None) -> Batch:
         """The window of every series that ends at its last row, to forecast from."""
