@@ -135,7 +135,7 @@ def _limit(name: str) -> float:
     import neuro_divergent as nd
     from neuro_divergent.core.batch import Batch, InputSpec
 
-    sizes = {"MLP": {"hidden_sizes": (256, 256)}}.get(name, {})
+    sizes = {"MLP": {"hidden_size": 256, "layers": 2}}.get(name, {})
     network = getattr(nd, name)(h=24, input_size=96, **sizes).build(InputSpec(horizon=24, lookback=96))
     with FlopCounterMode(display=False) as counter:
         network(Batch(torch.randn(1024, 96, 1))).sum().backward()

@@ -93,7 +93,7 @@ class ForecastModule(nn.Module):
         """Raw windows scaled and their columns standardised, and the statistics to go back by."""
         y, stats = self.scaler.forward(batch.y, batch.mask)
         if batch.future is None and batch.historical is None and batch.static is None:
-            return batch._replace(y=y), stats
+            return Batch(y, *batch[1:]), stats
         scaled = batch._replace(
             y=y,
             future=self._standardised("future", batch.future),
@@ -110,9 +110,9 @@ class ForecastModule(nn.Module):
         location, scale = self.scaler.affine_map(stats)
         if anchor is not None:
             location = location + anchor * scale
-        location, scale = location.unsqueeze(-1), scale.unsqueeze(-1)
         if location.dtype != raw.dtype or scale.dtype != raw.dtype:
             location, scale = location.to(raw.dtype), scale.to(raw.dtype)
+        location, scale = location.unsqueeze(-1), scale.unsqueeze(-1)
         return self.loss.unscale(raw, location, scale)
 
     def scaled(self, forecast: Forecast) -> Tensor:

@@ -46,11 +46,13 @@ class FlatInputs(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """[B, width]"""
+        if self.width == batch.y.shape[1]:
+            return batch.y.flatten(1)
         parts = [batch.y.flatten(1)]
         parts += [part.flatten(1) for part in (batch.historical, batch.future, batch.static) if part is not None]
         if self.embedding is not None and batch.categorical is not None:
             parts.append(self.embedding(batch.categorical).flatten(1))
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        return torch.cat(parts, dim=1)
 
 
 class StepInputs(nn.Module):
