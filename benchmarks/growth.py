@@ -44,7 +44,7 @@ def milliseconds(series: int, repeats: int) -> float:
                 max_steps=steps, max_epochs=None, batch_size=1024, progress=False, validation_split=None
             )
             begin = time.perf_counter()
-            nd.MLP(h=24, input_size=96, hidden_sizes=(256, 256)).fit(table, config)
+            nd.MLP(h=24, input_size=96, hidden_size=256, layers=2).fit(table, config)
             seconds[steps] = min(seconds[steps], time.perf_counter() - begin)
     return (seconds[120] - seconds[20]) * 10
 
