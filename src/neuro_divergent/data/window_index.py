@@ -96,7 +96,8 @@ class WindowIndex:
     def _run(self, numbers: Ints) -> Ints:
         """The run of each number; beyond the last one, what is no run, or an IndexError."""
         if self.even:
-            return numbers // self.even
+            one = len(self.first) == 1  # then what follows it is the only thing to look for
+            return (numbers >= self.even).astype(np.int64) if one else numbers // self.even
         # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run or
         # right before it, or knows of several that begin in its bucket, and only what falls there is searched.
         run = self.guide.take(numbers >> self.shift).astype(np.int64)
