@@ -1,6 +1,8 @@
 """The same table as CSV, as Parquet, and as a store on disk: time until it is ready to train on.
 
-python benchmarks/formats.py --data ../shared/data
+    python benchmarks/formats.py --data ../shared/data [--write]
+
+The claim to check is that Parquet loads about ten times faster than CSV.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
+from harness import line, print_table, write
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.store import SeriesStore
 
@@ -35,10 +38,11 @@ def size(path: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--file", default="m5_tail_train.parquet")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/formats.json")
     arguments = parser.parse_args()
     source = arguments.data / arguments.file
     if not source.exists():
@@ -56,8 +60,14 @@ def main() -> None:
         timed = [(label, size(path), seconds(work, arguments.repeats)) for label, path, work in results]
     slowest = timed[0][2]
     print(f"{arguments.file}: {len(data):,} rows, {data.n_series:,} series; best of {arguments.repeats}")
-    for label, megabytes, took in timed:
-        print(f"{label:<15} {megabytes:8.1f} MB  {took:8.4f} s  {slowest / took:8.1f} times as fast as CSV")
+    lines = [line("CSV", slowest, unit="s", note=f"{timed[0][1]:.1f} MB")]
+    for label, megabytes, took in timed[1:]:
+        note = f"{took:.4g} s, {megabytes:.1f} MB"
+        promised = 10 if label == "Parquet" else None
+        lines.append(line(f"{label}: times as fast as CSV", slowest / took, at_least=promised, note=note))
+    print_table(lines)
+    if arguments.write:
+        write("formats", lines, "python benchmarks/formats.py --data DIRECTORY")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@
     print_table(lines)
     write("windows", lines, command="python benchmarks/windows.py")
 
-`python tools/benchmark_page.py` makes docs/benchmarks.md of the files in benchmarks/results.
+`python tools/benchmark_page.py` makes docs/benchmarks.md of the files in benchmarks/results. Two variables of the
+environment speak to every benchmark: ND_BENCH_RESULTS names another folder for the results, ND_PEER_PYTHON a Python
+that has neuralforecast.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import json
 import math
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(os.environ.get("ND_BENCH_RESULTS") or Path(__file__).resolve().parent / "results")
 PACKAGES = ("neuro_divergent", "torch", "numpy", "polars")
 
 
@@ -74,6 +77,11 @@ def line(
         "ok": ok,
         "note": note,
     }
+
+
+def peer_python(variable: str = "ND_PEER_PYTHON") -> str:
+    """The interpreter that a variable of the environment names, else the running one."""
+    return os.environ.get(variable) or sys.executable
 
 
 def machine() -> Machine:
@@ -139,6 +147,18 @@ def print_table(lines: Sequence[Line]) -> None:
     for (what, figure, target, said), item in zip(rows, (None, *lines), strict=True):
         note = f"  {item['note']}" if item is not None and item["note"] else ""
         print(f"{what:<{widths[0]}}  {figure:>{widths[1]}}  {target:<{widths[2]}}  {said:<{widths[3]}}{note}".rstrip())
+
+
+def print_summary(benchmarks: Mapping[str, Sequence[Line]]) -> None:
+    """The lines of several benchmarks as one table, and how many of the targets were met."""
+    rows = [("benchmark", "what", "figure", "target", "verdict")]
+    for name, lines in benchmarks.items():
+        rows += [(name, item["what"], shown(item), item["target"] or "-", verdict(item) or "-") for item in lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for name, what, figure, target, said in rows:
+        print(f"{name:<{widths[0]}}  {what:<{widths[1]}}  {figure:>{widths[2]}}  {target:<{widths[3]}}  {said}")
+    judged = [item["ok"] for lines in benchmarks.values() for item in lines if item["ok"] is not None]
+    print(f"{sum(judged)} of {len(judged)} targets met")
 
 
 def shown(item: Line) -> str:

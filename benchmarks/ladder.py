@@ -1,6 +1,6 @@
 """From a naive training loop to all optimizations, rung by rung, and what activations cost in memory.
 
-    python benchmarks/ladder.py [--epochs N] [--json PATH]
+    python benchmarks/ladder.py [--epochs N] [--write]
 
 Time: 1000 samples, a perceptron, the same number of epochs on every rung, the final loss of the last rung within 5 % of
 the first one's (or below it). The first rung is a plain loop in eager float64 with batches of one sample on one thread
@@ -14,22 +14,22 @@ less for 10-20 % more time than float32 without checkpointing.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import neuro_divergent as nd
+from harness import Line, line, print_table, write
 from neuro_divergent.training.activations import checkpointed
 
 SAMPLES, INPUTS, WIDTH = 1000, 4, 64
 SPEED_TARGET, MEMORY_TARGET, TIME_LIMIT = 71.0, 0.75, 0.20
+CHOSEN = "float32, checkpoints every 1"
 
 
 def data() -> tuple[Tensor, Tensor]:
@@ -97,7 +97,7 @@ def rungs(epochs: int, threads: int) -> list[tuple[str, int, Callable[[], nn.Mod
     ]
 
 
-def climb(epochs: int) -> list[dict[str, Any]]:
+def climb(epochs: int) -> list[Line]:
     threads = torch.get_num_threads()
     results: list[dict[str, Any]] = []
     print(f"{SAMPLES} samples, {epochs} epochs, one perceptron of 2 × {WIDTH}")
@@ -105,7 +105,7 @@ def climb(epochs: int) -> list[dict[str, Any]]:
     try:
         for name, used, work in rungs(epochs, threads):
             torch.set_num_threads(used)
-            row = {"benchmark": "ladder", "rung": name} | timed(work, 5 if results else 1)
+            row = {"rung": name} | timed(work, 5 if results else 1)
             # Work of several threads is judged by the clock on the wall, the rest by what it really took.
             key = "cpu" if used == 1 else "wall"
             row["faster"] = (results[0] if results else row)[key] / row[key]
@@ -113,11 +113,14 @@ def climb(epochs: int) -> list[dict[str, Any]]:
             print(f"{name:<34} {row['wall']:>8.3f} {row['cpu']:>8.3f} {row['faster']:>7.1f}× {row['loss']:>8.4f}")
     finally:
         torch.set_num_threads(threads)
+    print()
     first, last = results[0], results[-1]
-    passed = last["faster"] >= SPEED_TARGET and last["loss"] <= 1.05 * first["loss"]
-    last |= {"figure": last["faster"], "target": SPEED_TARGET, "passed": passed}
-    print(f"target {SPEED_TARGET:.0f}×, loss within 5 %: {last['faster']:.0f}×, {verdict(passed)}\n")
-    return results
+    lines = [line(f"{row['rung']}: times faster", row["faster"], note=f"{row['cpu']:.3g} s") for row in results[1:-1]]
+    whole = f"{first['cpu']:.3g} s and {last['cpu']:.3g} s of CPU time"
+    lines.append(line("the whole ladder: times faster", last["faster"], at_least=SPEED_TARGET, note=whole))
+    losses = f"{last['loss']:.4f} and {first['loss']:.4f}"
+    lines.append(line("its final loss over the naive one's", last["loss"] / first["loss"], at_most=1.05, note=losses))
+    return lines
 
 
 def timed(work: Callable[[], nn.Module], rounds: int) -> dict[str, float]:
@@ -181,11 +184,11 @@ def memory_case(dtype: torch.dtype, every: int | None) -> tuple[int, Callable[[]
         return kept_bytes(module, x), step
 
 
-def memory(rounds: int) -> list[dict[str, Any]]:
+def memory(rounds: int) -> list[Line]:
     cases = {
         "float64": memory_case(torch.float64, None),
         "float32": memory_case(torch.float32, None),
-        "float32, checkpoints every 1": memory_case(torch.float32, 1),
+        CHOSEN: memory_case(torch.float32, 1),
         "float32, checkpoints every 2": memory_case(torch.float32, 2),
     }
     best = dict.fromkeys(cases, float("inf"))
@@ -194,39 +197,37 @@ def memory(rounds: int) -> list[dict[str, Any]]:
             best[name] = min(best[name], step())
     whole, plain = cases["float64"][0], best["float32"]
     print("memory kept for the backward pass, 9 layers of 256, batch 2048, CPU time per step")
-    results = []
+    found = {}
     for name, (kept, _) in cases.items():
-        saved, extra = 1 - kept / whole, best[name] / plain - 1
-        results.append({"benchmark": "activations", "case": name, "bytes": kept, "saved": saved, "extra_time": extra})
+        saved, extra = found[name] = 1 - kept / whole, best[name] / plain - 1
         print(
             f"{name:<30} {kept / 2**20:>7.1f} MiB  {saved:>5.0%} less  {best[name] * 1e3:>7.1f} ms  {extra:>+5.0%} time"
         )
-    chosen = results[2]
-    passed = chosen["saved"] >= MEMORY_TARGET and chosen["extra_time"] <= TIME_LIMIT
-    chosen |= {"figure": chosen["saved"], "target": MEMORY_TARGET, "passed": passed}
-    print(f"target {MEMORY_TARGET:.0%} less for at most {TIME_LIMIT:.0%} more time: {verdict(passed)}")
-    return results
+    print()
+    saved, extra = found[CHOSEN]
+    return [
+        line("float32: activation memory saved", 100 * found["float32"][0], unit="%"),
+        line(f"{CHOSEN}: activation memory saved", 100 * saved, at_least=100 * MEMORY_TARGET, unit="%"),
+        line(f"{CHOSEN}: more time than float32", 100 * extra, at_most=100 * TIME_LIMIT, unit="%"),
+    ]
 
 
-def verdict(passed: bool) -> str:
-    return "reached" if passed else "missed"
-
-
-def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def main(argv: Sequence[str] | None = None) -> list[Line]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ladder.json")
     arguments = parser.parse_args(argv)
-    results = climb(arguments.epochs)
+    lines = climb(arguments.epochs)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    results += memory(arguments.rounds)
+    lines += memory(arguments.rounds)
     torch.set_num_threads(threads)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return results
+    print_table(lines)
+    if arguments.write:
+        write("ladder", lines, "python benchmarks/ladder.py")
+    return lines
 
 
 if __name__ == "__main__":
-    sys.exit(0 if all(row.get("passed", True) for row in main()) else 1)
+    main(sys.argv[1:])

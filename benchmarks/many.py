@@ -1,6 +1,6 @@
 """Sixteen small trainings as one computation, divided by the same sixteen one after the other.
 
-    python benchmarks/many.py [--rounds N] [--json PATH] [--crossover]
+    python benchmarks/many.py [--rounds N] [--write] [--crossover]
 
 Perceptrons of 2 × 64 on the airline passengers (24 months in, 12 out, batches of 32), sixteen seeds, `nd.fit_many` with
 stacked=True and stacked=False: everything from the table to the forecasters is inside, on both sides. Once 300 steps
@@ -17,16 +17,15 @@ over 20 steps of both.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 import neuro_divergent as nd
+from harness import Line, line, print_table, write
 from neuro_divergent.forecasting.many import prepared
 from neuro_divergent.training.stack import Stack
 from neuro_divergent.training.stacked_weights import named_parameters_of
@@ -55,23 +54,16 @@ def seconds(
     return {side: (min(c for c, _ in spans), min(w for _, w in spans)) for side, spans in found.items()}
 
 
-def timing(name: str, config: nd.TrainingConfig, rounds: int) -> dict[str, Any]:
+def timing(name: str, config: nd.TrainingConfig, rounds: int) -> Line:
     data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
     best = seconds(perceptron(), data, config, MEMBERS, rounds)
     ratio = best[True][0] / best[False][0]
-    return {
-        "benchmark": "many",
-        "case": name,
-        "alone_s": round(best[False][0], 3),
-        "stacked_s": round(best[True][0], 3),
-        "wall_ratio": round(best[True][1] / best[False][1], 3),
-        "figure": round(ratio, 3),
-        "target": TIME_TARGET,
-        "passed": ratio <= TIME_TARGET,
-    }
+    wall = best[True][1] / best[False][1]
+    note = f"{best[True][0]:.3g} s and {best[False][0]:.3g} s of CPU time; wall {wall:.3f}"
+    return line(f"{name}: time over one after the other", ratio, at_most=TIME_TARGET, note=note)
 
 
-def agreement(steps: int = 20) -> dict[str, Any]:
+def agreement(steps: int = 20) -> Line:
     """Both sides step by step from the same weights, each going its own way."""
     data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
     configs = [PLAIN.replace(seed=seed) for seed in range(1, MEMBERS + 1)]
@@ -86,13 +78,7 @@ def agreement(steps: int = 20) -> dict[str, Any]:
             worst = max(worst, float((stacked - gradients).norm() / gradients.norm()))
         for item in (*alone, *rows):
             next_epoch(item.state)
-    return {
-        "benchmark": "many",
-        "case": f"gradients, {steps} steps",
-        "figure": worst,
-        "target": GRADIENT_TARGET,
-        "passed": worst <= GRADIENT_TARGET,
-    }
+    return line(f"gradients over {steps} steps: relative difference", worst, at_most=GRADIENT_TARGET)
 
 
 def one_step(task: Any, state: Any) -> torch.Tensor:
@@ -123,26 +109,23 @@ def crossover(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def main(argv: Sequence[str] | None = None) -> list[Line]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/many.json")
     parser.add_argument("--crossover", action="store_true", help="measure where stacking stops to pay")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
     if arguments.crossover:
         crossover(arguments.rounds)
         return []
-    results = [timing("300 steps", PLAIN, arguments.rounds), timing("recipe", RECIPE, arguments.rounds), agreement()]
+    lines = [timing("300 steps", PLAIN, arguments.rounds), timing("recipe", RECIPE, arguments.rounds), agreement()]
     print(f"{MEMBERS} perceptrons of 2 × 64, batches of 32: stacked / one after the other, {arguments.rounds} rounds")
-    for row in results:
-        verdict = "reached" if row["passed"] else "missed"
-        wall = f"  wall {row['wall_ratio']}" if "wall_ratio" in row else ""
-        print(f"{row['case']:>20} {row['figure']:>10.3g}  target {row['target']:g}{wall}  {verdict}")
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return results
+    print_table(lines)
+    if arguments.write:
+        write("many", lines, "python benchmarks/many.py")
+    return lines
 
 
 if __name__ == "__main__":
-    sys.exit(0 if all(row["passed"] for row in main()) else 1)
+    main(sys.argv[1:])

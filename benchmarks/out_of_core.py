@@ -5,12 +5,15 @@ network on windows of it, all in a child process whose private writable memory i
 pages, which the system can drop at any time, do not count).
 
     python benchmarks/out_of_core.py                      # 100 million rows, 4 GB as float32
-    python benchmarks/out_of_core.py --rows 5_000_000
+    python benchmarks/out_of_core.py --rows 5_000_000 [--write]
+
+Promised: 100 million rows and 100 steps under 1.5 GB.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import shutil
@@ -22,6 +25,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from harness import Line, line, print_table, write
 
 COLUMNS = [f"x{number}" for number in range(9)]
 SERIES_LENGTH = 50_000
@@ -71,8 +76,8 @@ def anonymous() -> int:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
 
 
-def work(source: Path, target: Path, limit: int, steps: int) -> None:
-    """What happens under the limit: create, gather, train."""
+def work(source: Path, target: Path, limit: int, steps: int) -> dict[str, float]:
+    """What happens under the limit: create, gather, train. Gives seconds, steps and bytes."""
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     peak = Peak()
     import torch
@@ -102,9 +107,21 @@ def work(source: Path, target: Path, limit: int, steps: int) -> None:
         losses.append(float(loss.detach()))
     trained = time.perf_counter() - begin
     print(f"  training  {steps} steps of 1024 windows of {len(windows):,} in {trained:.1f} s")
+    whole = peak.stop()
     print(f"  loss      {losses[0]:.4f} -> {losses[-1]:.4f}")
-    print(f"  RssAnon   {create_peak / 1e6:.0f} MB peak while creating, {peak.stop() / 1e6:.0f} MB peak in all")
-    print(f"  ratio     {peak.bytes / limit:.2f} of the limit of {limit / 1e9:.2f} GB (RLIMIT_DATA)")
+    print(f"  RssAnon   {create_peak / 1e6:.0f} MB peak while creating, {whole / 1e6:.0f} MB peak in all")
+    print(f"  ratio     {whole / limit:.2f} of the limit of {limit / 1e9:.2f} GB (RLIMIT_DATA)")
+    return {"created": created, "trained": trained, "steps": len(losses), "store": store.nbytes, "peak": whole}
+
+
+def lines_of(found: dict[str, float], rows: int, limit: float) -> list[Line]:
+    """The figures of a run that came to its end under the limit, which the system enforced."""
+    held = f"{found['store'] / 1e9:.2f} GB of store"
+    return [
+        line(f"{rows:,} rows to a store", found["created"], unit="s", note=held),
+        line("steps trained under the limit", found["steps"], at_least=100, note=f"{found['trained']:.1f} s"),
+        line("peak of anonymous memory", found["peak"] / 1e9, at_most=limit, unit="GB"),
+    ]
 
 
 def main() -> None:
@@ -113,11 +130,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--limit", type=float, default=1.5, help="gigabytes of anonymous memory")
     parser.add_argument("--directory", type=Path, default=None, help="where the files go; a temporary one by default")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/out_of_core.json")
     parser.add_argument("--inside", nargs=2, type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     limit = int(arguments.limit * 1e9)
     if arguments.inside:
-        work(*arguments.inside, limit, arguments.steps)
+        source, target = arguments.inside
+        found = work(source, target, limit, arguments.steps)
+        (target.parent / "figures.json").write_text(json.dumps(found), encoding="utf-8")
         return
     folder = Path(tempfile.mkdtemp(prefix="nd-out-of-core-", dir=arguments.directory))
     try:
@@ -131,9 +151,16 @@ def main() -> None:
         command += ["--limit", str(arguments.limit), "--steps", str(arguments.steps)]
         environment = os.environ | {"MALLOC_ARENA_MAX": "2"}
         sys.stdout.flush()
-        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+        code = subprocess.run(command, env=environment, check=False).returncode
+        if code:
+            sys.exit(code)
+        found = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    lines = lines_of(found, arguments.rows, arguments.limit)
+    print_table(lines)
+    if arguments.write:
+        write("out_of_core", lines, f"python benchmarks/out_of_core.py --rows {arguments.rows}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,12 @@ HEAD = """# Benchmarks
 What was measured, on which machine, with which command. Each section is one results file of `benchmarks/results`,
 written by the command that it names; a target that was missed is shown like one that was met. Figures of another
 machine differ: run the command, then `python tools/benchmark_page.py`, and this page shows yours.
+
+`make bench` runs every benchmark in its short form and ends in one table of figures, targets and verdicts;
+`python -m benchmarks --full --write` runs the long forms and writes the results. Other packages are measured where they
+are found: `ND_PEER_PYTHON` (neuralforecast), `ND_PEER_DARTS`, `ND_PEER_GLUONTS` and `ND_PEER_PYTORCH_FORECASTING` name
+Pythons that have them, and one that is not there is left out with a message. Without the repository,
+`neuro-divergent bench --against neuralforecast,darts,gluonts,pytorch-forecasting` compares the time of a training step.
 """
 NONE = "\nNothing was measured yet: `make bench` runs every benchmark in its short form.\n"
 

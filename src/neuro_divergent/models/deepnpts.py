@@ -21,8 +21,9 @@ from neuro_divergent.nn.batch_norm import BatchNorm
 class DeepNPTS(Model):
     """A perceptron gives each past value a probability, for each step and output; the forecast is their average.
 
-    So a forecast never leaves the range of its window; values that were not observed have no weight. With several
-    outputs (quantiles) each has weights of its own. With an anchor the average is added to the naive forecast.
+    So a forecast never leaves the range of its window; values that were not observed have no weight. With an anchor the
+    average is added to the naive forecast. With several outputs (quantiles, parameters of a distribution) each has
+    weights of its own and a learned offset: a spread is no value of the window, and may be smaller than all of them.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -57,9 +58,11 @@ class _Network(nn.Module):
             layers += [BatchNorm(D)] if model.batch_norm else []
             layers += [nn.Dropout(model.dropout)]
         self.perceptron = nn.Sequential(*layers, nn.Linear(D, spec.lookback * spec.horizon * spec.outputs))
+        self.offset = nn.Parameter(torch.zeros(spec.outputs)) if spec.outputs > 1 else None
 
     def forward(self, batch: Batch) -> Tensor:
-        return torch.einsum("blc,blhq->bhcq", batch.y, self.weights(batch))
+        average = torch.einsum("blc,blhq->bhcq", batch.y, self.weights(batch))
+        return average if self.offset is None else average + self.offset
 
     def weights(self, batch: Batch) -> Tensor:
         """The probability of each past value for each step and output, [B, L, H, Q]."""

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -87,6 +88,94 @@ def test_the_printed_table_is_aligned(capsys):
         "much longer  123,457  >= 2e+06  missed",
         "free             0.5  -",
     ]
+
+
+def test_the_summary_has_every_line_with_its_benchmark_and_verdict(capsys):
+    harness.print_summary(
+        {
+            "windows": [harness.line("a", 1.8, at_most=2, unit="x"), harness.line("b", 3, at_most=2)],
+            "many": [harness.line("free", 0.5)],
+        }
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "benchmark  what  figure  target  verdict",
+        "windows    a      1.8 x  <= 2    met",
+        "windows    b          3  <= 2    missed",
+        "many       free     0.5  -       -",
+        "1 of 2 targets met",
+    ]
+
+
+RUNS = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from benchmarks import __main__ as runner
+runner.HERE = Path({here!r})
+runner.RESULTS = Path({kept!r})
+sys.argv = ["benchmarks", *{arguments!r}]
+sys.exit(runner.main())
+"""
+FIGURES = """
+import sys
+from harness import line, write
+assert "--write" in sys.argv
+write({name!r}, [line("ratio", 3, at_most=2)], "python benchmarks/{name}.py")
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """`python -m benchmarks` over a folder of small benchmarks instead of ours."""
+    here, kept = tmp_path / "benchmarks", tmp_path / "kept"
+    here.mkdir()
+    (here / "harness.py").write_bytes((ROOT / "benchmarks" / "harness.py").read_bytes())
+    for name, code in (("missed", 1), ("peers", 0)):
+        (here / f"{name}.py").write_text(FIGURES.format(name=name, code=code), encoding="utf-8")
+    (here / "broken.py").write_text("raise SystemExit('no data')", encoding="utf-8")
+    (here / "quiet.py").write_text("print('skipped')", encoding="utf-8")
+
+    def call(*arguments):
+        given = RUNS.format(root=str(ROOT), here=str(here), kept=str(kept), arguments=arguments)
+        return subprocess.run([sys.executable, "-c", given], capture_output=True, text=True, cwd=tmp_path), kept
+
+    return call
+
+
+def test_a_missed_target_is_shown_and_is_no_error(runner):
+    done, kept = runner("missed", "quiet")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-4:] == [
+        "benchmark  what   figure  target  verdict",
+        "missed     ratio       3  <= 2    missed",
+        "0 of 1 targets met",
+        "without figures, as said above: quiet",
+    ]
+    assert not kept.exists()
+
+
+def test_a_benchmark_that_cannot_run_is_an_error_and_the_others_run(runner):
+    done, _ = runner("broken", "missed")
+    assert done.returncode == 1
+    assert "could not run: broken" in done.stderr
+    assert "0 of 1 targets met" in done.stdout
+
+
+def test_results_are_kept_when_asked_for_but_not_those_of_a_short_form(runner):
+    """`peers` has a short form, `missed` has none."""
+    done, kept = runner("--write", "missed", "peers")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in kept.iterdir()] == ["missed.json"]
+    assert "peers      ratio" in done.stdout
+    runner("--write", "--full", "peers")
+    assert sorted(path.name for path in kept.iterdir()) == ["missed.json", "peers.json"]
+
+
+def test_an_unknown_benchmark_is_refused_with_the_known_ones(runner):
+    done, _ = runner("window")
+    assert done.returncode == 2
+    assert "known are: broken, missed, peers, quiet" in done.stderr
 
 
 def test_the_page_has_a_section_for_each_file(tmp_path):
