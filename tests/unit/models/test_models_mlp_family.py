@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 from dataclasses import replace
 
+import numpy as np
+import polars as pl
 import pytest
 import torch
 from scipy.special import eval_chebyt, eval_jacobi, eval_legendre
 from torch import Tensor
 
+import neuro_divergent as nd
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.model import Model
@@ -384,6 +387,22 @@ def test_deepnpts_weights_are_probabilities_of_what_was_observed() -> None:
     weights = network.weights(Batch(torch.randn(2, 4, 1) * mask, mask=mask))
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(2, 2, 1))
     assert weights[0, 1].abs().max() == 0.0
+
+
+def test_deepnpts_gives_intervals_narrower_than_any_average_of_the_window() -> None:
+    """A wave without noise: averages of a window scaled to mean 0, deviation 1 end at softplus(-sqrt 2) = 0.218."""
+    y = np.tile([0.0, 1.0, 0.0, -1.0], 60)
+    frame = pl.DataFrame({"unique_id": "a", "ds": np.arange(len(y)), "y": y})
+    model = nd.DeepNPTS(h=4, input_size=8, hidden_size=32, dropout=0.0, anchor=None)
+    loss = nd.DistributionLoss(distribution="Normal")
+    config = nd.TrainingConfig(
+        max_steps=400, loss=loss, optimizer=nd.AdamW(learning_rate=1e-2), validation_split=None, early_stopping=None,
+        progress=False,
+    )  # fmt: skip
+    found = model.fit(frame, config, freq=1).predict(level=[80])
+    widths = (found["DeepNPTS-hi-80"] - found["DeepNPTS-lo-80"]).to_numpy()
+    narrowest = 2 * 1.2816 * 0.218 * y.std()  # 1.2816: the 90 % point of a standard Normal
+    assert widths.max() < 0.8 * narrowest
 
 
 @pytest.mark.parametrize("cls", [MLP, NBEATS, TSMixer, DeepNPTS])
