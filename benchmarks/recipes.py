@@ -26,6 +26,7 @@ import polars as pl
 import torch
 
 import neuro_divergent as nd
+from harness import Line, line, write
 from neuro_divergent.data import samples
 
 OPTIMIZERS: dict[str, nd.Optimizer] = {
@@ -147,7 +148,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--small", action="store_true", help="fewer optimizers and batch sizes")
     parser.add_argument("--windows", type=int, help="windows seen by each training")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--json", type=Path, help="write every training to this file")
+    parser.add_argument("--write", action="store_true", help="write the best to benchmarks/results/recipes.json")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
     windows = arguments.windows or (12_800 if arguments.quick else 64_000)
@@ -163,26 +165,47 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     report(results, list(cases))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    if arguments.write:
+        write("recipes", lines(results), command=f"python benchmarks/recipes.py --models {arguments.models}")
     return results
+
+
+KEYS = ["model", "optimizer", "schedule", "batch"]
+
+
+def ranked(results: list[dict[str, Any]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Every training with its error relative to the best on its data set, and every recipe, the best first."""
+    best = pl.col("mase").min().over("data", "model")
+    table = pl.DataFrame(results).with_columns((pl.col("mase") / best).alias("relative"))
+    whole = table.group_by(KEYS).agg(pl.col("relative").mean(), pl.col("seconds").sum())
+    return table, whole.sort("model", "relative", "optimizer", "schedule", "batch")
+
+
+def lines(results: list[dict[str, Any]], shown: int = 12) -> list[Line]:
+    """The best recipes of each model for the documentation, with their errors on each data set."""
+    found = []
+    table, whole = ranked(results)
+    for row in whole.group_by("model", maintain_order=True).head(shown).iter_rows(named=True):
+        own = table.filter(*(pl.col(key) == row[key] for key in KEYS))
+        note = ", ".join(f"{name} {mase:.3f}" for name, mase in own.select("data", "mase").iter_rows())
+        what = f"{row['model']}: {row['optimizer']}, {row['schedule']}, batch {row['batch']}: MASE over the best one's"
+        found.append(line(what, row["relative"], note=note))
+    return found
 
 
 def report(results: list[dict[str, Any]], names: list[str]) -> None:
     """One line per recipe, the best first."""
-    frame = pl.DataFrame(results)
-    best = pl.col("mase").min().over("data", "model")
-    keys = ["model", "optimizer", "schedule", "batch"]
-    table = frame.with_columns((pl.col("mase") / best).alias("relative"))
-    whole = table.group_by(keys).agg(pl.col("relative").mean(), pl.col("seconds").sum()).sort("model", "relative")
+    table, whole = ranked(results)
     print(f"{'model':<8} {'optimizer':<14} {'schedule':<15} {'batch':>5} {'relative':>9} {'seconds':>8}", end="")
     print("".join(f" {name:>15}" for name in names))
     for row in whole.iter_rows(named=True):
-        line = (
+        text = (
             f"{row['model']:<8} {row['optimizer']:<14} {row['schedule']:<15} {row['batch']:>5} {row['relative']:>9.3f}"
         )
-        own = table.filter(*(pl.col(key) == row[key] for key in keys))
+        own = table.filter(*(pl.col(key) == row[key] for key in KEYS))
         scores = "".join(f" {own.filter(pl.col('data') == name)['mase'].mean():>15.3f}" for name in names)
-        print(f"{line} {row['seconds']:>8.1f}{scores}")
-    for model, optimizer, schedule, batch in whole.group_by("model", maintain_order=True).first().select(keys).rows():
+        print(f"{text} {row['seconds']:>8.1f}{scores}")
+    for model, optimizer, schedule, batch in whole.group_by("model", maintain_order=True).first().select(KEYS).rows():
         print(f"best for {model}: {optimizer}, {schedule}, batch {batch}")
 
 
