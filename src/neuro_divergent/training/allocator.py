@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
-_WHILE_TRAINING = {_TRIM_THRESHOLD: 1 << 30, _MMAP_THRESHOLD: 1 << 30}
+# Blocks above 64 megabytes are returned as ever: a small one inside a large free one would leave no room for the next
+# large one, and a training that just fits into its memory would not fit any more.
+_WHILE_TRAINING = {_TRIM_THRESHOLD: 1 << 30, _MMAP_THRESHOLD: 1 << 26}
 _AFTERWARDS = {_TRIM_THRESHOLD: 1 << 26, _MMAP_THRESHOLD: 1 << 25}  # where glibc's own rule ends after a large block
 
 _lock = threading.Lock()
@@ -38,8 +40,15 @@ def kept_memory() -> Iterator[None]:
         with _lock:
             _trainings -= 1
             if _trainings == 0:
-                _set(_AFTERWARDS)
-                _give_back()
+                let_go()
+
+
+def let_go() -> None:
+    """Return what is free, and keep nothing from now on: at the end of a training, or when memory is short."""
+    _set(_AFTERWARDS)
+    library = _glibc()
+    if library is not None:
+        library.malloc_trim(0)
 
 
 def _set(thresholds: dict[int, int]) -> None:
@@ -47,12 +56,6 @@ def _set(thresholds: dict[int, int]) -> None:
     if library is not None:
         for parameter, size in thresholds.items():
             library.mallopt(parameter, size)
-
-
-def _give_back() -> None:
-    library = _glibc()
-    if library is not None:
-        library.malloc_trim(0)
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ import torch
 
 from neuro_divergent.core import seeding
 from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.training.allocator import let_go
 from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.running import RunningStatistics
 from neuro_divergent.training.task import Task
@@ -38,6 +39,7 @@ def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> 
         # Outside of the except block: the error holds on to the frames, and they to the memory.
         if running is not None:
             running.restore()
+        let_go()
         _halve(state, reason)
 
 
