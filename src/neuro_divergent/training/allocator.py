@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
-# Blocks above 64 megabytes are returned as ever: a small one inside a large free one would leave no room for the next
+# Blocks above 128 megabytes are returned as ever: a small one inside a large free one would leave no room for the next
 # large one, and a training that just fits into its memory would not fit any more.
-_WHILE_TRAINING = {_TRIM_THRESHOLD: 1 << 30, _MMAP_THRESHOLD: 1 << 26}
+_WHILE_TRAINING = {_TRIM_THRESHOLD: 1 << 30, _MMAP_THRESHOLD: 1 << 27}
 _AFTERWARDS = {_TRIM_THRESHOLD: 1 << 26, _MMAP_THRESHOLD: 1 << 25}  # where glibc's own rule ends after a large block
 
 _lock = threading.Lock()
