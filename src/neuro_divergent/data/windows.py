@@ -133,12 +133,8 @@ class Windows:
         group = max(1, GROUP_BYTES // (size * rows.window_bytes))
         gathered = self._gathered
         lock = Lock()  # the threads of a loader ask for neighbours: the first one computes, the others wait for it
-        known: tuple[int, int, int, Places] = (
-            -1,
-            0,
-            0,
-            [],
-        )  # epoch, its steps from and to, their places
+        # Epoch, its steps from and to, their places: one name, replaced whole, so that a reader needs no lock.
+        known: tuple[int, int, int, Places] = (-1, 0, 0, [])
         number, ready = -1, list[Batch]()
 
         def computed(epoch: int, step: int) -> tuple[int, int, int, Places]:

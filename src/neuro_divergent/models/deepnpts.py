@@ -21,9 +21,9 @@ from neuro_divergent.nn.batch_norm import BatchNorm
 class DeepNPTS(Model):
     """A perceptron gives each past value a probability, for each step and output; the forecast is their average.
 
-    So a forecast never leaves the range of its window; values that were not observed have no weight. With an anchor the
-    average is added to the naive forecast. With several outputs (quantiles, parameters of a distribution) each has
-    weights of its own and a learned offset: a spread is no value of the window, and may be smaller than all of them.
+    So a point forecast never leaves the range of its window; values that were not observed have no weight. With an
+    anchor the average is added to the naive forecast. With several outputs (quantiles, parameters of a distribution)
+    each has weights of its own and a learned offset, and may leave that range: a spread is no value of the window.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
