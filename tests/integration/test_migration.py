@@ -284,7 +284,7 @@ for name, arguments in {"NHITS": {"mlp_units": 3 * [[64, 64]], "scaler_type": "r
                         "MLP": {"hidden_size": 64, "scaler_type": "standard"},
                         "NBEATS": {}, "LSTM": {}, "GRU": {}, "RNN": {}}.items():
     found = []
-    for seed in range(1, 7):
+    for seed in range(1, 25):
         model = getattr(models, name)(h=12, input_size=24, max_steps=100, random_seed=seed, **arguments, **quiet)
         nf = core.NeuralForecast(models=[model], freq="ME")
         cv = nf.cross_validation(utils.AirPassengersDF, n_windows=3, step_size=12)
@@ -307,7 +307,10 @@ print(json.dumps(errors))
 
 @pytest.mark.stress
 def test_accuracy_is_that_of_the_peer_or_better(tmp_path):
-    """Mean absolute errors on AirPassengers (six seeds), and sMAPE on M4 hourly where ND_DATA says where it is."""
+    """Mean absolute errors on AirPassengers, and sMAPE on M4 hourly where ND_DATA says where it is.
+
+    24 seeds: with six, the mean of a recurrent network is known to 3 % only.
+    """
     peer, data = os.environ.get("ND_PEER_PYTHON"), os.environ.get("ND_DATA")
     if peer is None:
         pytest.skip("set ND_PEER_PYTHON to a Python that has neuralforecast to compare with it live")

@@ -10,7 +10,6 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -130,20 +129,32 @@ def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:
 def _written(path: Path, data: files.Content) -> dict[str, Any]:
     """Write a file and flush it; size and sha256 are those of what reading it gives, which must be what was written."""
     files.write_and_sync(path, data)
-    with open(path, "rb", buffering=0) as file:
-        facts = facts_of(_read_back(file, data))
-        if file.read(1):
-            raise CorruptFileError(f"{path} must be read as it was written, but is longer")
-    return facts
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        return facts_of(_read_back(descriptor, data, path))
+    finally:
+        os.close(descriptor)
 
 
-def _read_back(file: FileIO, data: files.Content) -> Iterator[bytes]:
-    for piece in files.pieces(data):
-        found = file.read(len(piece))
-        # numpy compares without holding up the training's thread.
-        if not np.array_equal(np.frombuffer(found, np.uint8), np.frombuffer(piece, np.uint8)):
-            raise CorruptFileError(f"{file.name!s} must be read as it was written, but differs. Is the disk failing?")
+def _read_back(descriptor: int, data: files.Content, path: Path) -> Iterator[memoryview]:
+    parts = list(files.pieces(data))
+    room = files.aligned(max(len(piece) for piece in parts) + 1)
+    place = 0
+    for piece in parts:
+        found = room[: files.read_into(descriptor, place, room[: len(piece)])]
+        if not _equal(found, memoryview(piece)):
+            raise CorruptFileError(f"{path} must be read as it was written, but differs. Is the disk failing?")
+        place += len(piece)
         yield found
+    if files.read_into(descriptor, place, room[:1]):
+        raise CorruptFileError(f"{path} must be read as it was written, but is longer")
+
+
+def _equal(one: memoryview, other: memoryview) -> bool:
+    """Whether two pieces have the same bytes; numpy compares without holding up the training's thread."""
+    even = len(one) // 8 * 8
+    wide = np.array_equal(np.frombuffer(one[:even], np.uint64), np.frombuffer(other[:even], np.uint64))
+    return len(one) == len(other) and wide and bytes(one[even:]) == bytes(other[even:])
 
 
 def _checked(path: str, data: bytes, facts: dict[str, Any]) -> bytes:

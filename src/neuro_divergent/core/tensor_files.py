@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
@@ -71,34 +72,80 @@ def write_tensors(tensors: Mapping[str, Tensor], *, checksum: bool = False) -> b
 
 
 def tensor_parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
-    """A safetensors file in parts: its header, then views of the tensors' own memory, of which no copy is made."""
+    """A safetensors file in parts: its header, then views of the tensors' own memory, of which no copy is made.
+
+    Tensors that follow each other in memory are one part (see `packed`), and the largest part begins in the file where
+    a disk can take it as it is.
+    """
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
-    views: list[memoryview] = []
+    runs: list[list[Tensor]] = []
+    begin = after = -1
     end = 0
-    # The widest numbers first: each tensor begins at a multiple of its width.
-    for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
-        view = _view(tensors[name], name)
-        kind = _NAMES[str(tensors[name].dtype).removeprefix("torch.")]
-        header[name] = {"dtype": kind, "shape": list(tensors[name].shape), "data_offsets": [end, end + len(view)]}
-        views.append(view)
-        end += len(view)
+    for name in in_order(tensors):
+        tensor = _plain(tensors[name], name)
+        size = tensor.nbytes
+        header[name] = {
+            "dtype": _NAMES[str(tensor.dtype).removeprefix("torch.")],
+            "shape": list(tensor.shape),
+            "data_offsets": [end, end + size],
+        }
+        end += size
+        if not size:
+            continue
+        storage, place = tensor.untyped_storage().data_ptr(), tensor.data_ptr()
+        if (storage, place) == (begin, after):
+            runs[-1].append(tensor)
+        else:
+            runs.append([tensor])
+        begin, after = storage, place + size
+    views = [_view(run) for run in runs]
+    largest = max(range(len(views)), key=lambda number: len(views[number]), default=0)
+    before = sum(len(view) for view in views[:largest])
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
+    even = files.BLOCK_BYTES if end > files.BLOCK_BYTES and before % 8 == 0 else 8
+    text += b" " * (-(len(text) + 8 + (before if even > 8 else 0)) % even)
     return [struct.pack("<Q", len(text)) + text, *views]
 
 
-def _view(tensor: Tensor, name: str) -> memoryview:
-    """The bytes of a tensor."""
+def in_order(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The names, the widest numbers first: each tensor begins at a multiple of its width."""
+    return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+
+
+def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Empty tensors on the processor, of the same shapes, end to end as in a file: one part of it."""
     import torch
 
+    sizes = {name: tensors[name].nbytes for name in in_order(tensors)}
+    memory = torch.frombuffer(files.aligned(max(sum(sizes.values()), 1)), dtype=torch.uint8)
+    found, begin = {}, 0
+    for name, size in sizes.items():
+        found[name] = memory[begin : begin + size].view(tensors[name].dtype).view(tensors[name].shape)
+        begin += size
+    return found
+
+
+def _plain(tensor: Tensor, name: str) -> Tensor:
+    """The tensor on the processor, its numbers one after the other."""
     kind = str(tensor.dtype).removeprefix("torch.")
     if kind not in _NAMES or sys.byteorder != "little":
         raise StorageError(
             f"tensors of {', '.join(_NAMES)} can be saved, by machines that put the lowest byte first, but {name} is "
             f"{kind} on a machine with sys.byteorder={sys.byteorder!r}. Convert it first"
         )
-    plain = tensor.detach().cpu().contiguous().flatten()
-    return plain.view(torch.uint8).numpy().data if plain.numel() else memoryview(b"")
+    return tensor.detach().cpu().contiguous()
+
+
+def _view(run: list[Tensor]) -> memoryview:
+    """The bytes of tensors that follow each other in one memory."""
+    import torch
+
+    first = run[0]
+    begin = first.storage_offset() * first.element_size()
+    size = sum(tensor.nbytes for tensor in run)
+    whole = torch.empty(0, dtype=torch.uint8).set_(first.untyped_storage(), begin, (size,), (1,))
+    view: memoryview = whole.numpy().data
+    return view
 
 
 def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
-from neuro_divergent.core.tensor_files import compress, decompress, read_tensors, tensor_parts
+from neuro_divergent.core.tensor_files import compress, decompress, packed, read_tensors, tensor_parts
 from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
 from neuro_divergent.training.history import History
 from neuro_divergent.training.stopping import Patience
@@ -89,17 +89,21 @@ class Room:
     """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself."""
 
     def __init__(self) -> None:
-        self._tensors: dict[str, Tensor] = {}
+        self._kept: dict[str, dict[str, Tensor]] = {}
 
-    def copies(self, prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Copies of the tensors, which last until they are asked for again."""
-        return {prefix + name: self._copy(prefix + name, tensor.detach()) for name, tensor in tensors.items()}
+    def copies(self, file: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of what is to go into a file, which last until they are asked for again."""
+        kept = self._kept.get(file, {})
+        if _forms(kept) != _forms(tensors):
+            kept = self._kept[file] = packed(tensors)
+        if tensors:
+            with torch.no_grad():
+                torch._foreach_copy_([kept[name] for name in tensors], list(tensors.values()))
+        return dict(kept)
 
-    def _copy(self, name: str, tensor: Tensor) -> Tensor:
-        kept = self._tensors.get(name)
-        if kept is None or kept.shape != tensor.shape or kept.dtype != tensor.dtype:
-            kept = self._tensors[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
-        return kept.copy_(tensor)
+
+def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
 
 
 def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], room: Room) -> Snapshot:
@@ -112,11 +116,12 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
         room: where the copies are made; the snapshot taken there before must not be needed any more.
     """
     to_train(state.optimizer)  # a validation may have left the weights for evaluation in the module
-    weights = room.copies("module/", state.module.state_dict())
+    live = {f"module/{name}": tensor for name, tensor in state.module.state_dict().items()}
+    if state.averager is not None:
+        live |= {f"average/{name}": tensor for name, tensor in state.averager.state_tensors().items()}
+    weights = room.copies(WEIGHTS, live)
     if state.best_weights is not None:  # never changed in place, so the very tensors will do
         weights |= {f"best/{name}": tensor.cpu() for name, tensor in state.best_weights.items()}
-    if state.averager is not None:
-        weights |= room.copies("average/", state.averager.state_tensors())
     history = state.history
     document = {
         "schema": SCHEMA,
@@ -134,7 +139,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
     return Snapshot(
         document=document | dict(facts),
         weights=weights,
-        optimizer=part(room.copies("optimizer/", state_tensors(state.optimizer)), "optimizer/"),
+        optimizer=room.copies(OPTIMIZER, state_tensors(state.optimizer)),
         step_loss=list(history.step_loss),
         gradient_norm=list(history.gradient_norm),
     )

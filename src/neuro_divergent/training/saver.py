@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_POLITE = 10
+"""By how much the priority of the thread that writes is lower. More would cost less, but delay the file for seconds."""
+
 
 class Saver:
     """The checkpoints of one run, from the loop's side.
@@ -137,7 +140,7 @@ class Saver:
         if sys.platform == "linux":
             own = threading.get_native_id()
             with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, own, min(os.getpriority(os.PRIO_PROCESS, own) + 5, 19))
+                os.setpriority(os.PRIO_PROCESS, own, min(os.getpriority(os.PRIO_PROCESS, own) + _POLITE, 19))
         self.write(snapshot, kept)
 
     def _known(self, name: str) -> Kept:

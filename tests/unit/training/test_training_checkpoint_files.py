@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +19,7 @@ from hypothesis import strategies as st
 
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
-from neuro_divergent.core.tensor_files import read_tensors, tensor_parts, write_tensors
+from neuro_divergent.core.tensor_files import packed, read_tensors, tensor_parts, write_tensors
 from neuro_divergent.training.checkpoint import Room
 
 KINDS = [
@@ -64,7 +69,67 @@ def test_pieces_are_the_content_in_its_order(sizes: list[int]) -> None:
     parts = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     pieces = list(files.pieces([memoryview(part) for part in parts]))
     assert b"".join(pieces) == b"".join(parts)
-    assert all(len(piece) <= 2**20 + 2**16 for piece in pieces)
+    assert all(len(piece) <= 2**21 + 2**16 for piece in pieces)
+
+
+def test_packed_tensors_are_one_part_that_begins_where_a_disk_takes_it() -> None:
+    shapes = {"a": (3, 700), "b": (), "c": (0, 2), "d": (1001,)}
+    room = packed({name: torch.empty(shape) for name, shape in shapes.items()} | {"z": torch.empty(5).long()})
+    for number, tensor in enumerate(room.values()):
+        tensor.fill_(number)
+    loss = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
+    header, before, whole = tensor_parts(room | {"history/loss": loss})
+    assert (len(header) + len(before)) % files.BLOCK_BYTES == files.address(whole) % files.BLOCK_BYTES == 0
+    assert len(whole) == sum(tensor.nbytes for tensor in room.values())
+    read = safetensors.torch.load(files.whole([header, before, whole]))
+    assert all(torch.equal(read[name], tensor) for name, tensor in (room | {"history/loss": loss}).items())
+
+
+@pytest.fixture(params=["disk", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A directory on a disk, and one on a file system that lives in memory."""
+    if request.param == "disk":
+        yield tmp_path
+        return
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("this system has no file system in memory")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
+        yield Path(made)
+
+
+@pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 1, 2**21 + 4096, 5 * 2**20 + 77])
+@pytest.mark.parametrize("before", [0, 4096, 4097])
+def test_a_file_is_what_was_written_wherever_its_memory_and_its_place_begin(
+    folder: Path, size: int, before: int
+) -> None:
+    for shift in (0, 1):
+        memory = files.aligned(size + shift)[shift:]
+        memory[:] = os.urandom(size)
+        first = os.urandom(before)
+        name = f"bundle{shift}"
+        bundle.write(folder / name, {"file": [first, memory, b"end"]})
+        assert (folder / name / "file").read_bytes() == first + bytes(memory) + b"end"
+        assert bundle.read(folder / name)["file"] == first + bytes(memory) + b"end"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such flag")
+def test_a_disk_that_wants_its_own_copy_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    real, refused = os.write, []
+
+    def write(descriptor: int, data: memoryview) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            refused.append(len(data))
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    memory = files.aligned(2**20)
+    memory[:] = os.urandom(2**20)
+    files.write_and_sync(tmp_path / "file", [memory])
+    assert refused
+    assert (tmp_path / "file").read_bytes() == bytes(memory)
 
 
 def test_the_manifest_tells_what_reading_the_files_gives(tmp_path: Path) -> None:
@@ -84,11 +149,13 @@ def test_the_manifest_tells_what_reading_the_files_gives(tmp_path: Path) -> None
 
 def test_room_is_used_again_and_follows_a_tensor_that_changes_its_shape() -> None:
     room, source = Room(), torch.ones(3)
-    first = room.copies("p/", {"a": source})["p/a"]
+    first = room.copies("p", {"a": source})["a"]
     source.mul_(2)
     assert first.tolist() == [1.0, 1.0, 1.0]
-    second = room.copies("p/", {"a": source})["p/a"]
+    second = room.copies("p", {"a": source})["a"]
     assert second.data_ptr() == first.data_ptr()
     assert second.tolist() == [2.0, 2.0, 2.0]
-    grown = room.copies("p/", {"a": torch.zeros(2, 3, dtype=torch.float64)})["p/a"]
+    grown = room.copies("p", {"a": torch.zeros(2, 3, dtype=torch.float64)})["a"]
     assert (grown.shape, grown.dtype) == ((2, 3), torch.float64)
+    assert room.copies("p", {"b": source}).keys() == {"b"}
+    assert room.copies("p", {}) == {}
