@@ -156,6 +156,7 @@ class Sampler(ABC):
         self.n, self.batch_size, self.seed, self.drop_last = n, batch_size, seed, drop_last
         self._steps_per_block = max(1, min(STEPS, BLOCK // batch_size))
         self._block: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
+        self._positions = np.arange(min(self._steps_per_block * batch_size, n))
 
     @abstractmethod
     def at(self, epoch: int, positions: Ints) -> Ints:
@@ -187,7 +188,7 @@ class Sampler(ABC):
         if known[0] == epoch and known[1] == index:
             return known[2]
         size = self._steps_per_block * self.batch_size
-        numbers = self.at(epoch, np.arange(index * size, min((index + 1) * size, self.n)))
+        numbers = self.at(epoch, self._positions[: self.n - index * size] + index * size)
         numbers.flags.writeable = False
         self._block = (epoch, index, numbers)
         return numbers

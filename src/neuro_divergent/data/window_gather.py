@@ -67,10 +67,6 @@ class Gather:
         self.hidden = [varying.index(name) for name in historical_categorical]
         self.known_ahead = tuple(name for name in varying if name not in historical_categorical)
 
-    def places(self, series: Ints, time: Ints, row: Ints) -> tuple[Tensor, Tensor, Tensor]:
-        """What `batch` wants, as tensors: series, position, and first row of the lookback."""
-        return torch.from_numpy(series), torch.from_numpy(time), torch.from_numpy(row - self._lookback)
-
     def gatherer(self, *, clipped: bool, partial_targets: bool) -> Callable[[Tensor, Tensor, Tensor], Batch]:
         """`batch` for many batches: when there is only a target, as few calls as it takes."""
         if clipped or not self._only_target:
@@ -173,6 +169,11 @@ class Gather:
             return rows
         apart = rows.view(-1, self._channels, *rows.shape[1:]).transpose(1, 2)
         return apart if block else apart.squeeze(3)
+
+
+def as_tensors(series: Ints, time: Ints, start: Ints) -> tuple[Tensor, Tensor, Tensor]:
+    """Places as `Gather.batch` wants them."""
+    return torch.from_numpy(series), torch.from_numpy(time), torch.from_numpy(start)
 
 
 def write_horizon(block: Tensor, given: npt.NDArray[Any], lookback: int, *, multivariate: bool) -> Tensor:

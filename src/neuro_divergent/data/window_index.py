@@ -7,7 +7,7 @@ per interval, and no list of windows is ever made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ SPAN = 1 << 22
 """How many rows of a mask are looked at at once, so that the search for valid windows needs bounded memory."""
 
 _BUCKETS_PER_RUN = 8
-_BUCKETS = 1 << 14
+_BUCKETS = 1 << 16
+_FEW = 64
+"""With at least so many buckets per run, few of them hold numbers of two runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +42,15 @@ class WindowIndex:
     """[R] the row in the store of that position."""
     dense: bool
     """Whether run r is of series r."""
-    guide: npt.NDArray[np.int32]
-    """For each bucket of 2 ** shift numbers, the run that holds its first one."""
+    guide: npt.NDArray[np.int16] | npt.NDArray[np.int32]
+    """For each bucket of 2 ** shift numbers, the run that holds its first one, or the one after the last: unknown."""
     shift: int
     even: int
     """How many numbers each run holds, when all hold the same; else 0."""
-    far: bool
-    """Whether some bucket reaches further than into the next run: the guide names the one after the last there."""
+    exact: bool
+    """Whether the guide knows only buckets of a single run; else it also knows those that reach into the next one."""
+    unknown: bool
+    """Whether there are buckets that it does not know."""
     ends: Ints
     """[R + 1] where each run ends; the one after the last never does."""
 
@@ -60,7 +64,9 @@ class WindowIndex:
         shift = max(0, total.bit_length() - max(_BUCKETS_PER_RUN * runs, _BUCKETS).bit_length())
         heads = np.arange((total >> shift) + 1, dtype=np.int64) << shift
         guide = np.minimum(np.searchsorted(bounds, heads, side="right") - 1, max(runs - 1, 0))
-        far = np.diff(guide, append=max(runs - 1, 0)) > 1
+        exact = len(heads) >= _FEW * runs
+        unknown = np.diff(guide, append=max(runs - 1, 0)) > (0 if exact else 1)
+        known = np.where(unknown, runs, guide)
         return cls(
             series=series,
             first=first,
@@ -69,47 +75,50 @@ class WindowIndex:
             origin=first - bounds[:-1] * step,
             row=offsets[series] + first - bounds[:-1] * step,
             dense=bool(np.array_equal(series, np.arange(runs))),
-            guide=np.where(far, runs, guide).astype(np.int32),
+            guide=known.astype(np.int16) if runs < 1 << 15 else known.astype(np.int32),
             shift=shift,
             even=int(count[0]) if runs and bool((count == count[0]).all()) else 0,
-            far=bool(far.any()),
+            exact=exact,
+            unknown=bool(unknown.any()),
             ends=np.append(bounds[1:], np.iinfo(np.int64).max),
         )
 
     def __len__(self) -> int:
         return int(self.bounds[-1])
 
+    def shifted(self, rows: int) -> WindowIndex:
+        """The same windows, with other rows in the store."""
+        return replace(self, row=self.row + rows)
+
     def locate(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
         """The series of each window number, its position in the series, and its row in the store."""
-        if np.count_nonzero(numbers < 0):
-            raise ConfigError(self._outside(numbers))
-        try:
-            run = self._run(numbers)
-            time, row = self.origin.take(run), self.row.take(run)
-        except IndexError:
-            raise ConfigError(self._outside(numbers)) from None
+        if numbers.size and int(numbers.view(np.uint64).max()) >= len(self):  # what is negative is huge there
+            low, high = int(numbers.min()), int(numbers.max())
+            raise ConfigError(f"window numbers go from 0 to {len(self) - 1}, but got {low} to {high}")
         distance = numbers if self.step == 1 else numbers * self.step
+        if len(self.first) == 1:
+            return np.full_like(numbers, self.series[0]), distance + self.origin[0], distance + self.row[0]
+        run = self._run(numbers)
+        # "clip" is the fastest way of looking up what is inside anyway.
+        time, row = self.origin.take(run, mode="clip"), self.row.take(run, mode="clip")
         time += distance
         row += distance
         return run if self.dense else self.series.take(run), time, row
 
     def _run(self, numbers: Ints) -> Ints:
-        """The run of each number; beyond the last one, what is no run, or an IndexError."""
+        """The run of each number."""
         if self.even:
-            one = len(self.first) == 1  # then what follows it is the only thing to look for
-            return (numbers >= self.even).astype(np.int64) if one else numbers // self.even
+            return numbers // self.even
         # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run or
         # right before it, or knows of several that begin in its bucket, and only what falls there is searched.
-        run = self.guide.take(numbers >> self.shift).astype(np.int64)
-        run += self.ends.take(run) <= numbers
-        runs = len(self.first)
-        if self.far and run.max() == runs:
-            many = np.flatnonzero(run == runs)
+        guided = self.guide.take(numbers >> self.shift, mode="clip")
+        run = guided.astype(np.int64)
+        if not self.exact:
+            run += self.ends.take(run, mode="clip") <= numbers
+        if self.unknown:
+            many = np.flatnonzero(guided == len(self.first))
             run[many] = np.searchsorted(self.bounds, numbers[many], side="right") - 1
         return run
-
-    def _outside(self, numbers: Ints) -> str:
-        return f"window numbers go from 0 to {len(self) - 1}, but got {int(numbers.min())} to {int(numbers.max())}"
 
     def boundaries(self, series: int) -> Ints:
         """[series + 1] windows of series s have the numbers boundaries[s] : boundaries[s + 1]."""

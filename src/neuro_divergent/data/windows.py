@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec, cut_sizes
@@ -16,7 +17,7 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.sampling import Sampler
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.window_columns import Column
-from neuro_divergent.data.window_gather import Gather, write_horizon
+from neuro_divergent.data.window_gather import Gather, as_tensors, write_horizon
 from neuro_divergent.data.window_grid import grid_range, grid_shifts, seen_on_grid
 from neuro_divergent.data.window_index import Ints, WindowIndex, spread
 
@@ -75,7 +76,8 @@ class Windows:
         self.grid_length = int((self._shifts + self._lengths).max(initial=0))
         """Rows of the shared time grid (of the longest series, when windows hold one series each)."""
         self._ragged = multivariate and bool(np.any(self._lengths != self.grid_length))
-        self._index = self._find(self._range(target_range), min_available, start_padding, short)
+        # Of each window the row where its lookback begins is wanted, not the one where its horizon does.
+        self._index = self._find(self._range(target_range), min_available, start_padding, short).shifted(-lookback)
         self._padded = self._ragged or bool((self._index.first < lookback).any())
         shifts = self._shifts if multivariate else None
         self._rows = Gather(
@@ -120,7 +122,7 @@ class Windows:
 
     def gather(self, numbers: npt.NDArray[np.int64] | Tensor) -> Batch:
         """The batch of the given windows, in their order."""
-        return self._gathered(*self._rows.places(*self._index.locate(_plain(numbers))))
+        return self._gathered(*as_tensors(*self._index.locate(_plain(numbers))))
 
     def batches(self, sampler: Sampler) -> Callable[[int, int], Batch]:
         """The batch of each (epoch, step) in the order of a sampler.
@@ -140,8 +142,8 @@ class Windows:
         def computed(epoch: int, step: int) -> tuple[int, int, int, Places]:
             nonlocal known, number
             drawn, inside = sampler.block(epoch, step)
-            found, sizes = rows.places(*self._index.locate(drawn)), cut_sizes(len(drawn), group * size)
-            places = list(zip(*(place.split_with_sizes(sizes) for place in found), strict=True))
+            found, sizes = as_tensors(*self._index.locate(drawn)), cut_sizes(len(drawn), group * size)
+            places = list(zip(*(torch.unsafe_split_with_sizes(place, sizes) for place in found), strict=True))
             known, number = (epoch, step - inside, step - inside - (-len(drawn) // size), places), -1
             return known
 
@@ -187,8 +189,8 @@ class Windows:
         chosen = np.asarray(series, dtype=np.int64).reshape(-1)
         self._check_series(chosen)
         time = np.array([self.grid_length]) if self.multivariate else self._lengths[chosen]
-        row = time if self.multivariate else self.store.offsets[chosen] + time
-        batch = self._rows.batch(*self._rows.places(chosen, time, row), clipped=True, partial_targets=True)
+        start = (time if self.multivariate else self.store.offsets[chosen] + time) - self.lookback
+        batch = self._rows.batch(*as_tensors(chosen, time, start), clipped=True, partial_targets=True)
         masked = self.store.mask is not None or self._ragged or bool((time < self.lookback).any())
         batch = batch._replace(mask=batch.mask if masked else None, target=None, target_mask=None, weight=None)
         self._write(batch.future, future, self._rows.future, "future", self.store.future_names)

@@ -15,7 +15,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.window_gather import Gather
+from neuro_divergent.data.window_gather import Gather, as_tensors
 from neuro_divergent.data.window_grid import grid_shifts
 from neuro_divergent.forecasting.fit import fit, usable_columns
 from neuro_divergent.forecasting.forecaster import Forecaster
@@ -104,8 +104,8 @@ class Oracle:
         assert batch.time is not None
         time = batch.time.cpu().numpy()
         series = np.zeros_like(time) if self.multivariate else batch.series.cpu().numpy()
-        row = time if self.multivariate else self.offsets[series] + time
-        windows = self.rows.batch(*self.rows.places(series, time, row), clipped=True, partial_targets=True)
+        start = (time if self.multivariate else self.offsets[series] + time) - self.teacher.model.input_size
+        windows = self.rows.batch(*as_tensors(series, time, start), clipped=True, partial_targets=True)
         module = self.teacher.module.eval()
         parameter = next(module.parameters())
         outputs: Tensor = module(

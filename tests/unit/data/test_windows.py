@@ -184,7 +184,17 @@ def test_the_search_for_observed_windows_may_go_in_pieces_of_any_size(
     assert list(zip(series.tolist(), time.tolist(), strict=True)) == wanted
 
 
-@pytest.mark.parametrize("lengths", [[5] * 400, [4] * 3000 + [200_000], list(range(4, 900)), [10_000] + [4] * 20_000])
+LENGTHS = [
+    [5] * 400,
+    [900],
+    [30_000, 4, 5, 70_000],
+    [4] * 3000 + [200_000],
+    list(range(4, 900)),
+    [10_000] + [4] * 20_000,
+]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
 def test_numbers_are_found_whatever_the_lengths_are(lengths: list[int]) -> None:
     store = make_store(lengths)
     windows = Windows(store, lookback=2, horizon=2)
@@ -195,9 +205,16 @@ def test_numbers_are_found_whatever_the_lengths_are(lengths: list[int]) -> None:
     np.testing.assert_array_equal(time, 2 + numbers - np.repeat(np.cumsum(counts) - counts, counts))
 
 
+def test_the_only_series_that_has_windows_need_not_be_the_first() -> None:
+    windows = Windows(make_store([3, 20, 2]), lookback=5, horizon=2, step=3, short="drop")
+    series, time = windows.locate(np.arange(len(windows)))
+    assert (series.tolist(), time.tolist()) == ([1] * 5, [6, 9, 12, 15, 18])
+    assert windows.gather(np.array([1])).y.squeeze().tolist() == [8, 9, 10, 11, 12]  # rows 7 to 11 of the store
+
+
 @pytest.mark.parametrize("bad", [-1, 3, 2**40, -(2**40)])
 def test_numbers_outside_are_refused(bad: int) -> None:
-    for lengths in ([6, 5], [5, 5, 5]):  # with runs of different and of equal lengths
+    for lengths in ([6, 5], [5, 5, 5], [7]):  # with runs of different and of equal lengths, and with one
         with pytest.raises(ConfigError, match="window numbers go from 0 to 2"):
             Windows(make_store(lengths), lookback=3, horizon=2).gather(np.array([0, bad]))
 
