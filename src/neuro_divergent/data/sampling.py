@@ -68,10 +68,15 @@ def permuted(positions: Ints, n: int, secret: int) -> Ints:
     a, b = _digits(n)
     # 32-bit words are multiplied eight at a time, and are wide enough for two billion windows.
     network = _Feistel(a, b, secret, np.uint32 if a * b < 1 << 31 else np.uint64)
-    result = network(positions.astype(network.kind))
-    outside = np.flatnonzero(result >= n)
+    # Where the few numbers that are outside go is computed along with the rest: a call costs as much as a batch.
+    values = np.empty(len(positions) + a * b - n, network.kind)
+    values[: len(positions)] = positions
+    values[len(positions) :] = np.arange(n, a * b)
+    result = network(values)
+    result, beyond = result[: len(positions)], result[len(positions) :]
+    outside = np.flatnonzero(result >= n) if beyond.size else beyond
     while outside.size:
-        again = network(result[outside])
+        again = beyond[result[outside] - n]
         result[outside] = again
         outside = outside[again >= n]
     return result.astype(np.int64)

@@ -63,9 +63,9 @@ class WindowIndex:
         total, runs = int(bounds[-1]), len(count)
         shift = max(0, total.bit_length() - max(_BUCKETS_PER_RUN * runs, _BUCKETS).bit_length())
         heads = np.arange((total >> shift) + 1, dtype=np.int64) << shift
-        guide = np.minimum(np.searchsorted(bounds, heads, side="right") - 1, max(runs - 1, 0))
+        guide, last = (_run_of(bounds, ends) for ends in (heads, np.minimum(heads + (1 << shift), total) - 1))
         exact = len(heads) >= _FEW * runs
-        unknown = np.diff(guide, append=max(runs - 1, 0)) > (0 if exact else 1)
+        unknown = last - guide > (0 if exact else 1)
         known = np.where(unknown, runs, guide)
         return cls(
             series=series,
@@ -159,6 +159,11 @@ class WindowIndex:
         run = int(np.searchsorted(offsets[self.series] + self.first, limit)) - 1
         inside = -(-(limit - int(offsets[self.series[run]] + self.first[run])) // self.step)
         return min(int(self.bounds[run]) + inside, int(self.bounds[run + 1]))
+
+
+def _run_of(bounds: Ints, numbers: Ints) -> Ints:
+    """The run that holds each number; the last one beyond them all."""
+    return np.minimum(np.searchsorted(bounds, numbers, side="right") - 1, max(len(bounds) - 2, 0))
 
 
 def _runs(series: Ints, time: Ints, valid: npt.NDArray[np.bool_], step: int) -> tuple[Ints, Ints, Ints]:
