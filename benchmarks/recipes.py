@@ -1,6 +1,7 @@
 """The table that chose the shipped recipes: optimizers × schedules × batch sizes on three data sets.
 
-    python benchmarks/recipes.py [--quick] [--data DIRECTORY] [--models mlp,nhits] [--json PATH]
+    python benchmarks/recipes.py [--quick] [--small] [--data DIRECTORY] [--models mlp,nhits] [--json PATH]
+    python benchmarks/recipes.py --trained PATH PATH --write      # one table of what earlier runs found
 
 Each row trains a model for the same number of windows, so that a larger batch takes fewer steps, and is scored on a
 last stretch of each series that neither training nor early stopping has seen: MASE (mean absolute error over that of
@@ -93,15 +94,16 @@ def mase(known: pl.DataFrame, held: pl.DataFrame, forecast: pl.DataFrame, name: 
 
 
 def models(names: Sequence[str], case: dict[str, Any]) -> list[nd.Model]:
-    known: dict[str, type[nd.Model]] = {
-        "mlp": nd.MLP,
-        "nhits": nd.NHITS,
-        "dlinear": nd.DLinear,
-        "lstm": nd.LSTM,
-        "tcn": nd.TCN,
-        "patchtst": nd.PatchTST,
+    known: dict[str, tuple[type[nd.Model], dict[str, Any]]] = {
+        "mlp": (nd.MLP, {}),
+        "nhits": (nd.NHITS, {}),
+        "dlinear": (nd.DLinear, {}),
+        # Narrower than by default, so that a grid of them ends within the hour.
+        "lstm": (nd.LSTM, {"hidden_size": 64}),
+        "tcn": (nd.TCN, {"hidden_size": 64}),
+        "patchtst": (nd.PatchTST, {"hidden_size": 64, "ff_size": 128}),
     }
-    return [known[name](h=case["h"], input_size=case["input_size"]) for name in names]
+    return [known[name][0](h=case["h"], input_size=case["input_size"], **known[name][1]) for name in names]
 
 
 def run(
@@ -142,31 +144,48 @@ def grid(size: str) -> list[tuple[str, str, int]]:
 
 def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a small grid on small data, about two minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="small data and, without --small, a small grid: about two minutes"
+    )
     parser.add_argument("--data", type=Path, default=Path("data"), help="where m4_hourly_train.parquet is")
     parser.add_argument("--models", default="mlp", help="of mlp, nhits, dlinear, lstm, tcn, patchtst, with commas")
     parser.add_argument("--small", action="store_true", help="fewer optimizers and batch sizes")
     parser.add_argument("--windows", type=int, help="windows seen by each training")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write every training to this file")
+    parser.add_argument(
+        "--trained", type=Path, nargs="+", help="what earlier runs wrote with --json, instead of training"
+    )
     parser.add_argument("--write", action="store_true", help="write the best to benchmarks/results/recipes.json")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
+    results = train(arguments) if arguments.trained is None else read(arguments.trained)
+    report(results, list(dict.fromkeys(row["data"] for row in results)))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    if arguments.write:
+        names = ",".join(dict.fromkeys(row["model"].lower() for row in results))
+        write("recipes", lines(results), command=f"python benchmarks/recipes.py --data DIRECTORY --models {names}")
+    return results
+
+
+def read(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """The trainings of earlier runs."""
+    return [row for path in paths for row in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def train(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every recipe of the grid on every data set."""
     windows = arguments.windows or (12_800 if arguments.quick else 64_000)
     results: list[dict[str, Any]] = []
     cases = data_sets(arguments.data, arguments.quick)
-    for recipe in grid("quick" if arguments.quick else "small" if arguments.small else "full"):
+    for recipe in grid("small" if arguments.small else "quick" if arguments.quick else "full"):
         for name, case in cases.items():
             for model in models(arguments.models.split(","), case):
                 runs = [run(model, case, recipe, windows, seed) for seed in range(1, arguments.seeds + 1)]
                 means = {key: float(np.mean([one[key] for one in runs])) for key in runs[0]}
                 keys = dict(zip(("optimizer", "schedule", "batch"), recipe, strict=True))
                 results.append({"benchmark": "recipes", "data": name, "model": model.name} | keys | means)
-    report(results, list(cases))
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    if arguments.write:
-        write("recipes", lines(results), command=f"python benchmarks/recipes.py --models {arguments.models}")
     return results
 
 
