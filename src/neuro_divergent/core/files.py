@@ -188,7 +188,7 @@ def read_into(descriptor: int, place: int, room: memoryview) -> int:
     """Fill the room from a file that is read from its beginning; fewer bytes than asked for are the file's end."""
     begun = place
     while room:
-        done = unbuffered(descriptor, place, room, lambda part: os.readv(descriptor, [part]))
+        done = unbuffered(descriptor, place, room, lambda part: _read(descriptor, part))
         if not done:
             break
         room, place = room[done:], place + done
@@ -219,6 +219,14 @@ def unbuffered(descriptor: int, place: int, memory: memoryview, act: Callable[[m
     finally:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, usual)
     return act(memory)
+
+
+def _read(descriptor: int, room: memoryview) -> int:
+    if os.name == "posix":
+        return os.readv(descriptor, [room])
+    found = os.read(descriptor, len(room))
+    room[: len(found)] = found
+    return len(found)
 
 
 def address(memory: bytes | memoryview) -> int:
