@@ -8,6 +8,7 @@ import math
 import struct
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core import files
@@ -16,6 +17,7 @@ from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 MAX_HEADER_BYTES = 64 * 2**20
@@ -82,13 +84,12 @@ def tensor_parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     begin = after = -1
     end = 0
     for name in in_order(tensors):
-        tensor = _plain(tensors[name], name)
+        tensor = tensors[name]
+        kind = _kind(tensor, name)
+        if tensor.device.type != "cpu" or not tensor.is_contiguous():
+            tensor = tensor.detach().cpu().contiguous()
         size = tensor.nbytes
-        header[name] = {
-            "dtype": _NAMES[str(tensor.dtype).removeprefix("torch.")],
-            "shape": list(tensor.shape),
-            "data_offsets": [end, end + size],
-        }
+        header[name] = {"dtype": kind, "shape": tensor.shape, "data_offsets": (end, end + size)}
         end += size
         if not size:
             continue
@@ -125,15 +126,23 @@ def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _plain(tensor: Tensor, name: str) -> Tensor:
-    """The tensor on the processor, its numbers one after the other."""
-    kind = str(tensor.dtype).removeprefix("torch.")
-    if kind not in _NAMES or sys.byteorder != "little":
+def _kind(tensor: Tensor, name: str) -> str:
+    """What a safetensors file calls the format of a tensor's numbers."""
+    kind = _kinds().get(tensor.dtype)
+    if kind is None or sys.byteorder != "little":
         raise StorageError(
             f"tensors of {', '.join(_NAMES)} can be saved, by machines that put the lowest byte first, but {name} is "
-            f"{kind} on a machine with sys.byteorder={sys.byteorder!r}. Convert it first"
+            f"{str(tensor.dtype).removeprefix('torch.')} on a machine with sys.byteorder={sys.byteorder!r}. "
+            "Convert it first"
         )
-    return tensor.detach().cpu().contiguous()
+    return kind
+
+
+@cache
+def _kinds() -> dict[torch.dtype, str]:
+    import torch
+
+    return {getattr(torch, name): kind for name, kind in _NAMES.items() if hasattr(torch, name)}
 
 
 def _view(run: list[Tensor]) -> memoryview:

@@ -82,7 +82,7 @@ class Snapshot:
             plain = {name: whole(data) for name, data in files.items()}
             document = document | {"unpacked": {name: len(data) for name, data in plain.items()}}
             files = {name + PACKED: compress(data) for name, data in plain.items()}
-        return files | {STATE: json.dumps(to_plain(document, "state"), indent=1, allow_nan=False).encode()}
+        return files | {STATE: json.dumps(to_plain(document, "state"), allow_nan=False).encode()}
 
 
 class Room:
