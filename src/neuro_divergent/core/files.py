@@ -7,7 +7,6 @@ another one: the previous one is moved aside first, and readers look there (`pre
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -213,9 +212,8 @@ def unbuffered(descriptor: int, place: int, memory: memoryview, act: Callable[[m
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, usual | os.O_DIRECT)
         return act(memory[:even])
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # this file system, or this disk, cannot
-            raise
+    except OSError:
+        pass  # a file system that cannot says so in several ways; what is really wrong shows up again below
     finally:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, usual)
     return act(memory)

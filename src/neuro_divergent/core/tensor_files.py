@@ -73,57 +73,58 @@ def write_tensors(tensors: Mapping[str, Tensor], *, checksum: bool = False) -> b
     return b"".join(tensor_parts(tensors, {_CHECKSUM: _digest(data)}))
 
 
-def tensor_parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
+def tensor_parts(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, *, block: Packed | None = None
+) -> list[bytes | memoryview]:
     """A safetensors file in parts: its header, then views of the tensors' own memory, of which no copy is made.
 
-    Tensors that follow each other in memory are one part (see `packed`), and the largest part begins in the file where
-    a disk can take it as it is.
+    Args:
+        tensors: by name.
+        metadata: texts for the header.
+        block: more tensors, which come last, as one part that begins in the file where a disk takes it as it is.
     """
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
-    runs: list[list[Tensor]] = []
-    begin = after = -1
+    views: list[memoryview] = []
     end = 0
-    for name in in_order(tensors):
-        tensor = tensors[name]
-        kind = _kind(tensor, name)
-        if tensor.device.type != "cpu" or not tensor.is_contiguous():
-            tensor = tensor.detach().cpu().contiguous()
-        size = tensor.nbytes
-        header[name] = {"dtype": kind, "shape": tensor.shape, "data_offsets": (end, end + size)}
-        end += size
-        if not size:
-            continue
-        storage, place = tensor.untyped_storage().data_ptr(), tensor.data_ptr()
-        if (storage, place) == (begin, after):
-            runs[-1].append(tensor)
-        else:
-            runs.append([tensor])
-        begin, after = storage, place + size
-    views = [_view(run) for run in runs]
-    largest = max(range(len(views)), key=lambda number: len(views[number]), default=0)
-    before = sum(len(view) for view in views[:largest])
+
+    def describe(name: str, tensor: Tensor) -> None:
+        nonlocal end
+        begin, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _kind(tensor, name), "shape": tensor.shape, "data_offsets": (begin, end)}
+
+    for name in _in_order(tensors):
+        describe(name, tensors[name])
+        views.append(_view(tensors[name]))
+    before = end
+    for name, tensor in ({} if block is None else block).items():
+        describe(name, tensor)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    even = files.BLOCK_BYTES if end > files.BLOCK_BYTES and before % 8 == 0 else 8
-    text += b" " * (-(len(text) + 8 + (before if even > 8 else 0)) % even)
-    return [struct.pack("<Q", len(text)) + text, *views]
+    text += b" " * (-(8 + len(text)) % 8 if block is None else -(8 + len(text) + before) % files.BLOCK_BYTES)
+    return [struct.pack("<Q", len(text)) + text, *views, *([] if block is None else [block.memory])]
 
 
-def in_order(tensors: Mapping[str, Tensor]) -> list[str]:
+class Packed(dict[str, "Tensor"]):
+    """Tensors on the processor, end to end in one piece of memory, as they are in a file.
+
+    Args:
+        like: tensors of the same shapes and formats; their values are not copied.
+    """
+
+    def __init__(self, like: Mapping[str, Tensor]) -> None:
+        import torch
+
+        sizes = {name: like[name].nbytes for name in _in_order(like)}
+        self.memory = files.aligned(sum(sizes.values()))
+        room = torch.frombuffer(self.memory, dtype=torch.uint8) if self.memory else torch.empty(0, dtype=torch.uint8)
+        begin = 0
+        for name, size in sizes.items():
+            self[name] = room[begin : begin + size].view(like[name].dtype).view(like[name].shape)
+            begin += size
+
+
+def _in_order(tensors: Mapping[str, Tensor]) -> list[str]:
     """The names, the widest numbers first: each tensor begins at a multiple of its width."""
     return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-
-
-def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Empty tensors on the processor, of the same shapes, end to end as in a file: one part of it."""
-    import torch
-
-    sizes = {name: tensors[name].nbytes for name in in_order(tensors)}
-    memory = torch.frombuffer(files.aligned(max(sum(sizes.values()), 1)), dtype=torch.uint8)
-    found, begin = {}, 0
-    for name, size in sizes.items():
-        found[name] = memory[begin : begin + size].view(tensors[name].dtype).view(tensors[name].shape)
-        begin += size
-    return found
 
 
 def _kind(tensor: Tensor, name: str) -> str:
@@ -145,16 +146,12 @@ def _kinds() -> dict[torch.dtype, str]:
     return {getattr(torch, name): kind for name, kind in _NAMES.items() if hasattr(torch, name)}
 
 
-def _view(run: list[Tensor]) -> memoryview:
-    """The bytes of tensors that follow each other in one memory."""
+def _view(tensor: Tensor) -> memoryview:
+    """The bytes of a tensor."""
     import torch
 
-    first = run[0]
-    begin = first.storage_offset() * first.element_size()
-    size = sum(tensor.nbytes for tensor in run)
-    whole = torch.empty(0, dtype=torch.uint8).set_(first.untyped_storage(), begin, (size,), (1,))
-    view: memoryview = whole.numpy().data
-    return view
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().flatten()
+    return plain.view(torch.uint8).numpy().data if plain.numel() else memoryview(b"")
 
 
 def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:

@@ -74,7 +74,7 @@ def permuted(positions: Ints, n: int, secret: int) -> Ints:
     values[len(positions) :] = np.arange(n, a * b)
     result = network(values)
     result, beyond = result[: len(positions)], result[len(positions) :]
-    outside = np.flatnonzero(result >= n) if beyond.size else beyond
+    outside = np.flatnonzero(result >= n)
     while outside.size:
         again = beyond[result[outside] - n]
         result[outside] = again
@@ -193,7 +193,7 @@ class Sampler(ABC):
         if known[0] == epoch and known[1] == index:
             return known[2]
         size = self._steps_per_block * self.batch_size
-        numbers = self.at(epoch, self._positions[: self.n - index * size] + index * size)
+        numbers = self.at(epoch, self._positions[: max(self.n - index * size, 0)] + index * size)
         numbers.flags.writeable = False
         self._block = (epoch, index, numbers)
         return numbers

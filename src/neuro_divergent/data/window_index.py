@@ -39,7 +39,7 @@ class WindowIndex:
     origin: Ints
     """[R] the position that number 0 would have, if the run went back that far."""
     row: Ints
-    """[R] the row in the store of that position."""
+    """[R] the row in the store of that position, or one a fixed number of rows away (`shifted`)."""
     dense: bool
     """Whether run r is of series r."""
     guide: npt.NDArray[np.int16] | npt.NDArray[np.int32]
@@ -87,7 +87,7 @@ class WindowIndex:
         return int(self.bounds[-1])
 
     def shifted(self, rows: int) -> WindowIndex:
-        """The same windows, with other rows in the store."""
+        """The same windows, each with a row so many rows further on; `where` wants the rows of the positions."""
         return replace(self, row=self.row + rows)
 
     def locate(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
@@ -109,8 +109,8 @@ class WindowIndex:
         """The run of each number."""
         if self.even:
             return numbers // self.even
-        # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run or
-        # right before it, or knows of several that begin in its bucket, and only what falls there is searched.
+        # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run, or
+        # (unless it is exact) right before it, and only what falls into a bucket that it does not know is searched.
         guided = self.guide.take(numbers >> self.shift, mode="clip")
         run = guided.astype(np.int64)
         if not self.exact:

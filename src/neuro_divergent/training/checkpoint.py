@@ -21,7 +21,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
-from neuro_divergent.core.tensor_files import compress, decompress, packed, read_tensors, tensor_parts
+from neuro_divergent.core.tensor_files import Packed, compress, decompress, read_tensors, tensor_parts
 from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
 from neuro_divergent.training.history import History
 from neuro_divergent.training.stopping import Patience
@@ -74,8 +74,8 @@ class Snapshot:
         records = {"step_loss": self.step_loss, "gradient_norm": self.gradient_norm}
         steps = {f"history/{name}": torch.tensor(values, dtype=torch.float64) for name, values in records.items()}
         files: dict[str, Content] = {
-            WEIGHTS: tensor_parts(self.weights | steps),
-            OPTIMIZER: tensor_parts(self.optimizer),
+            WEIGHTS: _file(self.weights, steps),
+            OPTIMIZER: _file(self.optimizer),
         }
         document = self.document
         if compression is not None:
@@ -85,21 +85,43 @@ class Snapshot:
         return files | {STATE: json.dumps(to_plain(document, "state"), allow_nan=False).encode()}
 
 
+def _file(tensors: dict[str, Tensor], others: Mapping[str, Tensor] | None = None) -> Content:
+    """Tensors that the room holds are written as the one block that they are."""
+    if isinstance(tensors, Packed):
+        return tensor_parts(others or {}, block=tensors)
+    return tensor_parts({**tensors, **(others or {})})
+
+
 class Room:
     """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[str, Tensor]] = {}
+        self._kept: dict[str, Packed] = {}
+        self._still: dict[str, Tensor] = {}
 
-    def copies(self, file: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Copies of what is to go into a file, which last until they are asked for again."""
-        kept = self._kept.get(file, {})
-        if _forms(kept) != _forms(tensors):
-            kept = self._kept[file] = packed(tensors)
-        if tensors:
+    def copies(
+        self, file: str, tensors: Mapping[str, Tensor], still: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """Copies of what is to go into a file, which last until they are asked for again.
+
+        Args:
+            file: its name.
+            tensors: what every step changes.
+            still: what is never changed in place, but replaced: it is copied when it is another tensor than before.
+        """
+        still = still or {}
+        whole = {**tensors, **still}
+        kept = self._kept.get(file)
+        if kept is None or _forms(kept) != _forms(whole):
+            kept, self._still = Packed(whole), {}
+            self._kept[file] = kept
+        fresh = {name: tensor for name, tensor in still.items() if self._still.get(name) is not tensor}
+        self._still |= fresh
+        moving = {**tensors, **fresh}
+        if moving:
             with torch.no_grad():
-                torch._foreach_copy_([kept[name] for name in tensors], list(tensors.values()))
-        return dict(kept)
+                torch._foreach_copy_([kept[name] for name in moving], list(moving.values()))
+        return kept
 
 
 def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
@@ -119,9 +141,8 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
     live = {f"module/{name}": tensor for name, tensor in state.module.state_dict().items()}
     if state.averager is not None:
         live |= {f"average/{name}": tensor for name, tensor in state.averager.state_tensors().items()}
-    weights = room.copies(WEIGHTS, live)
-    if state.best_weights is not None:  # never changed in place, so the very tensors will do
-        weights |= {f"best/{name}": tensor.cpu() for name, tensor in state.best_weights.items()}
+    best = {f"best/{name}": tensor for name, tensor in (state.best_weights or {}).items()}
+    weights = room.copies(WEIGHTS, live, best)
     history = state.history
     document = {
         "schema": SCHEMA,

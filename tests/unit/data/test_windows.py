@@ -187,10 +187,12 @@ def test_the_search_for_observed_windows_may_go_in_pieces_of_any_size(
 LENGTHS = [
     [5] * 400,
     [900],
-    [30_000, 4, 5, 70_000],
+    [30_000, 4, 5, 70_000],  # a guide that knows runs for certain
     [4] * 3000 + [200_000],
+    [4] * 3000 + [900_000],  # buckets of several runs
     list(range(4, 900)),
     [10_000] + [4] * 20_000,
+    [4, 5] * 20_000,  # more runs than a small word can name
 ]
 
 

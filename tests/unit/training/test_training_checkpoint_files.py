@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
-from neuro_divergent.core.tensor_files import packed, read_tensors, tensor_parts, write_tensors
+from neuro_divergent.core.tensor_files import Packed, read_tensors, tensor_parts, write_tensors
 from neuro_divergent.training.checkpoint import Room
 
 KINDS = [
@@ -48,6 +48,7 @@ def test_safetensors_reads_every_format_of_numbers_as_it_was() -> None:
 def test_the_bytes_are_those_that_safetensors_writes() -> None:
     torch.manual_seed(0)
     tensors = {"b": torch.randn(3, 5), "a/é": torch.randn(7), "c": torch.tensor(2.0), "d": torch.arange(3)}
+    tensors |= {"large": torch.randn(90, 101)}
     assert write_tensors(tensors) == safetensors.torch.save(tensors)
 
 
@@ -56,6 +57,13 @@ def test_the_parts_are_the_memory_of_the_tensors() -> None:
     parts = tensor_parts({"a": tensor})
     tensor[7] = 1.5
     assert safetensors.torch.load(files.whole(parts))["a"][7] == 1.5
+
+
+def test_what_torch_only_notes_about_a_tensor_is_written_too() -> None:
+    numbers = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex64)
+    read = safetensors.torch.load(write_tensors({"a": numbers.conj(), "b": torch._neg_view(torch.arange(3.0))}))
+    assert read["a"].tolist() == [1 - 2j, 3 + 1j]
+    assert read["b"].tolist() == [0.0, -1.0, -2.0]
 
 
 def test_a_format_that_no_file_can_hold_is_refused_with_its_name() -> None:
@@ -74,15 +82,17 @@ def test_pieces_are_the_content_in_its_order(sizes: list[int]) -> None:
 
 def test_packed_tensors_are_one_part_that_begins_where_a_disk_takes_it() -> None:
     shapes = {"a": (3, 700), "b": (), "c": (0, 2), "d": (1001,)}
-    room = packed({name: torch.empty(shape) for name, shape in shapes.items()} | {"z": torch.empty(5).long()})
+    room = Packed({name: torch.empty(shape) for name, shape in shapes.items()} | {"z": torch.empty(5).long()})
     for number, tensor in enumerate(room.values()):
         tensor.fill_(number)
     loss = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
-    header, before, whole = tensor_parts(room | {"history/loss": loss})
+    header, before, whole = tensor_parts({"history/loss": loss}, block=room)
     assert (len(header) + len(before)) % files.BLOCK_BYTES == files.address(whole) % files.BLOCK_BYTES == 0
     assert len(whole) == sum(tensor.nbytes for tensor in room.values())
     read = safetensors.torch.load(files.whole([header, before, whole]))
     assert all(torch.equal(read[name], tensor) for name, tensor in (room | {"history/loss": loss}).items())
+    empty = tensor_parts({}, block=Packed({}))
+    assert safetensors.torch.load(files.whole(empty)) == {}
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -113,7 +123,8 @@ def test_a_file_is_what_was_written_wherever_its_memory_and_its_place_begin(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such flag")
-def test_a_disk_that_wants_its_own_copy_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_a_disk_that_wants_its_own_copy_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     import fcntl
 
     real, refused = os.write, []
@@ -121,7 +132,7 @@ def test_a_disk_that_wants_its_own_copy_gets_it(tmp_path: Path, monkeypatch: pyt
     def write(descriptor: int, data: memoryview) -> int:
         if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
             refused.append(len(data))
-            raise OSError(errno.EINVAL, "Invalid argument")
+            raise OSError(number, os.strerror(number))
         return real(descriptor, data)
 
     monkeypatch.setattr(os, "write", write)
@@ -159,3 +170,14 @@ def test_room_is_used_again_and_follows_a_tensor_that_changes_its_shape() -> Non
     assert (grown.shape, grown.dtype) == ((2, 3), torch.float64)
     assert room.copies("p", {"b": source}).keys() == {"b"}
     assert room.copies("p", {}) == {}
+
+
+def test_what_stands_still_is_copied_once_and_when_it_is_replaced() -> None:
+    room, live, best = Room(), torch.zeros(3), torch.ones(3)
+    room.copies("p", {"a": live}, {"b": best})
+    kept = room.copies("p", {"a": live + 1}, {"b": best})
+    assert (kept["a"].tolist(), kept["b"].tolist()) == ([1.0] * 3, [1.0] * 3)
+    kept["b"].zero_()
+    assert room.copies("p", {"a": live}, {"b": best})["b"].tolist() == [0.0] * 3  # not copied again
+    assert room.copies("p", {"a": live}, {"b": best + 4})["b"].tolist() == [5.0] * 3
+    assert room.copies("p", {"a": live, "c": live}, {"b": best})["b"].tolist() == [1.0] * 3
