@@ -27,6 +27,7 @@ from neuro_divergent.optim.optimizers import (
     Optimizer,
     RAdam,
     RMSprop,
+    forget_gradients,
     set_rate,
 )
 from neuro_divergent.optim.plateau import ReduceOnPlateau
@@ -90,6 +91,7 @@ __all__ = [
     "TorchOptimizer",
     "WarmupCosine",
     "WarmupLinear",
+    "forget_gradients",
     "freeze",
     "gradient_norm",
     "in_eval",

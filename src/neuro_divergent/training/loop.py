@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from neuro_divergent.core.errors import NonFiniteError
-from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, set_rate, to_eval, to_train
+from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, forget_gradients, set_rate, to_eval, to_train
 from neuro_divergent.training import finite, memory, stopping
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.state import TrainState
@@ -91,7 +91,7 @@ def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) ->
     """One optimizer step on one effective batch."""
     optimizer = state.optimizer
     set_learning_rate(state)
-    optimizer.zero_grad(set_to_none=True)
+    forget_gradients(optimizer)
     figures = strategy.whole_step(state, batch)
     if figures is not None:
         (loss, norm), is_finite = figures, True

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from neuro_divergent.core.errors import NeuroDivergentError
+from neuro_divergent.optim import forget_gradients
 from neuro_divergent.training.callbacks.base import Callback, CallbackList
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
 from neuro_divergent.training.loop import end_epoch, handle_nonfinite, run, set_learning_rate
@@ -202,7 +203,7 @@ class Stack:
         with _unchanged_buffers(state) as changed:
             loss = SingleProcess().gradients(task, state, batch)
         flat = self.slab.row_gradients(state)
-        state.optimizer.zero_grad(set_to_none=True)
+        forget_gradients(state.optimizer)
         if changed:
             raise CannotStackError("it counts what it sees while training, as a batch norm does")
         if not torch.equal(drawn, torch.get_rng_state()):

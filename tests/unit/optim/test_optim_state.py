@@ -20,6 +20,7 @@ from neuro_divergent.optim import (
     RMSprop,
     ScheduleFreeAdamW,
     TorchOptimizer,
+    forget_gradients,
     freeze,
     load_state,
     set_rate,
@@ -177,3 +178,20 @@ def test_a_schedule_free_state_is_read_only_while_training() -> None:
         state_tensors(optimizer)
     to_train(optimizer)
     assert "head.weight/z" in state_tensors(optimizer)
+
+
+def test_gradients_are_forgotten_as_the_optimizer_would() -> None:
+    module = nn.Linear(2, 1)
+    module(torch.ones(1, 2)).sum().backward()
+    forget_gradients(torch.optim.SGD(module.parameters(), lr=0.1))
+    assert [parameter.grad for parameter in module.parameters()] == [None, None]
+
+    class Own(torch.optim.SGD):
+        def zero_grad(self, set_to_none: bool = True) -> None:
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.grad = torch.full_like(parameter, 7.0)
+
+    forget_gradients(Own(module.parameters(), lr=0.1))
+    assert module.bias.grad is not None
+    assert module.bias.grad.tolist() == [7.0]
