@@ -165,7 +165,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     if arguments.write:
         names = ",".join(dict.fromkeys(row["model"].lower() for row in results))
-        write("recipes", lines(results), command=f"python benchmarks/recipes.py --data DIRECTORY --models {names}")
+        how = f"--data DIRECTORY --models {names}" if arguments.trained is None else "--trained PATH PATH"
+        write("recipes", lines(results), command=f"python benchmarks/recipes.py {how}")
     return results
 
 
