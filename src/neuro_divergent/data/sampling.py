@@ -20,6 +20,7 @@ from neuro_divergent.core.seeding import key
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
+Digits = npt.NDArray[Any]
 
 BLOCK = 1 << 17
 """About how many numbers are computed at once, so that the cost of the calls is spread over many batches."""
@@ -53,7 +54,7 @@ def hashed(values: Words, secret: int) -> Words:
     return mixed
 
 
-def permuted(positions: Ints, n: int, secret: int) -> Ints:
+def permuted(positions: Ints | range, n: int, secret: int) -> Ints:
     """Where a keyed shuffle of range(n) sends each position, without making the shuffle.
 
     The positions are written as two digits, (left, right) with left in range(a), right in range(b), a * b >= n, and go
@@ -62,19 +63,22 @@ def permuted(positions: Ints, n: int, secret: int) -> Ints:
     """
     if n <= SMALL:
         # Digits of a few values mix poorly, and an array this small costs nothing: order the positions by their hashes.
-        return np.argsort(hashed(np.arange(n, dtype=np.uint64), secret), kind="stable").astype(np.int64)[positions]
+        order = np.argsort(hashed(np.arange(n, dtype=np.uint64), secret), kind="stable").astype(np.int64)
+        return order[positions.start : positions.stop] if isinstance(positions, range) else order[positions]
     if n >= 1 << 62:
         raise ConfigError(f"at most 2**62 windows can be shuffled, but got n={n}")
     a, b = _digits(n)
     # 32-bit words are multiplied eight at a time, and are wide enough for two billion windows.
     network = _Feistel(a, b, secret, np.uint32 if a * b < 1 << 31 else np.uint64)
-    # Where the few numbers that are outside go is computed along with the rest: a call costs as much as a batch.
-    values = np.empty(len(positions) + a * b - n, network.kind)
-    values[: len(positions)] = positions
-    values[len(positions) :] = np.arange(n, a * b)
-    result = network(values)
-    result, beyond = result[: len(positions)], result[len(positions) :]
+    if isinstance(positions, range) and len(positions) >= b:
+        # What is outside follows right after the end of an epoch, and is computed along with it.
+        values = network.between(positions.start, a * b if positions.stop == n else positions.stop)
+    else:
+        values = network(np.asarray(positions).astype(network.kind))
+    result, beyond = values[: len(positions)], values[len(positions) :]
     outside = np.flatnonzero(result >= n)
+    if outside.size and not beyond.size:
+        beyond = network(np.arange(n, a * b, dtype=network.kind))
     while outside.size:
         again = beyond[result[outside] - n]
         result[outside] = again
@@ -101,48 +105,64 @@ class _Feistel:
 
     def __init__(self, a: int, b: int, secret: int, kind: Any) -> None:
         bits = np.dtype(kind).itemsize * 8
-        self.kind, self._sizes, self._half = kind, (a, b), kind(bits // 2)
+        self.kind, self._sizes, self._half = kind, (kind(a), kind(b)), kind(bits // 2)
         self._odd = kind(int(_MULTIPLIER) >> (64 - bits) | 1)
         self._keys = [kind(key(secret, "round", number) >> (64 - bits)) for number in range(_ROUNDS)]
         # The upper bits of a product are the well-mixed ones: as many as leave room for the size are scaled to it.
-        self._room = [kind(size.bit_length()) for size in self._sizes]
-        self._rest = [kind(bits - size.bit_length()) for size in self._sizes]
+        self._room = [kind(size.bit_length()) for size in (a, b)]
+        self._rest = [kind(bits - size.bit_length()) for size in (a, b)]
 
-    def __call__(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        b = self.kind(self._sizes[1])
-        left: npt.NDArray[Any] = values // b
-        right: npt.NDArray[Any] = values - left * b
-        digits, spare, shifted = [left, right], np.empty_like(left), np.empty_like(left)
-        for number, secret in enumerate(self._keys):
-            side = number % 2
-            self._add(digits[side], digits[1 - side], secret, side, spare, shifted)
-        left *= b
+    def __call__(self, values: Digits) -> Digits:
+        """Where each value goes."""
+        left: Digits = values // self._sizes[1]
+        right: Digits = values - left * self._sizes[1]
+        return self._rounds(left, right, 0)
+
+    def between(self, first: int, last: int) -> Digits:
+        """Where range(first, last) goes.
+
+        The right digits are the same row over and over, and what the first round adds to the left ones is, too.
+        """
+        b = int(self._sizes[1])
+        top, bottom = first // b, -(-last // b)
+        row = np.arange(b, dtype=self.kind)
+        added = np.empty_like(row)
+        self._hash(row, 0, added, np.empty_like(row))
+        inside = slice(first - top * b, last - top * b)
+        left = np.add.outer(np.arange(top, bottom, dtype=self.kind), added).reshape(-1)[inside]
+        right = np.tile(row, bottom - top)[inside]
+        self._wrap(left, 0, np.empty_like(left))
+        return self._rounds(left, right, 1)
+
+    def _rounds(self, left: Digits, right: Digits, begin: int) -> Digits:
+        """The rounds from one on, and the number that the digits are then."""
+        added, spare = np.empty_like(left), np.empty_like(left)
+        for number in range(begin, _ROUNDS):
+            digit, other = (right, left) if number % 2 else (left, right)
+            self._hash(other, number, added, spare)
+            digit += added
+            self._wrap(digit, number % 2, spare)
+        left *= self._sizes[1]
         left += right
         return left
 
-    def _add(
-        self,
-        digit: npt.NDArray[Any],
-        other: npt.NDArray[Any],
-        secret: Any,
-        side: int,
-        mixed: npt.NDArray[Any],
-        shifted: npt.NDArray[Any],
-    ) -> None:
-        """digit += hash(other), modulo the size of that digit."""
-        size = self.kind(self._sizes[side])
-        np.add(other, secret, out=mixed)
+    def _hash(self, other: Digits, number: int, mixed: Digits, spare: Digits) -> None:
+        """What a round adds to a digit: a hash of the other one, below the size of that digit."""
+        side = number % 2
+        np.add(other, self._keys[number], out=mixed)
         mixed *= self._odd
-        np.right_shift(mixed, self._half, out=shifted)
-        mixed ^= shifted
+        np.right_shift(mixed, self._half, out=spare)
+        mixed ^= spare
         mixed *= self._odd
         mixed >>= self._room[side]
-        mixed *= size
+        mixed *= self._sizes[side]
         mixed >>= self._rest[side]
-        digit += mixed
+
+    def _wrap(self, digit: Digits, side: int, spare: Digits) -> None:
+        """Bring a sum of two digits below their size."""
         # Below the size, subtracting it wraps around to something huge, and the smaller of both is the digit itself.
-        np.subtract(digit, size, out=shifted)
-        np.minimum(digit, shifted, out=digit)
+        np.subtract(digit, self._sizes[side], out=spare)
+        np.minimum(digit, spare, out=digit)
 
 
 class Sampler(ABC):
@@ -161,11 +181,14 @@ class Sampler(ABC):
         self.n, self.batch_size, self.seed, self.drop_last = n, batch_size, seed, drop_last
         self._steps_per_block = max(1, min(STEPS, BLOCK // batch_size))
         self._block: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
-        self._positions = np.arange(min(self._steps_per_block * batch_size, n))
 
     @abstractmethod
     def at(self, epoch: int, positions: Ints) -> Ints:
         """The numbers at some positions of an epoch: a pure function of both."""
+
+    def between(self, epoch: int, first: int, last: int) -> Ints:
+        """The numbers at the positions first to last (excluded) of an epoch, as `at` gives them."""
+        return self.at(epoch, np.arange(first, last))
 
     @property
     def steps_per_epoch(self) -> int:
@@ -193,7 +216,7 @@ class Sampler(ABC):
         if known[0] == epoch and known[1] == index:
             return known[2]
         size = self._steps_per_block * self.batch_size
-        numbers = self.at(epoch, self._positions[: max(self.n - index * size, 0)] + index * size)
+        numbers = self.between(epoch, index * size, min((index + 1) * size, self.n))
         numbers.flags.writeable = False
         self._block = (epoch, index, numbers)
         return numbers
@@ -205,6 +228,10 @@ class Shuffled(Sampler):
     def at(self, epoch: int, positions: Ints) -> Ints:
         """The keyed shuffle of the epoch."""
         return permuted(positions, self.n, key(self.seed, "order", epoch))
+
+    def between(self, epoch: int, first: int, last: int) -> Ints:
+        """The same, at neighbouring positions."""
+        return permuted(range(first, last), self.n, key(self.seed, "order", epoch))
 
 
 class Sequential(Sampler):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +23,24 @@ from neuro_divergent.data.sampling import (
 )
 
 BOUNDARIES = np.array([0, 5, 5, 105, 130])  # four series, the second of them without windows
+
+GOLDEN = [
+    (1, "d78ab62443a1f8c7"),
+    (100, "85caa8e12c2eb485"),
+    (4_096, "d2715b6075525612"),
+    (4_097, "8d19a76ec30f46d5"),
+    (5_003, "4613f6cf97cfd413"),
+    (68_099, "8fc8f7ce1e422fc8"),
+    (68_100, "1cff5dfbb856ed0c"),
+    (131_072, "22e77c22bffaab14"),
+    (272_400, "62684a53374cd1f6"),
+    (6_810_000, "5d897a122254d94d"),
+    (80_000_000, "3a11f0fa9d44804f"),
+    (2_147_483_643, "9dfa09f87277ce8f"),
+    (2_147_483_659, "06b43c32bb2c6900"),
+    (1_000_000_000_000_000, "c1884992740a5b58"),
+]
+"""Of shuffles of so many numbers, a digest of some steps. None may change: a resumed run would see other windows."""
 
 
 def epoch_of(sampler: Sampler, epoch: int = 0) -> np.ndarray:
@@ -66,6 +86,43 @@ def test_any_position_can_be_asked_for_in_any_order(asked: list[tuple[int, int]]
         for epoch, step in asked:
             fresh = all_kinds()[position]  # a run that was resumed right here
             np.testing.assert_array_equal(used.numbers(epoch, step), fresh.numbers(epoch, step))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(st.integers(1, 20_000), st.integers(1, 3_000_000), st.integers(2**31 - 9, 2**31 + 9), st.just(10**15)),
+    st.integers(0, 2**64 - 1),
+    st.floats(0, 1),
+    st.integers(0, 20_000),
+)
+@example(11_254, 0, 0.0, 128)  # exactly one row of digits
+def test_neighbours_go_where_each_of_them_goes_alone(n: int, secret: int, begin: float, count: int) -> None:
+    first = int(begin * n)
+    for last in (min(first + count, n), n if n - first < 200_000 else first):
+        alone = permuted(np.arange(first, last), n, secret)
+        np.testing.assert_array_equal(permuted(range(first, last), n, secret), alone)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 400_000), st.integers(1, 3000), st.integers(0, 2**63), st.integers(1, 4), st.data())
+def test_a_step_is_its_part_of_the_shuffle(n: int, batch_size: int, seed: int, world: int, data: st.DataObject) -> None:
+    sampler = Shuffled(n, batch_size, seed=seed)
+    for _ in range(3):
+        epoch, step = data.draw(st.integers(0, 3)), data.draw(st.integers(0, sampler.steps_per_epoch - 1))
+        wanted = sampler.at(epoch, np.arange(step * batch_size, min((step + 1) * batch_size, n)))
+        found = [sampler.numbers(epoch, step, rank, world) for rank in range(world)]
+        np.testing.assert_array_equal(np.concatenate(found), wanted)
+
+
+@pytest.mark.parametrize(("n", "digest"), GOLDEN)
+def test_the_order_is_what_it_always_was(n: int, digest: str) -> None:
+    order = hashlib.blake2b(digest_size=8)
+    for seed, batch_size in ((0, 1024), (7, 32)):
+        sampler = Shuffled(n, batch_size, seed=seed)
+        for epoch in (0, 5):
+            for step in np.linspace(0, sampler.steps_per_epoch - 1, 9).astype(int).tolist():
+                order.update(sampler.numbers(epoch, step).astype("<i8").tobytes())
+    assert order.hexdigest() == digest
 
 
 def test_a_huge_range_needs_no_permutation_array() -> None:
