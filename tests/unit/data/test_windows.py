@@ -207,6 +207,25 @@ def test_numbers_are_found_whatever_the_lengths_are(lengths: list[int]) -> None:
     np.testing.assert_array_equal(time, 2 + numbers - np.repeat(np.cumsum(counts) - counts, counts))
 
 
+@pytest.mark.parametrize("many", [0, 100])
+@pytest.mark.parametrize("gap", [0, 2**29, 2**40])
+@pytest.mark.parametrize("step", [1, 3])
+def test_runs_that_are_alike_are_computed_as_they_would_be_looked_up(
+    gap: int, step: int, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_index, "_MANY", many)
+    offsets = np.arange(6) * (20 + gap)
+    index = window_index.WindowIndex.of(np.arange(5), np.full(5, 4), np.full(5, 6), step=step, offsets=offsets).shifted(
+        -7
+    )
+    assert index.even == 6
+    series, time, row = index.locate(np.arange(30))
+    np.testing.assert_array_equal(series, np.repeat(np.arange(5), 6))
+    np.testing.assert_array_equal(time, np.tile(4 + np.arange(6) * step, 5))
+    np.testing.assert_array_equal(row, offsets[series] + time - 7)
+    assert {column.dtype for column in (series, time, row)} == {np.dtype(np.int64)}
+
+
 def test_the_only_series_that_has_windows_need_not_be_the_first() -> None:
     windows = Windows(make_store([3, 20, 2]), lookback=5, horizon=2, step=3, short="drop")
     series, time = windows.locate(np.arange(len(windows)))
