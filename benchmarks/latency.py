@@ -3,17 +3,24 @@
     python benchmarks/latency.py [--models MLP,NHITS] [--calls 2000]
 
 Lookback 96, horizon 24, one window of raw values in, forecasts in original units out, on one thread. For MLP, NHITS and
-LSTM also compiled with torch.compile; the faster way is the one that the target is about.
+LSTM also compiled with torch.compile, and exported with torch.export and compiled ahead of time, which has nothing to
+check before a call; the fastest way is the one that the target is about.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import torch._inductor
+from torch import Tensor, nn
 
 import neuro_divergent as nd
 from harness import Line, line, print_table, write
@@ -46,10 +53,36 @@ def measure(name: str, calls: int) -> dict[str, tuple[float, float]]:
     found = {"eager": quantiles(lambda: fitted.forward(window), calls)}
     if name in COMPILED:
         compiled = torch.compile(fitted.module, dynamic=False)
-        batch = Batch(torch.randn(1, 96, 1))
-        with torch.inference_mode():
+        batch, values = Batch(torch.randn(1, 96, 1)), torch.randn(1, 96, 1)
+        with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
             found["compiled"] = quantiles(lambda: compiled(batch), calls)
+            exported = ahead_of_time(fitted.module, values, Path(folder))
+            found["exported"] = quantiles(lambda: exported(values), calls)
     return found
+
+
+class Plain(nn.Module):
+    """A forecaster's network with a tensor as its argument."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, values: Tensor) -> Any:
+        """The forecast of a window [1, L, 1]."""
+        return self.network(Batch(values))
+
+
+def ahead_of_time(network: nn.Module, values: Tensor, folder: Path) -> Callable[[Tensor], Any]:
+    """The network as a library of machine code, which must give what the network gives."""
+    plain = Plain(network).eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's compiler uses what torch calls deprecated
+        program = torch.export.export(plain, (values,))
+        path = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "network.pt2"))
+        call: Callable[[Tensor], Any] = torch._inductor.aoti_load_package(path)
+        torch.testing.assert_close(call(values), plain(values))
+    return call
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """The table that chose the shipped recipes: optimizers × schedules × batch sizes on three data sets.
 
     python benchmarks/recipes.py [--quick] [--small] [--data DIRECTORY] [--models mlp,nhits] [--json PATH]
+    python benchmarks/recipes.py --finals --quick --models tcn,lstm --seeds 2      # to the recipe's own end
     python benchmarks/recipes.py --trained PATH PATH --write      # one table of what earlier runs found
 
 Each row trains a model for the same number of windows, so that a larger batch takes fewer steps, and is scored on a
@@ -9,6 +10,9 @@ the seasonal naive forecast in the training part), averaged over the series, and
 score of the whole recipe is the mean over data sets of MASE relative to the best row of that data set. A row is
 what DEFAULTS.md calls a recipe: optimizer, rate, schedule, batch. m4_hourly is used when --data holds
 m4_hourly_train.parquet (columns unique_id, ds, y).
+
+The finals compare rates and schedules alone: batches, epochs, validation and early stopping are those of the model's
+recipe, and each training runs to its own end. They decide what is shipped.
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ SCHEDULES: dict[str, nd.Schedule | None] = {
 BATCHES = (32, 128, 512)
 SMALL = (["AdamW 1e-3", "AdamW 3e-3", "AdamW 1e-4", "schedule-free"], list(SCHEDULES), (32, 128))
 """For models that take long: the optimizers that were near the top for the fast ones."""
+FINALS = (["AdamW 1e-3", "AdamW 3e-3"], ["cosine", "warm-up cosine", "one-cycle", "plateau", "step decay"])
 QUICK = (["AdamW 1e-3", "AdamW 3e-3", "schedule-free"], ["cosine", "one-cycle", "constant"], (64, 256))
 
 
@@ -106,33 +111,40 @@ def models(names: Sequence[str], case: dict[str, Any]) -> list[nd.Model]:
     return [known[name][0](h=case["h"], input_size=case["input_size"], **known[name][1]) for name in names]
 
 
-def run(
-    model: nd.Model, case: dict[str, Any], recipe: tuple[str, str, int], windows: int, seed: int
-) -> dict[str, float]:
+Recipe = tuple[str, str, int | str]
+"""Optimizer, schedule, batch."""
+
+
+def config_for(recipe: Recipe, windows: int, seed: int) -> nd.TrainingConfig:
+    """A training that sees this many windows; with a batch in words one that leaves the rest to the model's recipe."""
     optimizer, schedule, batch = recipe
-    table, h = case["table"], case["h"]
-    cut = table.with_columns(pl.len().over("unique_id").alias("n"), pl.int_range(pl.len()).over("unique_id").alias("i"))
-    known = cut.filter(pl.col("i") < pl.col("n") - h).drop("n", "i")
-    held = cut.filter(pl.col("i") >= pl.col("n") - h).drop("n", "i")
-    config = nd.TrainingConfig(
+    chosen = nd.TrainingConfig(optimizer=OPTIMIZERS[optimizer], schedule=SCHEDULES[schedule], seed=seed, progress=False)
+    if isinstance(batch, str):
+        return chosen
+    return chosen.replace(
         max_epochs=None,
         max_steps=max(4, windows // batch),
         steps_per_epoch=max(2, windows // batch // 10),
         batch_size=batch,
         loss=nd.MAE(),
-        optimizer=OPTIMIZERS[optimizer],
-        schedule=SCHEDULES[schedule],
-        seed=seed,
-        progress=False,
     )
+
+
+def run(model: nd.Model, case: dict[str, Any], recipe: Recipe, windows: int, seed: int) -> dict[str, float]:
+    table, h = case["table"], case["h"]
+    cut = table.with_columns(pl.len().over("unique_id").alias("n"), pl.int_range(pl.len()).over("unique_id").alias("i"))
+    known = cut.filter(pl.col("i") < pl.col("n") - h).drop("n", "i")
+    held = cut.filter(pl.col("i") >= pl.col("n") - h).drop("n", "i")
     begin = time.process_time()
-    fitted = model.fit(known, config, freq=case["freq"])
+    fitted = model.fit(known, config_for(recipe, windows, seed), freq=case["freq"])
     seconds = time.process_time() - begin
     score = mase(known, held, fitted.predict(), model.name, case["season"])
     return {"mase": score, "seconds": seconds}
 
 
-def grid(size: str) -> list[tuple[str, str, int]]:
+def grid(size: str) -> list[Recipe]:
+    if size == "finals":
+        return [(*row, "of the recipe") for row in itertools.product(*FINALS)]
     optimizers, schedules, batches = {
         "quick": QUICK,
         "small": SMALL,
@@ -150,6 +162,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--data", type=Path, default=Path("data"), help="where m4_hourly_train.parquet is")
     parser.add_argument("--models", default="mlp", help="of mlp, nhits, dlinear, lstm, tcn, patchtst, with commas")
     parser.add_argument("--small", action="store_true", help="fewer optimizers and batch sizes")
+    parser.add_argument(
+        "--finals", action="store_true", help="rates and schedules alone, all else as the recipe has it"
+    )
     parser.add_argument("--windows", type=int, help="windows seen by each training")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write every training to this file")
@@ -180,13 +195,16 @@ def train(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     windows = arguments.windows or (12_800 if arguments.quick else 64_000)
     results: list[dict[str, Any]] = []
     cases = data_sets(arguments.data, arguments.quick)
-    for recipe in grid("small" if arguments.small else "quick" if arguments.quick else "full"):
+    size = "finals" if arguments.finals else "small" if arguments.small else "quick" if arguments.quick else "full"
+    for recipe in grid(size):
         for name, case in cases.items():
             for model in models(arguments.models.split(","), case):
                 runs = [run(model, case, recipe, windows, seed) for seed in range(1, arguments.seeds + 1)]
                 means = {key: float(np.mean([one[key] for one in runs])) for key in runs[0]}
                 keys = dict(zip(("optimizer", "schedule", "batch"), recipe, strict=True))
-                results.append({"benchmark": "recipes", "data": name, "model": model.name} | keys | means)
+                named = f"{model.name}, to its end" if arguments.finals else model.name
+                results.append({"benchmark": "recipes", "data": name, "model": named} | keys | means)
+                print(named, name, *recipe, *(f"{value:.3f}" for value in means.values()), file=sys.stderr, flush=True)
     return results
 
 
@@ -196,7 +214,8 @@ KEYS = ["model", "optimizer", "schedule", "batch"]
 def ranked(results: list[dict[str, Any]]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Every training with its error relative to the best on its data set, and every recipe, the best first."""
     best = pl.col("mase").min().over("data", "model")
-    table = pl.DataFrame(results).with_columns((pl.col("mase") / best).alias("relative"))
+    rows = [row | {"batch": str(row["batch"])} for row in results]
+    table = pl.DataFrame(rows).with_columns((pl.col("mase") / best).alias("relative"))
     whole = table.group_by(KEYS).agg(pl.col("relative").mean(), pl.col("seconds").sum())
     return table, whole.sort("model", "relative", "optimizer", "schedule", "batch")
 
@@ -216,15 +235,13 @@ def lines(results: list[dict[str, Any]], shown: int = 12) -> list[Line]:
 def report(results: list[dict[str, Any]], names: list[str]) -> None:
     """One line per recipe, the best first."""
     table, whole = ranked(results)
-    print(f"{'model':<8} {'optimizer':<14} {'schedule':<15} {'batch':>5} {'relative':>9} {'seconds':>8}", end="")
+    print(f"{'model':<18} {'optimizer':<14} {'schedule':<15} {'batch':>13} {'relative':>9} {'seconds':>8}", end="")
     print("".join(f" {name:>15}" for name in names))
     for row in whole.iter_rows(named=True):
-        text = (
-            f"{row['model']:<8} {row['optimizer']:<14} {row['schedule']:<15} {row['batch']:>5} {row['relative']:>9.3f}"
-        )
+        text = f"{row['model']:<18} {row['optimizer']:<14} {row['schedule']:<15} {row['batch']:>13}"
         own = table.filter(*(pl.col(key) == row[key] for key in KEYS))
         scores = "".join(f" {own.filter(pl.col('data') == name)['mase'].mean():>15.3f}" for name in names)
-        print(f"{text} {row['seconds']:>8.1f}{scores}")
+        print(f"{text} {row['relative']:>9.3f} {row['seconds']:>8.1f}{scores}")
     for model, optimizer, schedule, batch in whole.group_by("model", maintain_order=True).first().select(KEYS).rows():
         print(f"best for {model}: {optimizer}, {schedule}, batch {batch}")
 
