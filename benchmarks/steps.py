@@ -238,19 +238,23 @@ def main() -> None:
     for name in names:
         ours, theirs = best[OURS][name], best[PEER].get(name)
         compiled = best[OURS].get(f"compiled {name}")
+        bare = best[OURS].get(f"bare {name}")
         if theirs is not None:
             note = f"{theirs:.3g} ms and {ours:.3g} ms"
+            if bare is not None:
+                note += f"; a bare loop takes {bare:.3g} ms, {theirs / bare:.3g} times"
             if compiled is not None:
                 note += f" (compile=True: {compiled:.3g} ms, {theirs / compiled:.3g} times)"
             fastest = ours if compiled is None else min(ours, compiled)
             lines.append(line(f"{name}: times faster", theirs / fastest, at_least=TARGETS.get(name, 1.0), note=note))
-        if name in TARGETS:
-            bare = best[OURS][f"bare {name}"]
+        if bare is not None:
             lines.append(line(f"{name}: over the bare loop", ours / bare, note=f"{ours:.3g} ms and {bare:.3g} ms"))
         if name in LIMITED:
             limit = best[OURS][f"limit {name}"]
             fastest = ours if compiled is None else min(ours, compiled)
             note = f"{fastest:.3g} ms and {limit:.3g} ms"
+            if bare is not None:
+                note += f"; a bare loop is at {bare / limit:.3g}"
             lines.append(line(f"{name}: over the arithmetic alone", fastest / limit, at_most=LIMIT, note=note))
     print_table(lines)
     if arguments.write:
