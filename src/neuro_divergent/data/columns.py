@@ -73,11 +73,21 @@ def read_numbers(
             f"column {name!r} must hold numbers, but got {series.dtype}. Convert it, or leave it out of the table."
         )
     if series.dtype.is_integer() and series.null_count() == 0 and series.dtype != pl.Int128:
-        return Numbers(series.to_numpy().astype(dtype))
+        return Numbers(_converted(series, dtype))
     if series.dtype not in (pl.Float32, pl.Float64):
         series = series.cast(pl.Float64)
     raw = series.fill_null(float("nan")).to_numpy()
     return _checked(raw, name, where, report, dtype, infinities)
+
+
+def _converted(series: pl.Series, dtype: str) -> npt.NDArray[Any]:
+    """Whole numbers in the asked precision, piece by piece as they were read: never is there a second whole column."""
+    values = np.empty(len(series), dtype)
+    begin = 0
+    for piece in series.get_chunks():
+        values[begin : begin + len(piece)] = piece.to_numpy()
+        begin += len(piece)
+    return values
 
 
 def _checked(

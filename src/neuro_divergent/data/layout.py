@@ -128,6 +128,10 @@ class Layout:
         return out
 
 
+_PIECE = 1 << 16
+"""Rows that are looked at together: what they need stays in the processor's cache."""
+
+
 def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) -> Layout:
     """Sort, find duplicates, find the frequency, open up gaps; each counted in the report."""
     ids, lengths, order = _order(runs, stamps, report)
@@ -137,14 +141,13 @@ def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) 
     first = np.concatenate(([0], np.cumsum(lengths)))
     steps = _inner_steps(stamps.ticks, first)
     groups = None
-    if steps is not None and int(steps.min()) == 0:
+    if steps is not None and steps[0] == 0:
         groups, lengths = _duplicates(finder, first, schema, report)
         stamps = Stamps(stamps.ticks[groups], stamps.unit, stamps.label, stamps.zone)
         finder = _Finder(runs, groups if order is None else order[groups], stamps, ids, schema)
         first = np.concatenate(([0], np.cumsum(lengths)))
         steps = _inner_steps(stamps.ticks, first)
-    smallest, largest = (int(steps.min()), int(steps.max())) if steps is not None else (0, 0)
-    del steps
+    smallest, largest = steps or (0, 0)
     freq = _frequency(finder, first, schema, report, smallest, largest)
     start = stamps.times(first[:-1])
     _check_phase(finder, freq, first)
@@ -164,7 +167,7 @@ def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, I
     contiguous = len(ids) == len(runs.ids)
     first = np.concatenate(([0], runs.ends))
     steps = _inner_steps(stamps.ticks, first)
-    if contiguous and (steps is None or int(steps.min()) >= 0):
+    if contiguous and (steps is None or steps[0] >= 0):
         if runs.ids.is_sorted():
             return runs.ids, runs.lengths, None
         by_id = runs.ids.arg_sort().to_numpy().astype(np.int64)
@@ -189,15 +192,21 @@ def _sorted_rows(codes: npt.NDArray[np.int32], ticks: npt.NDArray[Any]) -> Ints:
     return np.lexsort((ticks, codes)).astype(np.int64, copy=False)
 
 
-def _inner_steps(ticks: npt.NDArray[Any], first: Ints) -> npt.NDArray[Any] | None:
-    """Differences of neighbouring rows, those across two series replaced by one inside a series; None if all are."""
+def _inner_steps(ticks: npt.NDArray[Any], first: Ints) -> tuple[int, int] | None:
+    """The smallest and the largest difference of neighbouring rows of a series; None if no series has two."""
     borders = first[1:-1] - 1
-    if len(ticks) - 1 - len(borders) <= 0:
-        return None
-    steps = np.diff(ticks)
-    inside = int(np.argmax(np.diff(first) > 1))
-    steps[borders] = steps[first[inside]]
-    return steps
+    found: list[int] = []
+    for begin in range(0, len(ticks) - 1, _PIECE):
+        steps = np.diff(ticks[begin : begin + _PIECE + 1])
+        low, high = np.searchsorted(borders, (begin, begin + len(steps)))
+        across = borders[low:high] - begin
+        if len(across) == len(steps):
+            continue
+        if len(across):
+            inside = np.flatnonzero(across != np.arange(len(across)))
+            steps[across] = steps[inside[0] if len(inside) else len(across)]
+        found += [int(steps.min()), int(steps.max())]
+    return (min(found), max(found)) if found else None
 
 
 @dataclass
