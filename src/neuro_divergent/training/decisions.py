@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from neuro_divergent.training import compilers
+from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.whole_step import obstacle
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,12 @@ second thread begins to pay has not been measured on a quiet machine."""
 
 _SHARED_WEIGHTS = (nn.RNNBase, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.LayerNorm, nn.RMSNorm)
 """Layers by which a network is known that uses its weights at every position of a window."""
+
+COMPILE_WORK = 1 << 27
+COMPILE_SECONDS = 10.0
+COMPILE_SECONDS_PER_TENSOR = 1.0
+SAVED_SECONDS_PER_TENSOR = 1e-4
+"""RULE"""
 
 
 @dataclass(frozen=True)
@@ -39,23 +48,47 @@ class Decided:
         return asdict(self)
 
 
-def decide(state: TrainState, kept: Mapping[str, Any] | None) -> Decided:
+def decide(state: TrainState, kept: Mapping[str, Any] | None, callbacks: Sequence[Callback] = ()) -> Decided:
     """Threads and compiling of a run.
 
     Args:
         state: the prepared run.
         kept: what was decided when the run began, if it is resumed; a run from before there were decisions ({}) goes on
             as it did.
+        callbacks: those of the run; some need to look into a step.
     """
     config = state.config
     threads, compiling = config.threads, config.compile
     if threads == "auto":
         threads = _threads(state) if kept is None else _still_possible(kept.get("threads"))
     if compiling == "auto":
-        # While the compiler works, for seconds or on a busy machine for a minute, a signal to stop is not heard. What a
-        # run saves by it on a CPU is of the same size, so nobody gets it without having asked.
-        compiling = False if kept is None else bool(kept.get("compile", False))
+        compiling = _compiles(state, callbacks) if kept is None else bool(kept.get("compile", False))
     return Decided(compile=compiling, threads=threads)
+
+
+def _compiles(state: TrainState, callbacks: Sequence[Callback]) -> bool:
+    """Whether the planned steps save at least twice what the compiler takes, as far as it was measured."""
+    tensors = sum(parameter.requires_grad for parameter in state.module.parameters())
+    saved = state.total_steps * tensors * SAVED_SECONDS_PER_TENSOR
+    cost = COMPILE_SECONDS + tensors * COMPILE_SECONDS_PER_TENSOR
+    if saved < 2 * cost or not _perceptron(state.module) or state.precision.device.type != "cpu":
+        return False
+    if work(state) > COMPILE_WORK or obstacle(state.config, callbacks, state.module) is not None:
+        return False
+    if not compilers.installed():
+        log.info("%d steps stay eager: compiling them would pay, but there is no C++ compiler", state.total_steps)
+        return False
+    log.info("the step is compiled, because %d of them save about %.0f s", state.total_steps, saved)
+    return True
+
+
+def _perceptron(module: nn.Module) -> bool:
+    """Whether all weights are those of linear layers, in modules of torch or ours: others may do anything."""
+    parts = list(module.modules())
+    known = all(type(part).__module__.startswith(("torch.nn.", "neuro_divergent.")) for part in parts)
+    return known and all(
+        type(part) is nn.Linear or next(part.parameters(recurse=False), None) is None for part in parts
+    )
 
 
 def _still_possible(threads: Any) -> int:

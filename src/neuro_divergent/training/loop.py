@@ -17,6 +17,7 @@ from neuro_divergent.core.errors import NonFiniteError
 from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, forget_gradients, set_rate, to_eval, to_train
 from neuro_divergent.training import finite, memory, stopping
 from neuro_divergent.training.callbacks.base import CallbackList
+from neuro_divergent.training.signals import StoppedBeforeStepError
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import Strategy
 from neuro_divergent.training.task import Task, batches
@@ -76,7 +77,10 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
     rest = batches(state.source, state.epoch, state.position, state.config.num_workers)
     for batch in islice(rest, max(0, until - state.step)):
         callbacks("on_batch_start", state)
-        train_step(task, state, batch, strategy)
+        try:
+            train_step(task, state, batch, strategy)
+        except StoppedBeforeStepError:
+            break
         callbacks("on_batch_end", state)
         if state.stopping:
             break

@@ -1,7 +1,8 @@
 """SIGINT and SIGTERM while training: the step is finished, the run is saved, then the signal has its way.
 
 After a saved SIGINT `KeyboardInterrupt` is raised (exit code 130 on the command line), after a saved SIGTERM
-`SystemExit(143)`. A second signal raises at once.
+`SystemExit(143)`. A second signal raises at once. While torch's compiler works a step may be minutes away, so then the
+compiler is ended and the run stops before the step.
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
 
+from neuro_divergent.training.compilers import Compilers
+
 log = logging.getLogger(__name__)
 
 WATCHED = (signal.SIGINT, signal.SIGTERM)
+
+
+class StoppedBeforeStepError(BaseException):
+    """A signal came while a step was being compiled: nothing of the step has been done. Not an Exception, because
+    torch's compiler catches those."""
 
 
 class Guard:
@@ -30,6 +40,7 @@ class Guard:
         self.state = state
         self.received: signal.Signals | None = None
         self._previous: dict[signal.Signals, Any] = {}
+        self._compilers: Compilers | None = None
 
     def __enter__(self) -> Guard:
         in_main = threading.current_thread() is threading.main_thread()
@@ -53,11 +64,28 @@ class Guard:
             number, self.received = self.received, None
             _raise(number)
 
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """What happens inside may be left at any point: a signal ends it with StoppedBeforeStepError."""
+        self._compilers = Compilers()
+        try:
+            if self.received is not None:
+                raise StoppedBeforeStepError
+            yield
+        finally:
+            self._compilers = None
+
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        compilers, self._compilers = self._compilers, None
+        if compilers is not None:
+            compilers.end()
         if self.received is not None:
             _raise(signal.Signals(number))
         self.received = signal.Signals(number)
         self.state.stop(f"{self.received.name} was received")
+        if compilers is not None:
+            log.warning("%s: leaving the compiler and saving; once more stops at once", self.received.name)
+            raise StoppedBeforeStepError
         log.warning("%s: finishing the step and saving; once more stops at once", self.received.name)
 
 

@@ -6,6 +6,7 @@ eager step, a checkpoint and a resume find what they expect.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -48,7 +49,7 @@ def clipped(clipping: Clipping | None, gradients: Sequence[Tensor]) -> tuple[lis
     """The gradients after clipping, and their total norm from before."""
     total = total_norm(gradients, clipping.norm if isinstance(clipping, ClipByNorm) else 2.0)
     if isinstance(clipping, ClipByNorm):
-        scale = (clipping.max_norm / (total + 1e-6)).clamp(max=1.0)
+        scale = stored((clipping.max_norm / (total + 1e-6)).clamp(max=1.0))
         return [gradient * scale for gradient in gradients], total
     if isinstance(clipping, ClipByValue):
         low, high = clipping.range
@@ -67,17 +68,37 @@ def total_norm(gradients: Sequence[Tensor], norm: float) -> Tensor:
     return total
 
 
-def moved(settings: Optimizer, weight: Weight, gradient: Tensor, rate: Tensor, count: Tensor) -> tuple[Tensor, ...]:
+def stored(number: Tensor) -> Tensor:
+    """The same 0-d number, from memory: else the compiler computes it anew for every eight weights."""
+    return torch.stack([number, number])[0]
+
+
+def factors(settings: Optimizer, rate: float, count: float) -> list[float]:
+    """The numbers of a step that are the same for all weights of a group: rate, length of the step, divisor's divisor.
+
+    Args:
+        settings: an optimizer that `has_formula`.
+        rate: the learning rate of the group.
+        count: steps with this one.
+    """
+    if isinstance(settings, SGD):
+        return [rate, rate, 1.0]
+    assert isinstance(settings, Adam | AdamW)
+    fast, slow = settings.betas
+    return [rate, rate / (1 - fast**count), math.sqrt(1 - slow**count)]
+
+
+def moved(settings: Optimizer, weight: Weight, gradient: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
     """The parameter and its memory after a step, in the order (value, *memory).
 
     Args:
         settings: an optimizer that `has_formula`.
         weight: where the parameter stands.
         gradient: its clipped gradient.
-        rate: 0-d float64, the learning rate of its group.
-        count: 0-d float64, steps with this one.
+        numbers: [3] float64, the `factors` of its group.
     """
     value = weight.value
+    rate, length, root = numbers.unbind()
     if isinstance(settings, SGD):
         return _sgd(settings, weight, gradient + weight.decay * value if weight.decay else gradient, rate)
     assert isinstance(settings, Adam | AdamW)
@@ -88,8 +109,7 @@ def moved(settings: Optimizer, weight: Weight, gradient: Tensor, rate: Tensor, c
     (fast, slow), (first, second) = settings.betas, weight.memory
     first = first + (gradient - first) * (1 - fast)
     second = second * slow + gradient * gradient * (1 - slow)
-    divisor = second.sqrt() / (1 - slow**count).sqrt() + settings.eps
-    return value - rate / (1 - fast**count) * (first / divisor), first, second
+    return value - length * (first / (second.sqrt() / root + settings.eps)), first, second
 
 
 def _sgd(settings: SGD, weight: Weight, gradient: Tensor, rate: Tensor) -> tuple[Tensor, ...]:

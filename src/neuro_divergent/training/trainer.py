@@ -188,11 +188,12 @@ def train(
         callbacks.append(ProgressLine(title))
     if config.checkpoints is not None:
         callbacks += events_of(config.checkpoints.directory, state)
+    callbacks += [*extra, *heartbeat()]
     snapshot = find(state, resume)
-    decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}))
+    decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
     if decided.threads > 1:
         callbacks.append(Courtesy())
-    listed = CallbackList([*callbacks, *extra, *heartbeat()])
+    listed = CallbackList(callbacks)
     with surroundings(config, decided.threads), network_ready(task, state, decided, listed) as strategy:
         begin_run(state, listed, resume, identity, snapshot, decided.facts())
         if config.checkpoints is not None:

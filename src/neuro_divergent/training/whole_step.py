@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -32,8 +34,10 @@ from neuro_divergent.training.step_formulas import (
     clipped,
     clipping_has_formula,
     collect,
+    factors,
     has_formula,
     moved,
+    stored,
 )
 from neuro_divergent.training.strategy import weighted_mean
 from neuro_divergent.training.task import Task
@@ -86,8 +90,9 @@ class WholeStep:
         # Asked of the source and not of the first batch seen: after a resume that may be the last, smaller one.
         self.rows = _rows(state.source.batch(0, 0))
         self._call: Callable[[Any], Tensor] | None = None
+        self._rehearse: Callable[[Any], Tensor] | None = None
+        self._compiled_for: set[Any] = set()
         self._given_up = False
-        self._proven = False
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
         """Loss and gradient norm of a step that was taken; None when nothing was changed and the eager step is due."""
@@ -96,24 +101,24 @@ class WholeStep:
         groups = state.optimizer.param_groups
         if max(group["lr"] for group in groups) > HIGHEST_UNGUARDED_RATE:
             return None
-        if self._call is None:
-            self._call = self._built(state)
-            if self._call is None:
+        call = self._call or self._built(state)
+        if call is None:
+            return None
+        form = _form(batch)
+        if form not in self._compiled_for:
+            if self._tried(lambda: self._compile(state, batch)) is None:
                 return None
+            self._compiled_for.add(form)
         memory.seed_network(state)
-        figures = self._figures(batch)
+        figures = self._tried(lambda: call(batch))
         if figures is None:
             return None
-        loss, norm = figures
+        loss, norm = figures.tolist()
         return (loss, norm) if math.isfinite(loss) and math.isfinite(norm) else None
 
-    def _figures(self, batch: Any) -> list[float] | None:
-        assert self._call is not None
+    def _tried(self, call: Callable[[], Tensor]) -> Tensor | None:
         try:
-            if self._proven:
-                return self._call(batch).tolist()
-            with quiet_imports():
-                found: list[float] = self._call(batch).tolist()
+            return call()
         except Exception as error:
             if memory.is_out_of_memory(error):
                 return None
@@ -121,8 +126,15 @@ class WholeStep:
                 raise
             self._give_up(error)
             return None
-        self._proven = True
-        return found
+
+    def _compile(self, state: TrainState, batch: Any) -> Tensor:
+        """Let torch compile the step, on copies of the weights: a signal may end it anywhere and nothing is touched."""
+        assert self._rehearse is not None
+        begun = time.perf_counter()
+        with quiet_imports(), nullcontext() if state.guard is None else state.guard.compiling():
+            figures = self._rehearse(batch)
+        log.info("the step was compiled in %.1f s", time.perf_counter() - begun)
+        return figures
 
     def _give_up(self, error: Exception) -> None:
         self._given_up = True
@@ -144,20 +156,25 @@ class WholeStep:
         step = _step_function(loss_of, settings, state.config.gradient_clipping, names, list(running))
         statistics = list(running.values())
         options: dict[str, Any] = {"fallback_random": True, "guard_filter_fn": _needed_guards}
+        # The C++ compiler is started by this very thread: other threads would go on with it after a signal.
+        options["compile_threads"] = 1
         with quiet_imports():
             compiled: Callable[..., Tensor] = torch.compile(step, fullgraph=True, dynamic=False, options=options)
         groups = state.optimizer.param_groups
-        rates, known = torch.zeros(len(groups), dtype=torch.float64), [0.0]
 
-        def call(batch: Any) -> Tensor:
-            now = [float(group["lr"]) for group in groups]
-            if now != known:
-                known[:] = now
-                rates.copy_(torch.tensor(now, dtype=torch.float64))
+        def take(batch: Any, weights: list[Weight], counts: Tensor, statistics: list[Tensor]) -> Tensor:
+            count = counts[0].item() + 1
+            rows = [factors(settings, float(group["lr"]), count) for group in groups]
             with torch.no_grad():
-                return compiled(weights, counts, rates, statistics, batch)
+                return compiled(weights, counts, torch.tensor(rows, dtype=torch.float64), statistics, batch)
 
-        return call
+        def rehearse(batch: Any) -> Tensor:
+            copies = [weight._replace(value=weight.value.clone(), memory=_copies(weight.memory)) for weight in weights]
+            return take(batch, copies, counts.clone(), list(_copies(statistics)))
+
+        self._rehearse = rehearse
+        self._call = lambda batch: take(batch, weights, counts, statistics)
+        return self._call
 
 
 class _Loss(nn.Module):
@@ -180,7 +197,7 @@ def _step_function(
     places = [f"module.{name}" for name in names]
     kept_places = [f"module.{name}" for name in running]
 
-    def step(weights: list[Weight], counts: Tensor, rates: Tensor, statistics: list[Tensor], batch: Any) -> Tensor:
+    def step(weights: list[Weight], counts: Tensor, numbers: Tensor, statistics: list[Tensor], batch: Any) -> Tensor:
         def reduced(values: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
             # A norm counts in place, which is not possible with what comes from outside of the differentiation.
             counting = [tensor.clone() for tensor in statistics]
@@ -189,10 +206,9 @@ def _step_function(
 
         found, (loss, counted) = grad_and_value(reduced, has_aux=True)([weight.value for weight in weights])
         gradients, norm = clipped(clipping, found)
-        finite = torch.isfinite(loss) & torch.isfinite(norm)
-        count = counts[0].double() + 1
+        finite = stored(torch.isfinite(loss) & torch.isfinite(norm))
         for weight, gradient in zip(weights, gradients, strict=True):
-            after = moved(settings, weight, gradient, rates[weight.group], count)
+            after = moved(settings, weight, gradient, numbers[weight.group])
             for kept, new in zip((weight.value, *weight.memory), after, strict=True):
                 kept.copy_(torch.where(finite, new, kept))
         for old, new in zip(statistics, counted, strict=True):
@@ -209,14 +225,23 @@ def _step_function(
 def _needed_guards(guards: Sequence[Any]) -> list[bool]:
     """Weights and optimizer state stay the same tensors for the whole run: looking at each of them would cost more than
     the arithmetic of a small network."""
-    fixed = ("L['weights']", "L['counts']", "L['rates']", "L['statistics']")
+    fixed = ("L['weights']", "L['counts']", "L['numbers']", "L['statistics']")
     return [not (guard.guard_type == "TENSOR_MATCH" and guard.name.startswith(fixed)) for guard in guards]
+
+
+def _copies(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple(tensor.clone() for tensor in tensors)
 
 
 def _running(module: nn.Module) -> dict[str, Tensor]:
     """The running statistics of batch norms, by name."""
     own = {id(tensor) for tensor in RunningStatistics(module).tensors}
     return {name: tensor for name, tensor in module.named_buffers() if id(tensor) in own}
+
+
+def _form(batch: Any) -> Any:
+    """For what torch compiles anew: which tensors there are and how they lie in memory."""
+    return tuple(None if item is None else (item.shape, item.stride()) for item in batch)
 
 
 def _rows(batch: Any) -> int:
