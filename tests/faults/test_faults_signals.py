@@ -99,6 +99,7 @@ def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "neuro_divergent.cli.main", "train", str(folder / "data.csv"), "--model", "mlp"]
     command += ["--h", "2", "--input-size", "4", "--out", str(folder / "run"), "--set", "model.hidden_size=4"]
     command += ["--set", "training.max_steps=200000", "--set", "training.steps_per_epoch=50"]
+    command += ["--set", "training.compile=false"]
     return subprocess.Popen([*command, *more], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 

@@ -37,12 +37,13 @@ class Compilers:
     def end(self) -> None:
         """End those that compile, and give the programs that called them a moment to remove what is half written."""
         mine = [process for process in self._started() if process not in self._before]
-        for process in [inner for outer in mine for inner in _tree(outer)]:
-            if _name(process).startswith(WORKING):
-                with suppress(OSError):
-                    os.kill(process, signal.SIGTERM)
         deadline = time.monotonic() + _TIDYING_SECONDS
+        # Again and again: one that was just started has no name of its own yet.
         while any(_runs(process) for process in mine) and time.monotonic() < deadline:
+            for process in [inner for outer in mine for inner in _tree(outer)]:
+                if _name(process).startswith(WORKING):
+                    with suppress(OSError):
+                        os.kill(process, signal.SIGTERM)
             time.sleep(0.01)
 
     def _started(self) -> list[int]:

@@ -144,7 +144,8 @@ class TrainingConfig(Description):
     """Threads that prepare batches ahead; the results are the same bits for any number."""
     compile: bool | Auto = "auto"
     """Compile the whole optimizer step with torch.compile, or the network alone where an option does not allow that;
-    "auto" stays eager, and so does a machine without a compiler, which the log says."""
+    "auto" does it for long trainings of small perceptrons, where it pays by far. A machine without a compiler stays
+    eager, which the log says. Decided at the start of a run and kept by a resume."""
     threads: Count | Auto = "auto"
     """Threads of the math library while training; "auto" takes one for steps too small to share, else leaves them as
     they are. Decided at the start of a run and kept by a resume."""

@@ -29,11 +29,16 @@ second thread begins to pay has not been measured on a quiet machine."""
 _SHARED_WEIGHTS = (nn.RNNBase, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.LayerNorm, nn.RMSNorm)
 """Layers by which a network is known that uses its weights at every position of a window."""
 
-COMPILE_WORK = 1 << 27
-COMPILE_SECONDS = 10.0
-COMPILE_SECONDS_PER_TENSOR = 1.0
 SAVED_SECONDS_PER_TENSOR = 1e-4
-"""RULE"""
+"""What a compiled step saves for each tensor of weights, whose operations need not be called one by one. Milliseconds
+per step on a busy machine with two cores, eager and compiled: a perceptron of 2 x 64 units and 32 rows 1.28 and 0.63, of
+2 x 256 units and 64 rows 1.8 and 1.2, and 1024 rows 6.8 and 5.8 (6 tensors each); N-HiTS with 64 rows 30 and 7 (18)."""
+
+COMPILE_SECONDS, COMPILE_SECONDS_PER_TENSOR = 10.0, 1.0
+"""What the compiler takes at most when nothing is in its cache: 10 to 19 s for the perceptrons, 26 s for N-HiTS."""
+
+COMPILE_WORK = 1 << 27
+"""Weights times rows of a step up to which compiling was measured."""
 
 
 @dataclass(frozen=True)

@@ -200,10 +200,6 @@ def test_the_decision_is_in_the_checkpoint_and_threads_are_given_back(tmp_path):
     assert kept["decided"] == {"compile": False, "threads": 1}
 
 
-def test_auto_compiles_nothing_by_itself():
-    assert not decide(prepared(network(), BASE.replace(max_steps=1_000_000)), None).compile
-
-
 def test_a_smaller_batch_is_left_to_the_eager_step():
     state = prepared(network(), BASE)
     whole = WholeStep(ArrayTask(nd.MSE()), state)
