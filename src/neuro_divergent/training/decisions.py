@@ -31,8 +31,10 @@ _SHARED_WEIGHTS = (nn.RNNBase, nn.modules.conv._ConvNd, nn.MultiheadAttention, n
 
 SAVED_SECONDS_PER_TENSOR = 1e-4
 """What a compiled step saves for each tensor of weights, whose operations need not be called one by one. Milliseconds
-per step on a busy machine with two cores, eager and compiled: a perceptron of 2 x 64 units and 32 rows 1.28 and 0.63, of
-2 x 256 units and 64 rows 1.8 and 1.2, and 1024 rows 6.8 and 5.8 (6 tensors each); N-HiTS with 64 rows 30 and 7 (18)."""
+per step, eager and compiled, on a busy machine with two cores, so to be taken with care: a perceptron of 2 x 64 units
+and 32 rows 1.28 and 0.63, of 2 x 256 units and 64 rows 1.8 and 1.2 (6 tensors each), all on one thread. On two threads,
+where neighbours disturb most, the latter with 1024 rows 6.8 and 5.8 (with older formulas of the update), and N-HiTS
+with 64 rows (18 tensors) 30 and 7."""
 
 COMPILE_SECONDS, COMPILE_SECONDS_PER_TENSOR = 10.0, 1.0
 """What the compiler takes at most when nothing is in its cache: 10 to 19 s for the perceptrons, 26 s for N-HiTS."""
