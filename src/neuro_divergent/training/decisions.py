@@ -40,7 +40,7 @@ COMPILE_SECONDS, COMPILE_SECONDS_PER_TENSOR = 10.0, 1.0
 """What the compiler takes at most when nothing is in its cache: 10 to 19 s for the perceptrons, 26 s for N-HiTS."""
 
 COMPILE_WORK = 1 << 27
-"""Weights times rows of a step up to which compiling was measured."""
+"""Weights times rows of a step above which nothing is compiled unasked: there a step is nearly all arithmetic."""
 
 
 @dataclass(frozen=True)
