@@ -98,19 +98,16 @@ def test_a_signal_ends_the_compiler_and_the_run_goes_on_to_the_same_bits(tmp_pat
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals) -> None:
-    """Let a compiler that works for a minute have touched all that it was given when the signals come."""
+    """Let the signals come while a compiler works for a minute, which has touched all that it was given."""
 
-    def compile_(step: Any, **_: Any) -> Any:
-        def call(weights: Any, counts: Any, numbers_: Any, statistics: Any, batch: Any) -> Any:
-            for tensor in [counts, *(weight.value for weight in weights), *(t for w in weights for t in w.memory)]:
-                tensor.add_(1.0)
-            for number in numbers:
-                os.kill(os.getpid(), number)
-            time.sleep(60)
+    def compile_(_: Any, tensors: list[torch.Tensor], **__: Any) -> None:
+        for tensor in tensors:
+            tensor.clone().add_(1)
+        for number in numbers:
+            os.kill(os.getpid(), number)
+        time.sleep(60)
 
-        return call
-
-    monkeypatch.setattr(whole_step.torch, "compile", compile_)
+    monkeypatch.setattr("torch._inductor.compile", compile_)
 
 
 def fit(directory: Path) -> list[float]:

@@ -31,13 +31,13 @@ _SHARED_WEIGHTS = (nn.RNNBase, nn.modules.conv._ConvNd, nn.MultiheadAttention, n
 
 SAVED_SECONDS_PER_TENSOR = 1e-4
 """What a compiled step saves for each tensor of weights, whose operations need not be called one by one. Milliseconds
-per step, eager and compiled, on a busy machine with two cores, so to be taken with care: a perceptron of 2 x 64 units
-and 32 rows 1.28 and 0.63, of 2 x 256 units and 64 rows 1.8 and 1.2 (6 tensors each), all on one thread. On two threads,
-where neighbours disturb most, the latter with 1024 rows 6.8 and 5.8 (with older formulas of the update), and N-HiTS
-with 64 rows (18 tensors) 30 and 7."""
+per step, eager and compiled, on two cores: a perceptron of 2 x 64 units and 32 rows 0.87 and 0.21, of 2 x 256 units and
+1024 rows 6.9 and 5.2 (6 tensors each), N-HiTS with 64 rows (18 tensors) 19.2 and 11.8; but a perceptron of 2 x 256
+units and 64 rows 2.1 and 2.2."""
 
 COMPILE_SECONDS, COMPILE_SECONDS_PER_TENSOR = 10.0, 1.0
-"""What the compiler takes at most when nothing is in its cache: 10 to 19 s for the perceptrons, 26 s for N-HiTS."""
+"""What the compiler takes when nothing is in its cache: 10 to 14 s for the perceptrons, 33 s for N-HiTS; otherwise 3 s
+and 16 s."""
 
 COMPILE_WORK = 1 << 27
 """Weights times rows of a step above which nothing is compiled unasked: there a step is nearly all arithmetic."""
@@ -90,11 +90,9 @@ def _compiles(state: TrainState, callbacks: Sequence[Callback]) -> bool:
 
 
 def _perceptron(module: nn.Module) -> bool:
-    """Whether all weights are those of linear layers, in modules of torch or ours: others may do anything."""
-    parts = list(module.modules())
-    known = all(type(part).__module__.startswith(("torch.nn.", "neuro_divergent.")) for part in parts)
-    return known and all(
-        type(part) is nn.Linear or next(part.parameters(recurse=False), None) is None for part in parts
+    """Whether all weights are those of linear layers."""
+    return all(
+        type(part) is nn.Linear or next(part.parameters(recurse=False), None) is None for part in module.modules()
     )
 
 

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training import memory
 from neuro_divergent.training.callbacks.base import Callback
-from neuro_divergent.training.compile import no_compiler, of_the_compiler, quiet_imports, reason_of, use_compiled
+from neuro_divergent.training.compile import no_compiler, quiet_imports, reason_of, use_compiled
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.precision import HIGHEST_UNGUARDED_RATE
 from neuro_divergent.training.running import RunningStatistics
@@ -50,9 +49,16 @@ _OFF = (
 """Fields that must be off: they change what a step computes from step to step, or need to look into it."""
 
 
+_SHORT_EPOCH = 20
+"""Up to so many steps in an epoch the last, smaller batch is worth compiling, too."""
+
+
 def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module: nn.Module | None = None) -> str | None:
     """Why a step of this configuration cannot be compiled whole, in words; None when it can be tried."""
     layers = [] if module is None else list(module.modules())
+    strange = next((type(layer) for layer in layers if not _known(type(layer))), None)
+    if strange is not None:
+        return f"{strange.__name__} is no layer of torch or of this package, and may do something else in every step"
     if any(isinstance(layer, _NormBase) for layer in layers) and any(isinstance(layer, _DropoutNd) for layer in layers):
         # The compiler arranges the outcome of a batch norm differently, and numbers are drawn in the order of memory.
         return "dropout together with a batch norm would draw other numbers"
@@ -73,6 +79,10 @@ def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module:
     return f"{type(looking[0]).__name__} may look at the gradients of a step" if looking else None
 
 
+def _known(layer: type) -> bool:
+    return layer.__module__.startswith(("torch.nn.", "neuro_divergent."))
+
+
 def _looks_at_batches(callback: Callback) -> bool:
     return type(callback).on_batch_end is not Callback.on_batch_end
 
@@ -88,93 +98,99 @@ class WholeStep:
     def __init__(self, task: Task, state: TrainState) -> None:
         self.task, self.module = task, state.module
         # Asked of the source and not of the first batch seen: after a resume that may be the last, smaller one.
-        self.rows = _rows(state.source.batch(0, 0))
-        self._call: Callable[[Any], Tensor] | None = None
-        self._rehearse: Callable[[Any], Tensor] | None = None
-        self._compiled_for: set[Any] = set()
+        self.rows = {_rows(state.source.batch(0, 0))}
+        if state.steps_per_epoch <= _SHORT_EPOCH:
+            self.rows.add(_rows(state.source.batch(0, state.steps_per_epoch - 1)))
+        self._found: tuple[list[str], list[Weight], Tensor] | None = None
+        self._calls: dict[Any, Callable[[Any], Tensor]] = {}
         self._given_up = False
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
         """Loss and gradient norm of a step that was taken; None when nothing was changed and the eager step is due."""
-        if self._given_up or _rows(batch) != self.rows or state.micro_batches > 1:
+        if self._given_up or _rows(batch) not in self.rows or state.micro_batches > 1:
             return None
-        groups = state.optimizer.param_groups
-        if max(group["lr"] for group in groups) > HIGHEST_UNGUARDED_RATE:
+        if max(group["lr"] for group in state.optimizer.param_groups) > HIGHEST_UNGUARDED_RATE:
             return None
-        call = self._call or self._built(state)
+        form = tuple(None if item is None else (item.shape, item.stride(), item.dtype) for item in batch)
+        call = self._calls.get(form) or self._compile(state, batch)
         if call is None:
             return None
-        form = _form(batch)
-        if form not in self._compiled_for:
-            if self._tried(lambda: self._compile(state, batch)) is None:
-                return None
-            self._compiled_for.add(form)
+        self._calls[form] = call
         memory.seed_network(state)
-        figures = self._tried(lambda: call(batch))
-        if figures is None:
-            return None
-        loss, norm = figures.tolist()
-        return (loss, norm) if math.isfinite(loss) and math.isfinite(norm) else None
-
-    def _tried(self, call: Callable[[], Tensor]) -> Tensor | None:
         try:
-            return call()
-        except Exception as error:
+            loss, norm = call(batch).tolist()
+        except RuntimeError as error:
             if memory.is_out_of_memory(error):
                 return None
-            if not of_the_compiler(error):
-                raise
-            self._give_up(error)
-            return None
+            raise
+        return (loss, norm) if math.isfinite(loss) and math.isfinite(norm) else None
 
-    def _compile(self, state: TrainState, batch: Any) -> Tensor:
-        """Let torch compile the step, on copies of the weights: a signal may end it anywhere and nothing is touched."""
-        assert self._rehearse is not None
+    def _compile(self, state: TrainState, batch: Any) -> Callable[[Any], Tensor] | None:
+        """The step for batches like this one, once the optimizer has begun; a signal may end this anywhere."""
         begun = time.perf_counter()
-        with quiet_imports(), nullcontext() if state.guard is None else state.guard.compiling():
-            figures = self._rehearse(batch)
-        log.info("the step was compiled in %.1f s", time.perf_counter() - begun)
-        return figures
+        try:
+            with quiet_imports(), nullcontext() if state.guard is None else state.guard.compiling():
+                call = self._built(state, batch)
+        except Exception as error:  # whatever is wrong with the network itself, the eager step will say
+            self._given_up = True
+            if no_compiler(error):
+                log.warning("the step could not be compiled, so it runs eagerly: %s", reason_of(error))
+            else:
+                log.info("the step cannot be compiled whole, so only the network is: %s", reason_of(error))
+                use_compiled(self.module)
+            return None
+        if call is not None:
+            log.info("the step was compiled in %.1f s", time.perf_counter() - begun)
+        return call
 
-    def _give_up(self, error: Exception) -> None:
-        self._given_up = True
-        if no_compiler(error):
-            log.warning("the step could not be compiled, so it runs eagerly: %s", reason_of(error))
-        else:
-            log.info("the step cannot be compiled whole, so only the network is: %s", reason_of(error))
-            use_compiled(self.module)
+    def _built(self, state: TrainState, batch: Any) -> Callable[[Any], Tensor] | None:
+        import torch._inductor
+        from torch.fx.experimental.proxy_tensor import make_fx
 
-    def _built(self, state: TrainState) -> Callable[[Any], Tensor] | None:
         settings = state.config.optimizer
         assert isinstance(settings, Optimizer)
-        found = collect(settings, state.optimizer)
-        if found is None:
+        self._found = self._found or collect(settings, state.optimizer)  # once: all calls count in the same place
+        if self._found is None:
             return None
-        names, weights, counts = found
+        names, weights, counts = self._found
         running = _running(state.module)
+        still = _still(state.module, {*names, *running})
         loss_of = _Loss(self.task, state.module)
-        step = _step_function(loss_of, settings, state.config.gradient_clipping, names, list(running))
-        statistics = list(running.values())
-        options: dict[str, Any] = {"fallback_random": True, "guard_filter_fn": _needed_guards}
-        # The C++ compiler is started by this very thread: other threads would go on with it after a signal.
-        options["compile_threads"] = 1
-        with quiet_imports():
-            compiled: Callable[..., Tensor] = torch.compile(step, fullgraph=True, dynamic=False, options=options)
+        step = _step_function(loss_of, settings, state.config.gradient_clipping, names, list(running), list(still))
         groups = state.optimizer.param_groups
+        moving = [tensor for weight in weights for tensor in (weight.value, *weight.memory)]
+        fixed = [*moving, counts, *running.values(), *still.values()]
 
-        def take(batch: Any, weights: list[Weight], counts: Tensor, statistics: list[Tensor]) -> Tensor:
+        def numbers() -> Tensor:
             count = counts[0].item() + 1
             rows = [factors(settings, float(group["lr"]), count) for group in groups]
+            return torch.tensor(rows, dtype=torch.float64)
+
+        def flat(*tensors: Tensor) -> Tensor:
+            rest = iter(tensors)
+            given = [
+                weight._replace(value=next(rest), memory=tuple(next(rest) for _ in weight.memory)) for weight in weights
+            ]
+            count = next(rest)
+            statistics, unmoved = [next(rest) for _ in running], [next(rest) for _ in still]
+            now = next(rest)
+            items = [None if item is None else next(rest) for item in batch]
+            like = batch._make(items) if hasattr(batch, "_make") else tuple(items)
+            return step(given, count, now, statistics, unmoved, like)
+
+        # Not torch.compile: what it checks before every call takes longer than the step of a small network.
+        with torch.no_grad():
+            inputs = [*fixed, numbers(), *(item for item in batch if item is not None)]
+            graph = make_fx(flat, tracing_mode="fake")(*inputs)
+            # The C++ compiler is started by this very thread: other threads would go on with it after a signal.
+            options: dict[str, Any] = {"fallback_random": True, "compile_threads": 1}
+            compiled: Callable[..., Tensor] = torch._inductor.compile(graph, inputs, options=options)
+
+        def call(batch: Any) -> Tensor:
             with torch.no_grad():
-                return compiled(weights, counts, torch.tensor(rows, dtype=torch.float64), statistics, batch)
+                return compiled(*fixed, numbers(), *(item for item in batch if item is not None))
 
-        def rehearse(batch: Any) -> Tensor:
-            copies = [weight._replace(value=weight.value.clone(), memory=_copies(weight.memory)) for weight in weights]
-            return take(batch, copies, counts.clone(), list(_copies(statistics)))
-
-        self._rehearse = rehearse
-        self._call = lambda batch: take(batch, weights, counts, statistics)
-        return self._call
+        return call
 
 
 class _Loss(nn.Module):
@@ -192,16 +208,22 @@ class _Loss(nn.Module):
 
 
 def _step_function(
-    loss_of: nn.Module, settings: Optimizer, clipping: Any, names: list[str], running: list[str]
+    loss_of: nn.Module, settings: Optimizer, clipping: Any, names: list[str], running: list[str], still: list[str]
 ) -> Callable[..., Tensor]:
-    places = [f"module.{name}" for name in names]
-    kept_places = [f"module.{name}" for name in running]
+    places = [f"module.{name}" for name in (*names, *running, *still)]
 
-    def step(weights: list[Weight], counts: Tensor, numbers: Tensor, statistics: list[Tensor], batch: Any) -> Tensor:
+    def step(
+        weights: list[Weight],
+        counts: Tensor,
+        numbers: Tensor,
+        statistics: list[Tensor],
+        unmoved: list[Tensor],
+        batch: Any,
+    ) -> Tensor:
         def reduced(values: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
             # A norm counts in place, which is not possible with what comes from outside of the differentiation.
             counting = [tensor.clone() for tensor in statistics]
-            given = dict(zip([*places, *kept_places], [*values, *counting], strict=True))
+            given = dict(zip(places, [*values, *counting, *unmoved], strict=True))
             return functional_call(loss_of, given, (batch,)), counting
 
         found, (loss, counted) = grad_and_value(reduced, has_aux=True)([weight.value for weight in weights])
@@ -216,21 +238,7 @@ def _step_function(
         counts.add_(finite)
         return torch.stack([loss.double(), norm.double()])
 
-    # A code object of its own: torch keeps compiled versions by code, and only a few of them for each.
-    own = FunctionType(step.__code__.replace(), step.__globals__, "step", None, step.__closure__)
-    own.__annotations__ = {}
-    return own
-
-
-def _needed_guards(guards: Sequence[Any]) -> list[bool]:
-    """Weights and optimizer state stay the same tensors for the whole run: looking at each of them would cost more than
-    the arithmetic of a small network."""
-    fixed = ("L['weights']", "L['counts']", "L['numbers']", "L['statistics']")
-    return [not (guard.guard_type == "TENSOR_MATCH" and guard.name.startswith(fixed)) for guard in guards]
-
-
-def _copies(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return tuple(tensor.clone() for tensor in tensors)
+    return step
 
 
 def _running(module: nn.Module) -> dict[str, Tensor]:
@@ -239,9 +247,13 @@ def _running(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in module.named_buffers() if id(tensor) in own}
 
 
-def _form(batch: Any) -> Any:
-    """For what torch compiles anew: which tensors there are and how they lie in memory."""
-    return tuple(None if item is None else (item.shape, item.stride()) for item in batch)
+def _still(module: nn.Module, others: set[str]) -> dict[str, Tensor]:
+    """Frozen weights and buffers by name: what a step reads and does not change."""
+    return {
+        name: tensor.detach()
+        for name, tensor in (*module.named_parameters(), *module.named_buffers())
+        if name not in others
+    }
 
 
 def _rows(batch: Any) -> int:

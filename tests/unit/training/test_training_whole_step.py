@@ -28,11 +28,11 @@ BASE = nd.TrainingConfig(max_epochs=None, max_steps=50, batch_size=32, validatio
 """Six full batches and one of eight rows in an epoch."""
 
 
-@pytest.fixture(autouse=True)
-def graphs():
-    """What torch's compiler has counted in this test."""
-    torch._dynamo.utils.counters.clear()
-    return lambda: torch._dynamo.utils.counters["stats"].get("unique_graphs", 0)
+@pytest.fixture
+def graphs(caplog):
+    """How many steps this test has compiled, as the log says."""
+    caplog.set_level(logging.INFO, logger="neuro_divergent")
+    return lambda: sum("the step was compiled in" in message for message in caplog.messages)
 
 
 def network(*between: nn.Module) -> nn.Module:
@@ -72,7 +72,7 @@ def test_arrays_as_eagerly_over_fifty_steps(name, graphs):
     eager, expected = train(BASE.replace(compile=False, **ARRAYS[name]), layer=layer)
     assert graphs() == 0
     module, history = train(BASE.replace(compile=True, **ARRAYS[name]), layer=layer)
-    assert graphs() == 1  # for all epochs, the smaller last batches too
+    assert graphs() == 2  # for all epochs: the full batches and the smaller last ones
     np.testing.assert_allclose(history.step_loss, expected.step_loss, rtol=1e-4)
     np.testing.assert_allclose(history.gradient_norm, expected.gradient_norm, rtol=1e-4)
     for key, value in eager.state_dict().items():
@@ -84,7 +84,7 @@ def test_forecasters_as_eagerly_over_fifty_steps(model, graphs):
     config = nd.TrainingConfig(max_steps=50, batch_size=32, progress=False, gradient_clipping=nd.ClipByNorm(0.1))
     expected = model.fit(nd.samples.air_passengers(), config.replace(compile=False)).history
     history = model.fit(nd.samples.air_passengers(), config.replace(compile=True)).history
-    assert graphs() == 1
+    assert graphs() == 2
     np.testing.assert_allclose(history.step_loss, expected.step_loss, rtol=1e-3)
     np.testing.assert_allclose(history.validation_loss, expected.validation_loss, rtol=1e-3)
 
@@ -93,11 +93,11 @@ def test_a_resumed_compiled_run_has_the_same_bits(tmp_path, graphs):
     saved = nd.Checkpoints(tmp_path / "run", every_n_steps=6, keep_last=None)
     config = BASE.replace(max_steps=15, compile=True, checkpoints=saved, **ARRAYS["adamw"])
     whole, expected = train(config)
-    # After six steps the next batch is the small one, which is done eagerly.
+    # After six steps the next batch is the small one.
     place = next(path for path in (tmp_path / "run" / "checkpoints").iterdir() if int(path.name.split("-")[-1]) == 6)
     again = config.replace(checkpoints=nd.Checkpoints(tmp_path / "again"))
     module, history = train(again, resume=place)
-    assert graphs() == 2
+    assert graphs() == 4
     assert history.step_loss == expected.step_loss
     for key, value in whole.state_dict().items():
         assert torch.equal(module.state_dict()[key], value), key
@@ -149,6 +149,8 @@ def test_a_network_that_cannot_be_traced_runs_on(caplog):
         def forward(self, x):
             return super().forward(x) * (1.0 if float(x.detach().sum()) > 0 else 0.5)
 
+    Untraceable.__module__ = "neuro_divergent.nn"  # as if it were ours
+
     def run(compile_: bool) -> nd.History:
         torch.manual_seed(0)
         return nd.Trainer(BASE.replace(max_steps=4, compile=compile_)).fit(Untraceable(8, 1), (DATA, TARGET))
@@ -156,6 +158,46 @@ def test_a_network_that_cannot_be_traced_runs_on(caplog):
     caplog.set_level(logging.INFO, logger="neuro_divergent")
     np.testing.assert_allclose(run(True).step_loss, run(False).step_loss, rtol=1e-5)
     assert sum("cannot be compiled whole" in message for message in caplog.messages) == 1
+
+
+def test_a_layer_that_counts_its_calls_is_not_frozen_into_the_step(caplog):
+    class Warming(nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) * min(1.0, self.calls / 10)
+
+    def run(compile_: bool) -> nd.History:
+        torch.manual_seed(0)
+        return nd.Trainer(BASE.replace(max_steps=6, compile=compile_)).fit(Warming(8, 1), (DATA, TARGET))
+
+    caplog.set_level(logging.INFO, logger="neuro_divergent")
+    np.testing.assert_allclose(run(True).step_loss, run(False).step_loss, rtol=1e-5)
+    assert any("Warming is no layer of torch" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("freeze", [(), ("0.*",)])
+def test_frozen_weights_and_buffers_are_read_and_not_changed(freeze, graphs):
+    class Shift(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("by", torch.full((16,), 0.5))
+
+        def forward(self, x):
+            return x + self.by
+
+    Shift.__module__ = "neuro_divergent.nn"
+    config = BASE.replace(max_steps=10, freeze=freeze)
+    runs = []
+    for compile_ in (False, True):
+        module = network(nn.ReLU(), Shift())
+        runs.append((module, nd.Trainer(config.replace(compile=compile_)).fit(module, (DATA, TARGET))))
+    assert graphs() == 2
+    (eager, expected), (module, history) = runs
+    np.testing.assert_allclose(history.step_loss, expected.step_loss, rtol=1e-5)
+    assert torch.equal(module[0].weight, network()[0].weight) == bool(freeze)
+    assert torch.equal(module[2].by, eager[2].by)
 
 
 def prepared(module: nn.Module, config: nd.TrainingConfig, x: np.ndarray = DATA):
@@ -200,10 +242,11 @@ def test_the_decision_is_in_the_checkpoint_and_threads_are_given_back(tmp_path):
     assert kept["decided"] == {"compile": False, "threads": 1}
 
 
-def test_a_smaller_batch_is_left_to_the_eager_step():
-    state = prepared(network(), BASE)
-    whole = WholeStep(ArrayTask(nd.MSE()), state)
-    assert whole(state, state.source.batch(0, 6)) is None
+def test_a_smaller_batch_is_left_to_the_eager_step_where_it_is_rare():
+    state = prepared(network(), BASE.replace(batch_size=9))  # 22 full ones, then one of two rows
+    assert WholeStep(ArrayTask(nd.MSE()), state).rows == {9}
+    assert WholeStep(ArrayTask(nd.MSE()), state)(state, state.source.batch(0, 22)) is None
+    assert WholeStep(ArrayTask(nd.MSE()), prepared(network(), BASE)).rows == {32, 8}
     assert SingleProcess().whole_step(state, state.source.batch(0, 0)) is None
 
 
