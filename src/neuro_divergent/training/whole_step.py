@@ -56,9 +56,10 @@ _SHORT_EPOCH = 20
 def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module: nn.Module | None = None) -> str | None:
     """Why a step of this configuration cannot be compiled whole, in words; None when it can be tried."""
     layers = [] if module is None else list(module.modules())
-    strange = next((type(layer) for layer in layers if not _known(type(layer))), None)
+    inner = getattr(config.loss, "loss", None)  # of a weighted one
+    strange = next((type(part) for part in (*layers, config.loss, inner) if not _known(type(part))), None)
     if strange is not None:
-        return f"{strange.__name__} is no layer of torch or of this package, and may do something else in every step"
+        return f"{strange.__name__} is not of torch or of this package, and may do something else in every step"
     if any(isinstance(layer, _NormBase) for layer in layers) and any(isinstance(layer, _DropoutNd) for layer in layers):
         # The compiler arranges the outcome of a batch norm differently, and numbers are drawn in the order of memory.
         return "dropout together with a batch norm would draw other numbers"
@@ -79,8 +80,8 @@ def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module:
     return f"{type(looking[0]).__name__} may look at the gradients of a step" if looking else None
 
 
-def _known(layer: type) -> bool:
-    return layer.__module__.startswith(("torch.nn.", "neuro_divergent."))
+def _known(part: type) -> bool:
+    return part.__module__.startswith(("torch.nn.", "neuro_divergent.", "builtins"))
 
 
 def _looks_at_batches(callback: Callback) -> bool:

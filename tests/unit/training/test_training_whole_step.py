@@ -174,7 +174,14 @@ def test_a_layer_that_counts_its_calls_is_not_frozen_into_the_step(caplog):
 
     caplog.set_level(logging.INFO, logger="neuro_divergent")
     np.testing.assert_allclose(run(True).step_loss, run(False).step_loss, rtol=1e-5)
-    assert any("Warming is no layer of torch" in message for message in caplog.messages)
+    assert any("Warming is not of torch" in message for message in caplog.messages)
+
+
+def test_a_loss_of_somebody_else_may_change_from_step_to_step():
+    class Own(nd.MSE): ...
+
+    assert "Own" in (obstacle(BASE.resolved().replace(loss=Own()), (), network()) or "")
+    assert "Own" in (obstacle(BASE.resolved().replace(loss=nd.Weighted(loss=Own())), (), network()) or "")
 
 
 @pytest.mark.parametrize("freeze", [(), ("0.*",)])
