@@ -26,8 +26,9 @@ def batch_size_for(windows: int) -> int:
 def schedule_for(family: ModelFamily) -> Schedule:
     """The family's learning-rate schedule: the one that was best when run to the recipe's end.
 
-    A convolutional network with one cycle is 4 % better than with steps of decay, a recurrent one at three times the
-    rate with warm-up and cosine a third better than with reductions on a plateau (benchmarks/recipes.py --finals).
+    On three data sets a convolutional network with one cycle is 4 % better than with steps of decay, a recurrent one at
+    three times the rate with warm-up and cosine a third better than with reductions on a plateau (benchmarks/recipes.py
+    --finals).
     """
     if family == "mlp":
         return CosineAnnealing()
