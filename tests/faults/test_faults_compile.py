@@ -98,11 +98,9 @@ def test_a_signal_ends_the_compiler_and_the_run_goes_on_to_the_same_bits(tmp_pat
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals) -> None:
-    """Let the signals come while a compiler works for a minute, which has touched all that it was given."""
+    """Let the signals come while a compiler works for a minute."""
 
-    def compile_(_: Any, tensors: list[torch.Tensor], **__: Any) -> None:
-        for tensor in tensors:
-            tensor.clone().add_(1)
+    def compile_(*_: Any, **__: Any) -> None:
         for number in numbers:
             os.kill(os.getpid(), number)
         time.sleep(60)
