@@ -24,12 +24,7 @@ def batch_size_for(windows: int) -> int:
 
 
 def schedule_for(family: ModelFamily) -> Schedule:
-    """The family's learning-rate schedule: the one that was best when run to the recipe's end.
-
-    On three data sets a convolutional network with one cycle is 4 % better than with steps of decay, a recurrent one at
-    three times the rate with warm-up and cosine a third better than with reductions on a plateau (benchmarks/recipes.py
-    --finals).
-    """
+    """The family's learning-rate schedule; docs/training.md has the figures behind it."""
     if family == "mlp":
         return CosineAnnealing()
     if family == "convolutional":

@@ -36,8 +36,8 @@ per step, eager and compiled, on two cores: a perceptron of 2 x 64 units and 32 
 units and 64 rows 2.1 and 2.2."""
 
 COMPILE_SECONDS, COMPILE_SECONDS_PER_TENSOR = 10.0, 1.0
-"""What the compiler takes when nothing is in its cache: 10 to 14 s for the perceptrons, 33 s for N-HiTS; otherwise 3 s
-and 16 s."""
+"""What the compiler takes when nothing is in its cache: 10 to 14 s for the perceptrons, 33 s for N-HiTS; otherwise 5 s
+and 14 s."""
 
 COMPILE_WORK = 1 << 27
 """Weights times rows of a step above which nothing is compiled unasked: there a step is nearly all arithmetic."""

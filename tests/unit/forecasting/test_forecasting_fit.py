@@ -292,7 +292,7 @@ def test_plot_writes_a_picture(fitted, tmp_path):
         (nd.PatchTST, 1e-4, nd.WarmupCosine(warmup=0.1, min_lr=1e-6)),
     ],
 )
-def test_each_family_has_the_rate_and_schedule_that_measured_best(model, rate, schedule):
+def test_each_family_has_its_own_rate_and_schedule(model, rate, schedule):
     recipe = model(h=12, input_size=24).recipe(5_000)
     assert recipe.optimizer.learning_rate == rate
     assert recipe.schedule == schedule
