@@ -15,6 +15,7 @@ from torch import nn
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
+from neuro_divergent.optim.light import light, without_compiler
 
 Groups = list[dict[str, Any]]
 """What torch's constructors take: one dictionary per parameter group."""
@@ -50,7 +51,8 @@ class Optimizer(Description):
 
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         """The live optimizer of a module's trainable parameters."""
-        optimizer = self.create(self.collect(module))
+        with without_compiler():
+            optimizer = self.create(self.collect(module))
         for group in optimizer.param_groups:
             # What training changes from here on is state and goes into a checkpoint; the rest is configuration.
             group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
@@ -124,7 +126,7 @@ class Adam(Optimizer):
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.Adam."""
         fused = use_fused(self.fused, groups)
-        return torch.optim.Adam(groups, betas=self.betas, eps=self.eps, amsgrad=self.amsgrad, fused=fused)
+        return light(torch.optim.Adam)(groups, betas=self.betas, eps=self.eps, amsgrad=self.amsgrad, fused=fused)
 
 
 class AdamW(Optimizer):
@@ -144,7 +146,7 @@ class AdamW(Optimizer):
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.AdamW."""
         fused = use_fused(self.fused, groups)
-        return torch.optim.AdamW(groups, betas=self.betas, eps=self.eps, amsgrad=self.amsgrad, fused=fused)
+        return light(torch.optim.AdamW)(groups, betas=self.betas, eps=self.eps, amsgrad=self.amsgrad, fused=fused)
 
 
 class SGD(Optimizer):
@@ -170,7 +172,7 @@ class SGD(Optimizer):
             )
         fused = use_fused(self.fused if self.dampening == 0 else False, groups)
         options: dict[str, Any] = {"momentum": self.momentum, "dampening": self.dampening, "nesterov": self.nesterov}
-        optimizer = torch.optim.SGD(groups, **options, fused=fused)
+        optimizer = light(torch.optim.SGD)(groups, **options, fused=fused)
         if fused and self.momentum:
             optimizer.register_step_pre_hook(_start_momentum)
         return optimizer
@@ -202,8 +204,8 @@ class RMSprop(Optimizer):
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.RMSprop."""
-        options: dict[str, Any] = {"momentum": self.momentum, "centered": self.centered}
-        return torch.optim.RMSprop(groups, alpha=self.alpha, eps=self.eps, foreach=use_foreach(groups), **options)
+        options: dict[str, Any] = {"momentum": self.momentum, "centered": self.centered, "foreach": use_foreach(groups)}
+        return light(torch.optim.RMSprop)(groups, alpha=self.alpha, eps=self.eps, **options)
 
 
 class NAdam(Optimizer):
@@ -223,7 +225,7 @@ class NAdam(Optimizer):
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.NAdam."""
         options: dict[str, Any] = {"momentum_decay": self.momentum_decay, "decoupled_weight_decay": self.decoupled}
-        return torch.optim.NAdam(groups, betas=self.betas, eps=self.eps, foreach=use_foreach(groups), **options)
+        return light(torch.optim.NAdam)(groups, betas=self.betas, eps=self.eps, foreach=use_foreach(groups), **options)
 
 
 class RAdam(Optimizer):
@@ -239,7 +241,7 @@ class RAdam(Optimizer):
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.RAdam."""
         options: dict[str, Any] = {"decoupled_weight_decay": self.decoupled, "foreach": use_foreach(groups)}
-        return torch.optim.RAdam(groups, betas=self.betas, eps=self.eps, **options)
+        return light(torch.optim.RAdam)(groups, betas=self.betas, eps=self.eps, **options)
 
 
 class Adagrad(Optimizer):
@@ -261,7 +263,7 @@ class Adagrad(Optimizer):
         on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
         fused = use_fused(self.fused if on_cpu or self.fused is True else False, groups)
         options: dict[str, Any] = {"lr_decay": self.rate_decay, "initial_accumulator_value": self.initial_accumulator}
-        return torch.optim.Adagrad(groups, eps=self.eps, fused=fused, **options)
+        return light(torch.optim.Adagrad)(groups, eps=self.eps, fused=fused, **options)
 
 
 class Adafactor(Optimizer):
@@ -278,4 +280,4 @@ class Adafactor(Optimizer):
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.Adafactor."""
-        return torch.optim.Adafactor(groups, beta2_decay=self.beta2_decay, eps=self.eps, d=self.clip_threshold)
+        return light(torch.optim.Adafactor)(groups, beta2_decay=self.beta2_decay, eps=self.eps, d=self.clip_threshold)

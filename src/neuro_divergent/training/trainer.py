@@ -209,7 +209,7 @@ def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator
     wanted = decided or config.threads
     if wanted not in ("auto", threads):
         torch.set_num_threads(int(wanted))
-    if config.deterministic:
+    if config.deterministic and not deterministic:
         torch.use_deterministic_algorithms(True)
     try:
         with kept_memory():
@@ -217,7 +217,8 @@ def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator
     finally:
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # saying it again would load the compiler
+            torch.use_deterministic_algorithms(deterministic)
 
 
 def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
@@ -226,7 +227,7 @@ def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
     if rule is None or rule == "auto":
         return config.replace(early_stopping=None)
     if not has_validation and rule.monitor.startswith("validation_"):
-        if rule == EarlyStopping():
+        if rule.replace(warmup=0) == EarlyStopping():
             return config.replace(early_stopping=None)
         raise ConfigError(
             f"early_stopping monitors {rule.monitor}, but nothing is held back. Give validation_split or validation=, "

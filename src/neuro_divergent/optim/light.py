@@ -1,0 +1,53 @@
+"""torch's optimizers without torch's compiler, which they load at their first step and which takes a second to load."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import torch
+
+Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
+
+_COMPILER = "torch._dynamo"
+_REMEMBERED = "__dynamo_disable"
+"""Where torch keeps the way around its compiler, once it has made one."""
+
+
+def light(kind: type[Kind]) -> type[Kind]:
+    """The class with a step that does not tell the compiler where to break a graph, or itself if it is loaded already.
+
+    >>> issubclass(light(torch.optim.AdamW), torch.optim.AdamW)
+    True
+    """
+    return kind if _COMPILER in sys.modules else _lightened(kind)
+
+
+def _lightened(kind: type[Kind]) -> type[Kind]:
+    step: Callable[..., Any] = inspect.unwrap(kind.step)
+
+    @functools.wraps(step)
+    def plain(self: torch.optim.Optimizer, closure: Callable[[], Any] | None = None) -> Any:
+        with torch.set_grad_enabled(bool(self.defaults["differentiable"])):
+            return step(self, closure)
+
+    return type(kind.__name__, (kind,), {"step": plain, "__doc__": kind.__doc__, "__module__": kind.__module__})
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """While optimizers are made here, torch does not load its compiler to keep it away from them."""
+    inner = getattr(torch.optim.Optimizer.add_param_group, "__wrapped__", None)
+    if inner is None or _COMPILER in sys.modules or hasattr(inner, _REMEMBERED):
+        yield
+        return
+    setattr(inner, _REMEMBERED, inner)
+    try:
+        yield
+    finally:
+        with suppress(AttributeError):  # another thread made one at the same time
+            delattr(inner, _REMEMBERED)
