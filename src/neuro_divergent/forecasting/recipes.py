@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from neuro_divergent.losses import MAE
-from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, OneCycle, Schedule, WarmupCosine
+from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, Schedule, WarmupCosine
 from neuro_divergent.training.config import EarlyStopping, TrainingConfig
 
 ModelFamily = Literal["mlp", "recurrent", "convolutional", "transformer", "other"]
@@ -27,8 +27,6 @@ def schedule_for(family: ModelFamily) -> Schedule:
     """The family's learning-rate schedule; docs/training.md has the figures behind it."""
     if family == "mlp":
         return CosineAnnealing()
-    if family == "convolutional":
-        return OneCycle()
     return WarmupCosine(warmup=0.1, min_lr=1e-6)
 
 
@@ -50,16 +48,19 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
         optimizer=AdamW(learning_rate=RATES.get(family, 1e-3), weight_decay=0.01),
         schedule=schedule_for(family),
         gradient_clipping=ClipByNorm(max_norm=1.0),
-        early_stopping=EarlyStopping(patience=10),
+        early_stopping=EarlyStopping(patience=10, warmup=-(-UNJUDGED_STEPS.get(family, 0) // steps)),
     )
 
 
-RATES: dict[ModelFamily, float] = {"transformer": 1e-4, "recurrent": 3e-3}
-"""Learning rates other than 1e-3. With it small recurrent networks stop on the airline passengers before they have
-begun to learn; on two panels both rates are as good."""
+RATES: dict[ModelFamily, float] = {"transformer": 1e-4, "recurrent": 3e-3, "convolutional": 3e-3}
+"""Learning rates other than 1e-3."""
 
 MAX_BATCH = 64
 """Windows per batch at most, but for recurrent models: small steps were as good as large ones, and cheaper."""
+
+UNJUDGED_STEPS: dict[ModelFamily, int] = {"recurrent": 200, "convolutional": 200}
+"""About how many steps pass before early stopping counts. These networks stand still at first: on a short series, whose
+epochs have a few steps, ten of them without a gain say nothing yet."""
 
 STEPS_PER_EPOCH = 100
 """An epoch ends after this many steps on big panels, so that validation and early stopping come often enough."""
