@@ -122,7 +122,7 @@ def measure(batch: int, rounds: int) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/engine.json")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
