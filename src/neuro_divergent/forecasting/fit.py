@@ -123,6 +123,8 @@ def fit(
     share = resolved.validation_split
     if held is None and isinstance(share, float):
         trained, held = splits.split_by_time(store, share, model.h, lookback=model.input_size)
+    if config.early_stopping == "auto" and (held is None or len(problem.windows(held)) == 0):
+        resolved = resolved.replace(early_stopping=None)  # the recipe's has nothing to look at; a user's is refused
     state = _train(problem, resolved, trained, held, begin)
     if resolved.refit_on_all:
         state = _refit(problem, resolved, state, begin)

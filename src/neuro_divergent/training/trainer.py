@@ -227,7 +227,7 @@ def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
     if rule is None or rule == "auto":
         return config.replace(early_stopping=None)
     if not has_validation and rule.monitor.startswith("validation_"):
-        if rule.replace(warmup=0) == EarlyStopping():
+        if rule == EarlyStopping():
             return config.replace(early_stopping=None)
         raise ConfigError(
             f"early_stopping monitors {rule.monitor}, but nothing is held back. Give validation_split or validation=, "

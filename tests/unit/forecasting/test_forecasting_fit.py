@@ -298,14 +298,14 @@ def test_each_family_has_its_own_rate_and_schedule(model, rate, schedule):
     assert recipe.schedule == schedule
 
 
-@pytest.mark.parametrize(("model", "seed"), [(nd.GRU, 1), (nd.LSTM, 2), (nd.BiTCN, 1)])
-def test_recipes_of_slow_starters_learn_the_airline_passengers(model, seed):
-    # The values of a year ago have an error of 48. The last two stand still for more than ten epochs: stopped there,
-    # their errors are 66 and 70.
+@pytest.mark.parametrize(("model", "seed", "limit"), [(nd.GRU, 1, 19), (nd.LSTM, 2, 19), (nd.BiTCN, 1, 25)])
+def test_recipes_of_slow_starters_learn_the_airline_passengers(model, seed, limit):
+    # The values of a year ago have an error of 48. At 1e-3, reduced on a plateau, the GRU ends at 22 to 25. The others
+    # stand still for more than ten epochs: stopped there, their errors are 66 and 70.
     table = nd.samples.air_passengers()
     forecast = model(h=12, input_size=24).fit(table.head(132), nd.TrainingConfig(seed=seed, progress=False)).predict()
     error = (forecast[model.__name__] - table["y"].tail(12)).abs().mean()
-    assert error < 25
+    assert error < limit
 
 
 def test_early_stopping_waits_for_slow_starters_on_short_series_only():
@@ -315,7 +315,14 @@ def test_early_stopping_waits_for_slow_starters_on_short_series_only():
     assert nd.MLP(h=12, input_size=24).recipe(100).early_stopping == nd.EarlyStopping(patience=10)
 
 
-def test_a_recipe_with_a_later_start_of_early_stopping_needs_nothing_held_back():
-    config = nd.TrainingConfig(max_steps=2, validation_split=None, progress=False)
-    fitted = nd.LSTM(h=12, input_size=24, hidden_size=4).fit(nd.samples.air_passengers(), config)
+@pytest.mark.parametrize("rows", [144, 40])
+def test_a_recipe_with_a_later_start_of_early_stopping_needs_nothing_held_back(rows):
+    # 40 rows are too few to hold anything back for windows of 36, 144 are left whole by the configuration.
+    config = nd.TrainingConfig(max_steps=2, validation_split=None if rows == 144 else "auto", progress=False)
+    fitted = nd.LSTM(h=12, input_size=24, hidden_size=4).fit(nd.samples.air_passengers().head(rows), config)
     assert fitted.config.early_stopping is None
+    rule = nd.EarlyStopping(warmup=5)
+    with pytest.raises(nd.ConfigError, match="nothing is held back"):
+        nd.LSTM(h=12, input_size=24, hidden_size=4).fit(
+            nd.samples.air_passengers(), config.replace(validation_split=None, early_stopping=rule)
+        )

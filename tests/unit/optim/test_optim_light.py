@@ -12,11 +12,11 @@ from neuro_divergent.optim.light import _lightened
 
 TRAINS = """
 import sys
+import torch
 import neuro_divergent as nd
 config = nd.TrainingConfig(max_steps=2, progress=False)
 nd.MLP(h=12, input_size=24).fit(nd.samples.air_passengers(), config).predict()
 for kind in (nd.Adam, nd.SGD, nd.RMSprop, nd.NAdam, nd.RAdam, nd.Adagrad):
-    import torch
     layer = torch.nn.Linear(2, 2)
     layer(torch.ones(1, 2)).sum().backward()
     kind().build(layer).step()
