@@ -19,6 +19,8 @@ _OTHERS = {
 }
 _OURS = {other: ours for ours, others in _OTHERS.items() for other in others}
 """How other tools name what is called differently here."""
+_TABLE = ("--data", "--csv", "--parquet", "--file", "--table", "--input", "--path", "-i", "-f")
+"""How other tools name the table, which needs no option here."""
 
 
 def explained(error: CycloptsError) -> str:
@@ -30,9 +32,13 @@ def explained(error: CycloptsError) -> str:
             "commas between them, as in --level 80,95"
         )
     elif isinstance(error, UnknownOptionError):
-        ours = _OURS.get(str(error.token.keyword or error.token.value).partition("=")[0])
+        typed = str(error.token.keyword or error.token.value).partition("=")[0]
+        unknown, ours = f"Unknown option: {typed}", _OURS.get(typed)
+        places = [name for argument in error.argument_collection for name in argument.names if name.isupper()]
         if ours is not None and any(ours in argument.names for argument in error.argument_collection):
-            sentence = f"{sentence.split('. ')[0].rstrip('.')}. Here it is called {ours}"
+            sentence = f"{unknown}. Here it is called {ours}"
+        elif typed in _TABLE and "DATA" in places:
+            sentence = f"{unknown}. The table needs no option: neuro-divergent {_command_of(error)}{' '.join(places)}"
     end = "" if sentence.endswith(("?", ".")) else "."
     return f"{sentence}{end} See: neuro-divergent {_command_of(error)}--help"
 

@@ -85,6 +85,16 @@ def sentence_of(done, code):
             id="another tool's option",
         ),
         pytest.param(
+            ["train", "--csv", "prices.csv", *COLUMNS, "--h", 7],
+            ["--csv", "The table needs no option: neuro-divergent train DATA."],
+            id="an option for the table",
+        ),
+        pytest.param(
+            ["predict", "model", "--data=prices.csv"],
+            ["--data.", "neuro-divergent predict MODEL DATA."],
+            id="an option for the table after the model",
+        ),
+        pytest.param(
             ["train", "prices.csv", *COLUMNS, "--h", 7, "--level", 80, 95],
             ["'95' belongs to no option", "--level 80,95"],
             id="levels without a comma",
