@@ -121,20 +121,28 @@ def write(
     packages: Sequence[str] = (),
     plots: Sequence[str] = (),
     more_versions: Mapping[str, str] | None = None,
+    partial: bool = False,
 ) -> Path:
-    """The results file `folder/name.json`; `plots` are files beside it, `more_versions` of another interpreter."""
+    """The results file `folder/name.json`; `plots` are files beside it, `more_versions` of another interpreter.
+
+    After a `partial` run the lines that were not measured again stay in the file, and so do the versions they name.
+    """
+    path = folder / f"{name}.json"
+    earlier: dict[str, Any] = {"lines": [], "versions": {}}
+    if partial and path.is_file():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+    again = {item["what"] for item in lines}
     document: dict[str, Any] = {
         "benchmark": name,
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
-        "versions": versions(*packages) | dict(more_versions or {}),
-        "lines": list(lines),
+        "versions": earlier["versions"] | versions(*packages) | dict(more_versions or {}),
+        "lines": [*(item for item in earlier["lines"] if item["what"] not in again), *lines],
     }
     if plots:
         document["plots"] = list(plots)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     return path
 

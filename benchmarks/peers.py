@@ -107,7 +107,7 @@ def packed(data: Path, folder: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where the M4 files are")
-    parser.add_argument("--only", default="", help="peers whose name has this in it")
+    parser.add_argument("--only", default="", help="peers whose name has this in it; results of others stay")
     parser.add_argument("--quick", action="store_true", help="few steps, no time to accuracy")
     parser.add_argument("--part", choices=("steps", "accuracy"), help="only this one")
     parser.add_argument("--steps", type=int, default=30)
@@ -136,7 +136,8 @@ def main() -> None:
                 lines += accuracy_lines(peer, there[peer], data, arguments.seeds, arguments.limit, versions)
     print_table(lines)
     if arguments.write and lines:
-        write("peers", lines, "python benchmarks/peers.py", more_versions=versions)
+        partial = bool(arguments.only or arguments.part)
+        write("peers", lines, "python benchmarks/peers.py", more_versions=versions, partial=partial)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where the data sets are")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python that has neuralforecast and polars")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", help="cases whose name has this in it")
+    parser.add_argument("--only", help="cases whose name has this in it; results of others stay")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/time_to_accuracy.json")
     arguments = parser.parse_args()
     from harness import Line, line, print_table, write
@@ -151,7 +151,8 @@ def main() -> None:
             lines.append(line(f"{what}: time over theirs", seconds / theirs[1], at_most=share, note=note))
     print_table(lines)
     if arguments.write:
-        write("time_to_accuracy", lines, command="python benchmarks/time_to_accuracy.py --peer-python PATH")
+        command = "python benchmarks/time_to_accuracy.py --peer-python PATH"
+        write("time_to_accuracy", lines, command=command, partial=bool(arguments.only))
 
 
 if __name__ == "__main__":

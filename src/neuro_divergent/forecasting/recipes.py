@@ -35,8 +35,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     batch = min(MAX_BATCH, batch_size_for(windows))
     target = max(TARGET_STEPS[0], min(TARGET_STEPS[1], windows // 10))
     if family == "recurrent":
-        # A step through time keeps all its states: large batches cost more in memory than they gain in speed.
-        batch, target = max(32, min(128, batch_size_for(windows) // 4)), TARGET_STEPS[0]
+        target = TARGET_STEPS[0]
     steps = min(STEPS_PER_EPOCH, -(-windows // batch))
     epochs = max(5, min(MAX_EPOCHS[family], -(-target // steps)))
     return TrainingConfig(
@@ -56,7 +55,7 @@ RATES: dict[ModelFamily, float] = {"transformer": 1e-4, "recurrent": 3e-3, "conv
 """Learning rates other than 1e-3."""
 
 MAX_BATCH = 64
-"""Windows per batch at most, but for recurrent models: small steps were as good as large ones, and cheaper."""
+"""Windows per batch at most: small steps were as good as large ones, and cheaper."""
 
 UNJUDGED_STEPS: dict[ModelFamily, int] = {"recurrent": 200, "convolutional": 200}
 """About how many steps pass before early stopping counts. These networks stand still at first: on a short series, whose

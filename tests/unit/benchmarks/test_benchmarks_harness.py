@@ -74,6 +74,18 @@ def test_a_file_says_when_where_and_with_what(tmp_path):
     assert "plots" not in found
 
 
+def test_a_partial_run_keeps_the_lines_that_it_did_not_measure(tmp_path):
+    lines = [harness.line("one", 1), harness.line("two", 2)]
+    harness.write("peers", lines, "python p.py", tmp_path, more_versions={"darts": "1"})
+    changed = [harness.line("one", 3)]
+    path = harness.write("peers", changed, "python p.py", tmp_path, more_versions={"gluonts": "2"}, partial=True)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert {item["what"]: item["figure"] for item in document["lines"]} == {"one": 3, "two": 2}
+    assert (document["versions"]["darts"], document["versions"]["gluonts"]) == ("1", "2")
+    path = harness.write("peers", changed, "python p.py", tmp_path)
+    assert [item["what"] for item in json.loads(path.read_text(encoding="utf-8"))["lines"]] == ["one"]
+
+
 def test_the_printed_table_is_aligned(capsys):
     harness.print_table(
         [

@@ -315,6 +315,12 @@ def test_early_stopping_waits_for_slow_starters_on_short_series_only():
     assert nd.MLP(h=12, input_size=24).recipe(100).early_stopping == nd.EarlyStopping(patience=10)
 
 
+@pytest.mark.parametrize(("model", "steps"), [(nd.LSTM, 500), (nd.NHITS, 2000), (nd.TCN, 2000), (nd.PatchTST, 2000)])
+def test_a_recipe_for_a_big_panel_has_small_steps_and_for_recurrent_models_few(model, steps):
+    recipe = model(h=48, input_size=168).recipe(300_000)
+    assert (recipe.batch_size, recipe.max_epochs * recipe.steps_per_epoch) == (64, steps)
+
+
 @pytest.mark.parametrize("rows", [144, 40])
 def test_a_recipe_with_a_later_start_of_early_stopping_needs_nothing_held_back(rows):
     # 40 rows are too few to hold anything back for windows of 36, 144 are left whole by the configuration.
