@@ -91,6 +91,14 @@ def test_a_model_survives_the_death_of_its_training_process(tmp_path: Path, capl
     assert "attempt 1: killed by SIGKILL" in caplog.text
 
 
+def test_a_training_that_was_stopped_in_its_process_is_not_trained_further_in_this_one(tmp_path: Path) -> None:
+    model, _ = MODELS["mlp"]
+    tolerant = {"fault_tolerance": FaultTolerance(retries=1), "callbacks": (nd.Timer(max_minutes=1e-9),)}
+    fitted = model.fit(table(), config_of("mlp", tmp_path, max_epochs=20, **tolerant))
+    assert len(fitted.history.step_loss) == 1
+    assert fitted.history.stopped == "the time of 1e-09 minutes is over"
+
+
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
     model, _ = MODELS["mlp"]
     tolerant = {"fault_tolerance": FaultTolerance()}

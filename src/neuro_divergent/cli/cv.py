@@ -102,6 +102,7 @@ def cv(
 
     together = any(model.together for model, _ in described)
     steps = described[0][0].h
+    named = None if metrics is None else split((metrics,))
     splitter = TimeSeriesSplit(
         n_splits=n_windows,
         test_size=steps,
@@ -116,9 +117,9 @@ def cv(
         splitter=splitter,
         refit=refit,
         level=levels(training.level),
-        metrics=None if metrics is None else split((metrics,)),
+        metrics=named,
     )
-    board = leaderboard(found)
+    board = leaderboard(found, named[0] if named else "mase")
     if out is not None:
         _write(found, board, out, path)
     if json:
@@ -150,14 +151,28 @@ def _described(fields: Sections, names: tuple[str, ...], size: int, training: Tr
     return result
 
 
-def leaderboard(found: CrossValidation) -> pl.DataFrame:
-    """One row per model, the mean of each figure over the tests, best first."""
-    import polars as pl
-
+def leaderboard(found: CrossValidation, by: str = "mase") -> pl.DataFrame:
+    """One row per model, the mean of each figure over the tests, best first by one of them."""
     names = found.table["metric"].unique(maintain_order=True).to_list()
     wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
-    by = "mase" if "mase" in names else names[0]
-    return wide.select("model", *names).sort(pl.col(by).fill_nan(None), nulls_last=True, descending=by == "r2")
+    # A figure of intervals has a column for each level, such as coverage-80.
+    column = next((name for name in names if name.partition("-")[0] == by), names[0])
+    return wide.select("model", *names).sort(_badness(column), nulls_last=True, maintain_order=True)
+
+
+def _badness(name: str) -> pl.Expr:
+    """What grows as a figure gets worse."""
+    import polars as pl
+
+    figure = pl.col(name).fill_nan(None)
+    metric, _, level = name.partition("-")
+    if metric in ("r2", "directional_accuracy"):
+        return -figure
+    if metric == "bias":
+        return figure.abs()
+    if metric == "coverage":
+        return (figure - float(level) / 100).abs()
+    return figure
 
 
 def _write(found: CrossValidation, board: pl.DataFrame, out: Path, path: Path) -> None:

@@ -150,22 +150,29 @@ def _run_file(config: Path) -> Mapping[str, Any]:
 
 
 def _put(place: dict[str, Any], names: list[str], value: Any) -> None:
-    """Set a field by its path; a description named by its kind ("adamw") opens up to take a field of its own."""
+    """Set a field by its path; a description named by its kind ("adamw") and fields without a kind go together."""
     for name in names[:-1]:
-        inner = place.get(name)
-        if isinstance(inner, str) and inner != "auto":
-            inner = {"kind": inner}
-        elif inner is None or inner == "auto":
+        inner = _opened(place.get(name))
+        if inner is None or inner == "auto":
             inner = {}
         if not isinstance(inner, dict):
             raise ConfigError(f"{'.'.join(names)} goes into {name!r}, which is a plain value")
         place[name] = inner
         place = inner
     known = place.get(names[-1])
+    if isinstance(value, dict) and "kind" not in value:
+        known = _opened(known)
+    elif isinstance(known, dict) and "kind" not in known:
+        value = _opened(value)
     if isinstance(value, dict) and isinstance(known, dict):
         place[names[-1]] = known | value
     else:
         place[names[-1]] = value
+
+
+def _opened(value: Any) -> Any:
+    """A description that is only named ("adamw"), open to fields of its own; anything else as it is."""
+    return {"kind": value} if isinstance(value, str) and value != "auto" else value
 
 
 def describe(fields: Sections) -> Model:

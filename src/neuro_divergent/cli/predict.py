@@ -13,7 +13,7 @@ from neuro_divergent.cli.options import Settings, levels, sections
 from neuro_divergent.cli.output import note, say, say_json
 from neuro_divergent.cli.output import table as text_table
 from neuro_divergent.cli.places import table_file
-from neuro_divergent.cli.tables import read_again
+from neuro_divergent.cli.tables import read_again, read_ahead
 from neuro_divergent.core.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def predict(
     layout = sections(None, {}, set)["data"]
     fitted = load_model(model)
     table = None if data is None else read_again(data, fitted.data.schema, layout)
-    ahead = None if future is None else _frame_of(future, layout)
+    ahead = None if future is None else read_ahead(future, fitted.data.schema, layout)
     forecast = as_polars(fitted.predict(table, level=wanted, future=ahead, h=h))
     if out is not None:
         write_frame(out, forecast)
@@ -142,10 +142,3 @@ def aligned(frame: pl.DataFrame) -> str:
 
 def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _frame_of(path: Path, layout: dict[str, Any]) -> Any:
-    from neuro_divergent.cli.guess import is_parquet
-    from neuro_divergent.data.io import read_csv, scan_parquet
-
-    return scan_parquet(path).collect() if is_parquet(path) else read_csv(path, **layout)

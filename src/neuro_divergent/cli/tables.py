@@ -74,12 +74,22 @@ def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSe
     """Newer rows, or other series, of the kind that a model was trained on."""
     from neuro_divergent.data.frame import TimeSeriesDataFrame
 
-    layout = {name: fields[name] for name in FILE_FIELDS if name in fields}
+    layout = _layout(fields)
     if TIE in schema.id_col:
         return TimeSeriesDataFrame.from_frame(_joined(_frame(path, layout), schema.id_col), schema=schema)
     if is_parquet(path):
         return TimeSeriesDataFrame.from_parquet(path, schema=schema)
     return TimeSeriesDataFrame.from_csv(path, schema=schema, **layout)
+
+
+def read_ahead(path: Path, schema: DataSchema, fields: dict[str, Any]) -> pl.DataFrame:
+    """The columns known ahead, their series named as in the table that a model was trained on."""
+    return _joined(_frame(path, _layout(fields)), schema.id_col)
+
+
+def _layout(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that say how a file is written; all others are about its columns."""
+    return {name: fields[name] for name in FILE_FIELDS if name in fields}
 
 
 def joined_name(columns: str) -> str:

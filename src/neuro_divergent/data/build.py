@@ -12,6 +12,7 @@ import polars as pl
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.checks import check_series
 from neuro_divergent.data.columns import Numbers, Stamps, first_true, is_text, read_numbers
+from neuro_divergent.data.enrich import span_in
 from neuro_divergent.data.exogenous import read_exogenous
 from neuro_divergent.data.filling import fill
 from neuro_divergent.data.io import guarded
@@ -194,6 +195,7 @@ class _Builder:
             freq=str(layout.freq),
             time_zone=zone,
             time_type=label,
+            span=span_in(self.schema, label),
             id_type=("text" if text else "integer") if self.named else "none",
             **blocks.roles,
         )

@@ -36,6 +36,15 @@ def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tu
     return store, schema
 
 
+def span_in(schema: DataSchema, time_type: str) -> tuple[int, int] | None:
+    """The span of a schema in the units of another type of time stamps."""
+    known = {"date": 86_400 * 10**9, "datetime[ms": 10**6, "datetime[us": 10**3, "datetime[ns": 1}
+    old, new = ((known.get(label[:11]) if label else None) for label in (schema.time_type, time_type))
+    if schema.span is None or old is None or new is None or old == new:
+        return schema.span
+    return schema.span[0] * old // new, schema.span[1] * old // new
+
+
 def horizon_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> npt.NDArray[np.float32]:
     """The features that the calendar gives for these times, [T, columns]."""
     span = None

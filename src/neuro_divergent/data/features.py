@@ -212,6 +212,16 @@ def _parse(name: str) -> Feature:
     return _holidays(name, arguments) if head == "holidays" else _past(name, head, arguments)
 
 
+def reach(names: Sequence[str]) -> int:
+    """How many rows before its own the furthest lag or rolling figure looks at; 0 without any.
+
+    >>> reach(["hour", "lag:7", "rolling_mean:24"])
+    24
+    """
+    parts = (name.split(":") for name in names)
+    return max((int(part[1]) for part in parts if part[0] == "lag" or part[0].startswith("rolling_")), default=0)
+
+
 def _malformed(name: str, head: str) -> ConfigError:
     return ConfigError(f"the feature {head!r} is written like {_WITH_ARGUMENTS[head]!r}, but got {name!r}")
 

@@ -13,6 +13,8 @@ from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.hindcast import hindcast
+from neuro_divergent.forecasting.levels import point_column
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.naive import season_of, seasonal_naive
 from neuro_divergent.training.config import TrainingConfig
@@ -72,7 +74,8 @@ def backtest(models: Sequence[Model], data: TimeSeriesDataFrame, config: Trainin
     for model in models:
         begun = time.perf_counter()
         fitted = model.fit(shown, config)
-        values = fitted.forecast_values(shown)[:, :, 0]
+        ends = data.store.lengths - h
+        values = hindcast(fitted, data, np.arange(data.n_series), ends, point_column(model.name), h)[:, :, 0]
         result.fitted[model.name] = fitted
         result.forecasts[model.name] = values
         result.scores.append(score(result, model.name, values, time.perf_counter() - begun))

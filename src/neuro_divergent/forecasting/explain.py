@@ -23,7 +23,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.scaling import Statistics
-from neuro_divergent.forecasting.horizon import check_series, forecast_windows, known_ahead
+from neuro_divergent.forecasting.horizon import check_ends, check_series, forecast_windows, known_ahead
 from neuro_divergent.forecasting.module import ForecastModule
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def explain(
     if not chosen or min(chosen) < 1 or max(chosen) > h:
         raise ConfigError(f"steps are numbers from 1 to h={h}, but got steps={steps!r}")
     check_series(forecaster, table)
+    check_ends(forecaster, table.store)
     if forecaster.local is not None:
         raise ConfigError(
             "explanations are in the units that the network sees. Train without local_scaler_type to get them"

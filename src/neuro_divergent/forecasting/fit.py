@@ -34,9 +34,9 @@ from neuro_divergent.forecasting.task import ForecastTask, WindowSource, refuse_
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
-from neuro_divergent.training.places import REFIT, inside
+from neuro_divergent.training.places import REFIT, inside, place_of
 from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.resume import Resume
+from neuro_divergent.training.resume import Resume, newest
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.trainer import effective_batch, prepare, train, training_sampler
 
@@ -107,10 +107,15 @@ def fit(
     config = begin.applied(config)
     table = TimeSeriesDataFrame.from_frame(data, **columns)
     if supervised(config):
+        if begin_with is not None:
+            raise ConfigError(
+                "a watched training begins in another process, which cannot be given the weights to go on from. Set "
+                "fault_tolerance=None, or FaultTolerance(retries=0)"
+            )
         begin = train_supervised(model, table, config, begin, validation=validation, short=short)
     held: Range | None = None
     if validation is not None:
-        table, training_rows = _joined(table, validation)
+        table, training_rows = joined(table, later_rows(table, validation))
         trained: Range = (np.zeros_like(training_rows), training_rows)
         held = (training_rows, table.store.lengths)
     else:
@@ -294,16 +299,23 @@ def _refit(problem: Problem, config: TrainingConfig, found: TrainState, resume: 
     """Train afresh on everything for the epochs that validation found best."""
     epochs = found.history.best_epoch or len(found.history)
     lengths = problem.store.lengths
-    again = config.replace(
-        max_epochs=epochs, max_steps=None, validation_split=None, early_stopping=None, refit_on_all=False
-    )
+    again = config.replace(max_epochs=epochs, validation_split=None, early_stopping=None, refit_on_all=False)
     if config.checkpoints is not None:  # a run of its own, inside the run
         again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
-    own = Resume(None if resume.source is None or config.checkpoints is None else "auto")
-    state = _train(problem, again, (np.zeros_like(lengths), lengths), None, own)
+    state = _train(problem, again, (np.zeros_like(lengths), lengths), None, _refit_from(again, resume))
     state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
     state.config = config
     return state
+
+
+def _refit_from(config: TrainingConfig, resume: Resume) -> Resume:
+    """A refit goes on where it stopped, unless what `resume_with` changed makes it another one."""
+    if resume.source is None or config.checkpoints is None:
+        return Resume(None)
+    found, _ = newest(place_of(config.checkpoints.directory))
+    kept, wanted = {} if found is None else found.document["config"], config.to_dict()
+    other = any(kept.get(name, wanted[name]) != wanted[name] for name in ("max_epochs", *(resume.changes or ())))
+    return Resume(None if other else "auto", finished=resume.finished and not other)
 
 
 def column_statistics(store: SeriesStore, rows: np.ndarray) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -324,16 +336,22 @@ def column_statistics(store: SeriesStore, rows: np.ndarray) -> tuple[dict[str, T
     return means, scales
 
 
-def _joined(table: TimeSeriesDataFrame, validation: Any) -> tuple[TimeSeriesDataFrame, np.ndarray]:
+def later_rows(table: TimeSeriesDataFrame, rows: Any) -> TimeSeriesDataFrame:
+    """Later rows of a table's series, read as it was; what is asked of whole series is not asked of a part of them."""
+    if isinstance(rows, TimeSeriesDataFrame):
+        return rows
+    schema = table.schema.replace(min_length=None, constant="keep", all_missing="keep")
+    return TimeSeriesDataFrame.from_frame(rows, schema=schema)
+
+
+def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple[TimeSeriesDataFrame, np.ndarray]:
     """Training and validation rows as one table, and how many rows of each series are training rows."""
     import polars as pl
 
-    if not isinstance(validation, TimeSeriesDataFrame):
-        validation = TimeSeriesDataFrame.from_frame(validation, schema=table.schema)
     unknown = sorted(set(validation.ids.tolist()) - set(table.ids.tolist()))
     if unknown:
         raise DataError(f"validation must hold later rows of the training series, but has new ones: {unknown[:5]}")
     both = pl.concat([table.to_polars(), validation.to_polars()], how="vertical_relaxed")
-    joined = TimeSeriesDataFrame.from_frame(both, schema=table.schema)
-    joined.library = table.library
-    return joined, table.store.lengths
+    whole = TimeSeriesDataFrame.from_frame(both, schema=table.schema)
+    whole.library = table.library
+    return whole, table.store.lengths

@@ -259,9 +259,14 @@ class Forecaster:
         if isinstance(data, TimeSeriesDataFrame):
             if data.freq != self.data.freq:
                 raise DataError(f"the model was trained on freq {self.data.freq!r}, but the data has {data.freq!r}")
-            return data
-        found = quick_table(data, self.data)
-        return found if found is not None else TimeSeriesDataFrame.from_frame(data, schema=self.data.schema)
+            if horizon.columns_of(self.model, data.store) == horizon.columns_of(self.model, self.data.store):
+                return data
+            # Other columns, or categories that have other codes: read as the training data was, or refused there.
+            found = TimeSeriesDataFrame.from_frame(data.to_polars(), schema=self.data.schema)
+            found.library = data.library
+            return found
+        quick = quick_table(data, self.data)
+        return quick if quick is not None else TimeSeriesDataFrame.from_frame(data, schema=self.data.schema)
 
     def windows(self, store: SeriesStore) -> Windows:
         """The windows from which a store is forecast; those of the training data are kept."""
@@ -313,20 +318,33 @@ class Forecaster:
             return output.squeeze(2) if output.shape[2] == 1 else output
 
     def plot(
-        self, path: str | os.PathLike[str] | None = None, *, series: int = 4, level: Sequence[float] | None = None
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        series: int = 4,
+        level: Sequence[float] | None = None,
+        future: Any = None,
     ) -> Figure:
-        """The last stretch of some series with their forecasts; written to `path` if given."""
-        from neuro_divergent.forecasting.pictures import forecaster_figure
+        """The last stretch of some series with their forecasts; written to `path` if given.
+
+        Args:
+            path: a picture's file.
+            series: how many series.
+            level: intervals in percent; those that the model was trained for unless given.
+            future: the columns known ahead, as for `predict`.
+        """
+        from neuro_divergent.forecasting.pictures import forecasters_figure
         from neuro_divergent.plotting import save
 
-        return save(forecaster_figure(self, series, level), path)
+        return save(forecasters_figure([self], series, level, future), path)
 
     def save(self, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
         """Write the model as a directory of safetensors and JSON.
 
         Args:
             path: the directory to make.
-            context: keep the last input_size rows of each series, so that `predict()` works after loading.
+            context: keep the last input_size rows of each series (more where lags reach further back), so that
+                `predict()` works after loading.
             overwrite: replace a directory that is there already.
         """
         from neuro_divergent.forecasting.storage import save

@@ -6,7 +6,7 @@ that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +91,8 @@ def _together(
                 f"{forecaster.model.kind} sees all series at once, but series {late!s} has no row before one of the "
                 "forecasts. Ask for later windows, or fewer"
             )
-        begin = np.maximum(moment - forecaster.model.input_size - shifts, 0)
+        # A series that is over by then keeps its last row, which lies before the window: all of it is masked.
+        begin = np.clip(moment - forecaster.model.input_size - shifts, 0, rows - 1)
         cut = cut_rows(store, everyone, store.offsets[:-1] + begin, store.offsets[:-1] + rows)
         ahead = _ahead(forecaster, store, everyone, moment - shifts, steps)
         chosen = np.flatnonzero(moments == moment)
@@ -110,6 +111,19 @@ def _ahead(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints,
         names = list(store.categories)[: codes.shape[2]]
         codes[..., [name in forecaster.data.schema.historical_categorical for name in names]] = 0
     return FutureValues(future, codes)
+
+
+def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The forecasts of another model beside those so far, at the origins that both have.
+
+    A multivariate model forecasts only where every series has a past, others wherever their own has one.
+    """
+    if frame is None:
+        return own
+    keys = own.columns[: own.columns.index("cutoff") + 1]
+    if frame.select(keys).equals(own.select(keys)):
+        return frame.hstack(own.select(names))
+    return frame.join(own.select(*keys, *names), on=keys, how="inner", maintain_order="left")
 
 
 def actual(store: SeriesStore, series: Ints, time: Ints, steps: int) -> Floats:

@@ -20,6 +20,7 @@ from neuro_divergent.data.future import FutureValues
 from neuro_divergent.data.io import take_over
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.timestamps import localise, read_stamps
+from neuro_divergent.data.window_grid import grid_shifts
 from neuro_divergent.data.windows import Windows
 from neuro_divergent.forecasting.levels import Columns
 from neuro_divergent.forecasting.model import Model
@@ -38,6 +39,7 @@ def forecast(
     """[S, h, K] the columns for the h steps after every series; beyond the model's horizon forecasts are fed back."""
     steps = checked_horizon(h, forecaster.model.h)
     check_series(forecaster, table)
+    check_ends(forecaster, table.store)
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, max(steps, forecaster.model.h))
     return from_store(forecaster, store, columns, ahead, steps)
@@ -182,6 +184,14 @@ def taken_columns(model: Model, store: SeriesStore) -> SeriesStore:
     return store.replace(**changes) if changes else store
 
 
+def columns_of(model: Model, store: SeriesStore) -> tuple[Any, ...]:
+    """The columns that a model takes of a store, and what the codes of each category mean."""
+    taken = taken_columns(model, store)
+    codes = [None if block is None else block.shape[1] for block in (taken.categorical, taken.static_categorical)]
+    categories = [(name, tuple(values)) for name, values in taken.categories.items()]
+    return taken.future_names, taken.historical_names, taken.static_names, codes, categories
+
+
 def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
     """A multivariate model forecasts just the series it was trained on."""
     if not forecaster.model.capabilities.multivariate or table is forecaster.data:
@@ -192,6 +202,20 @@ def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
         raise DataError(
             f"{forecaster.model.kind} sees all series at once, so it forecasts just the {len(trained)} it was trained "
             f"on, but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
+        )
+
+
+def check_ends(forecaster: Forecaster, store: SeriesStore) -> None:
+    """A multivariate model forecasts all series from one moment, so they must end there."""
+    if not forecaster.model.capabilities.multivariate:
+        return
+    ends = grid_shifts(store) + store.lengths
+    behind = int(ends.max(initial=0) - ends.min(initial=ends.max(initial=0)))
+    if behind:
+        raise DataError(
+            f"{forecaster.model.kind} forecasts all series from one moment, but series "
+            f"{store.ids[int(np.argmin(ends))]!s} ends {behind} steps before the last one. Cut the others where it "
+            "ends, or give it rows without a value up to there"
         )
 
 

@@ -78,12 +78,15 @@ def fit_locally(
         return model.fit(table, config, **options)
     held = 0.2 if config.validation_split == "auto" else config.validation_split
     share = 1.0 if held is None or options.get("validation") is not None else 1.0 - held
-    local = LocalScaling.fit(name, table, share)
+    local, whole = LocalScaling.fit(name, table, share), table
     if options.get("validation") is not None:
-        validation = TimeSeriesDataFrame.from_frame(options["validation"], schema=table.schema)
+        from neuro_divergent.forecasting.fit import joined, later_rows
+
+        validation = later_rows(table, options["validation"])
         options = options | {"validation": local.scaled(validation)}
+        whole, _ = joined(table, validation)
     fitted = model.fit(local.scaled(table), config, **options)
-    fitted.data, fitted.local = table, local
+    fitted.data, fitted.local = whole, local
     return fitted
 
 

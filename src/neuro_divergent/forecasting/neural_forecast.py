@@ -15,6 +15,7 @@ from neuro_divergent.data.series_scaling import series_scaler
 from neuro_divergent.forecasting.cross_validation import Configs, CrossValidation, configs_of, cross_validation
 from neuro_divergent.forecasting.evaluate import Evaluation, evaluate, insample
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.hindcast import beside
 from neuro_divergent.forecasting.intervals import PredictionIntervals, fit_model
 from neuro_divergent.forecasting.model import Model
 
@@ -151,7 +152,7 @@ class NeuralForecast:
         for forecaster in self._fitted().values():
             asked = forecaster.columns(level, quantiles)
             own = insample(forecaster, forecaster.data, step_size, asked)
-            frame = own if frame is None else frame.hstack(own.select(asked.names))
+            frame = beside(frame, own, asked.names)
         return self.data.as_input_library(frame if frame is not None else pl.DataFrame())
 
     def cross_validation(self, data: Any = None, config: Configs = None, **options: Any) -> CrossValidation:
@@ -218,13 +219,18 @@ class NeuralForecast:
         return load(path, **options)
 
     def plot(
-        self, path: str | os.PathLike[str] | None = None, *, series: int = 4, level: Sequence[float] | None = None
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        series: int = 4,
+        level: Sequence[float] | None = None,
+        future: Any = None,
     ) -> Figure:
-        """The last stretch of some series with the forecasts of every model; written to `path` if given."""
+        """The last stretch of some series with the forecasts of every model; see `Forecaster.plot`."""
         from neuro_divergent.forecasting.pictures import forecasters_figure
         from neuro_divergent.plotting import save
 
-        return save(forecasters_figure(list(self._fitted().values()), series, level), path)
+        return save(forecasters_figure(list(self._fitted().values()), series, level, future), path)
 
     def __getitem__(self, name: str) -> Forecaster:
         """A fitted model by name."""

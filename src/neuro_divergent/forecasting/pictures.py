@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
 
 
-def forecaster_figure(forecaster: Forecaster, series: int, level: Sequence[float] | None) -> Figure:
-    """The last stretch of some series with their forecasts, intervals where the loss gives them."""
-    return forecasters_figure([forecaster], series, level)
-
-
-def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Sequence[float] | None) -> Figure:
+def forecasters_figure(
+    forecasters: Sequence[Forecaster], series: int, level: Sequence[float] | None, future: Any = None
+) -> Figure:
     """The last stretch of some series with the forecasts of several models, the intervals those of the first."""
     first = max(forecasters, key=lambda forecaster: forecaster.model.input_size)
     h = min(forecaster.model.h for forecaster in forecasters)
@@ -40,7 +37,8 @@ def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Se
         else point_column(item.model.name)
         for number, item in enumerate(forecasters)
     ]
-    values = [item.forecast_values(shown, asked, h=h) for item, asked in zip(forecasters, columns, strict=True)]
+    pairs = zip(forecasters, columns, strict=True)
+    values = [item.forecast_values(shown, asked, future=future, h=h) for item, asked in pairs]
     panels = []
     for number in range(min(series, shown.n_series)):
         bands = [

@@ -23,6 +23,7 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.exact import from_plain, to_plain
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
+from neuro_divergent.data.features import reach
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.report import DataReport
 from neuro_divergent.data.schema import DataSchema
@@ -42,7 +43,9 @@ def save(
     forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
 ) -> None:
     """Write a forecaster; see `Forecaster.save`."""
-    data = forecaster.data.tail(forecaster.model.input_size)
+    model, back = forecaster.model, reach(forecaster.data.schema.features)
+    # Lags are computed again when rows are added: what they look back at must be there, for each of the windows.
+    data = forecaster.data.tail(model.input_size + (back + model.h - 1 if back else 0))
     if not context:
         data = data.head(1)  # the names and the schema stay, the values do not
     arrays, facts = _pack(data.store, values=context)

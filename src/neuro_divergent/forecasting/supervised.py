@@ -57,8 +57,10 @@ def train_supervised(
     own = config.replace(fault_tolerance=None, progress=False, checkpoints=settings.replace(on_stop=True))
     _refuse_callables(own)
     folder = Path(settings.directory) / JOB
-    if validation is not None and not isinstance(validation, TimeSeriesDataFrame):
-        validation = TimeSeriesDataFrame.from_frame(validation, schema=table.schema)
+    if validation is not None:
+        from neuro_divergent.forecasting.fit import later_rows
+
+        validation = later_rows(table, validation)
     job = {
         "model": model.to_dict(),
         "config": own.to_dict(),
@@ -78,7 +80,7 @@ def train_supervised(
     for sentence in supervise(command, tolerance, settings.directory):
         logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
     files.remove_directory(folder)
-    return Resume("auto", resume.changes)
+    return Resume("auto", resume.changes, finished=True)
 
 
 def work(folder: Path) -> None:

@@ -22,13 +22,15 @@ FINE_TUNE_RATE = 0.1
 
 def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = None) -> Forecaster:
     """Go on training in place; see `Forecaster.update`."""
-    newer = forecaster.table(data)
+    from neuro_divergent.forecasting.fit import later_rows
+
+    newer = forecaster.table(data) if isinstance(data, TimeSeriesDataFrame) else later_rows(forecaster.data, data)
     joined = joined_tables(forecaster.data, newer)
     check_series(forecaster, joined)
     model = forecaster.model
     recent = _touched(forecaster.data, joined).tail(model.input_size + model.h - 1 + _added(forecaster.data, joined))
     settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
-    settings |= {"checkpoints": None, "refit_on_all": False, "curriculum": None}
+    settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
     forecaster.module, forecaster.data = trained.module, joined
     forecaster.config, forecaster.history = trained.config, trained.history
@@ -47,7 +49,7 @@ def fine_tune(
         assert isinstance(own, Optimizer)
         rate = getattr(own, "learning_rate", None)
         slower = own if rate is None else own.replace(learning_rate=rate * FINE_TUNE_RATE)
-        config = forecaster.config.replace(optimizer=slower, checkpoints=None)
+        config = forecaster.config.replace(optimizer=slower, checkpoints=None, fault_tolerance=None)
     if freeze:
         config = config.replace(freeze=freeze)
     return continued(forecaster, data, config)

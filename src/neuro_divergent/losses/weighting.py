@@ -59,7 +59,8 @@ class Weighted(Loss):
         inner = self.loss.importance(target, context)
         if self.by == "column" and inner is None:
             raise ConfigError(
-                'Weighted by="column" needs a weight column, but the data has none. Name it when you read the table'
+                'Weighted by="column" needs a weight column, but the data has none. Name it when you read the table, '
+                "or give a Trainer the weights as the third array: (x, y, w)"
             )
         if self.by != "horizon":
             return inner

@@ -28,7 +28,7 @@ class ReduceOnPlateau(Schedule):
     """
 
     monitor: str = "validation_loss"
-    """Name of the value that is watched."""
+    """Name of the value that is watched; where nothing is held back it is the training loss, and lower is better."""
     mode: Literal["min", "max"] = "min"
     """Whether lower or higher is better."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5

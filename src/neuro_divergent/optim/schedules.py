@@ -48,7 +48,7 @@ class ScheduleContext:
     steps_per_epoch: int = 1
     """E: optimizer steps of one epoch."""
     base_rate: float = 1.0
-    """The optimizer's rate before any factor, by which `min_lr` becomes a factor."""
+    """The optimizer's own rate before any factor, by which `min_lr` becomes a factor."""
     plateau: PlateauState | None = None
     """Where a `ReduceOnPlateau` stands."""
 
@@ -169,7 +169,7 @@ class ExponentialDecay(Schedule):
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """max(m, factor^exponent)."""
         exponent = step / in_steps(1, self.unit, context)
-        lowest = self.min_lr / context.base_rate
+        lowest = min(1.0, self.min_lr / context.base_rate)
         return max(lowest, float(self.factor ** (exponent if self.smooth else int(exponent))))
 
 

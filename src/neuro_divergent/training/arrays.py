@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.sampling import Sampler
 from neuro_divergent.losses import Loss
@@ -196,15 +197,11 @@ class ArrayTask(ScoredTask):
 
 def _weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:
     """The rows' weights, times what the loss says about each value."""
-    rows = _row_weights(batch.weight, values)
-    own = loss.importance(batch.y, None)
-    if own is None:
-        return rows
-    own = own.expand_as(values)
-    return own if rows is None else rows * own
-
-
-def _row_weights(weight: Tensor | None, values: Tensor) -> Tensor | None:
-    if weight is None:
-        return None
-    return weight.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
+    if batch.weight is None:
+        own = loss.importance(batch.y, None)
+        return None if own is None else own.expand_as(values)
+    rows = batch.weight.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
+    # A loss that asks for weights must see that there are some. It sees ones: the rows' own are multiplied here only.
+    ones = torch.ones((), dtype=rows.dtype, device=rows.device)
+    own = loss.importance(batch.y, Batch(y=batch.y, weight=ones))
+    return rows if own is None or own is ones else rows * own.expand_as(values)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses import Loss, Weighted
 from neuro_divergent.optim import Constant, ScheduleFreeAdamW
 from neuro_divergent.training.curriculum import EasySeriesFirst
 
@@ -33,6 +35,27 @@ def check_arrays(config: TrainingConfig) -> None:
             "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh "
             "module with validation_split=None and max_epochs=history.best_epoch"
         )
+    for loss in (config.loss, config.validation_loss):
+        if isinstance(loss, Loss) and any(_by_time(part) for part in _parts(loss)):
+            raise ConfigError(
+                "Weighted by recency or by a function is for windows of series, but a Trainer sees plain arrays. Give "
+                "the weights as the third array: fit(module, (x, y, w))"
+            )
+
+
+def _by_time(loss: Loss) -> bool:
+    """Whether a loss weighs rows by recency or by a function: plain arrays have no time."""
+    return isinstance(loss, Weighted) and loss.by not in ("column", "horizon")
+
+
+def _parts(loss: Loss) -> Iterator[Loss]:
+    """A loss and all that are inside it."""
+    yield loss
+    for name in type(loss).model_fields:
+        value = getattr(loss, name)
+        for part in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(part, Loss):
+                yield from _parts(part)
 
 
 def _gradients(config: TrainingConfig) -> None:

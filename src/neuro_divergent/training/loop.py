@@ -14,7 +14,15 @@ from typing import Any
 import torch
 
 from neuro_divergent.core.errors import NonFiniteError
-from neuro_divergent.optim import ReduceOnPlateau, ScheduleContext, forget_gradients, set_rate, to_eval, to_train
+from neuro_divergent.optim import (
+    Optimizer,
+    ReduceOnPlateau,
+    ScheduleContext,
+    forget_gradients,
+    set_rate,
+    to_eval,
+    to_train,
+)
 from neuro_divergent.training import finite, memory, stopping
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.signals import StoppedBeforeStepError
@@ -128,11 +136,19 @@ def set_learning_rate(state: TrainState) -> None:
             ScheduleContext(
                 total_steps=state.total_steps,
                 steps_per_epoch=state.steps_per_epoch,
-                base_rate=float(state.optimizer.param_groups[0]["initial_lr"]),
+                base_rate=_base_rate(state),
                 plateau=state.plateau,
             ),
         )
     set_rate(state.optimizer, factor)
+
+
+def _base_rate(state: TrainState) -> float:
+    """The rate that the optimizer's description names: the first group may have one of its own."""
+    optimizer = state.config.optimizer
+    if isinstance(optimizer, Optimizer):
+        return optimizer.learning_rate
+    return float(state.optimizer.param_groups[0]["initial_lr"])
 
 
 def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
@@ -188,7 +204,9 @@ def _judge(state: TrainState, record: dict[str, float]) -> None:
     """What follows from one more set of figures: a lower rate, new best weights, an early stop."""
     schedule, rule = state.config.schedule, state.config.early_stopping
     if isinstance(schedule, ReduceOnPlateau) and state.plateau is not None:
-        state.plateau = schedule.update(state.plateau, record.get(schedule.monitor, record["train_loss"]))
+        if schedule.monitor not in record:  # nothing is held back; of the training loss less is always better
+            schedule = schedule.replace(monitor="train_loss", mode="min")
+        state.plateau = schedule.update(state.plateau, record[schedule.monitor])
     if rule is None or rule == "auto":
         return
     value = record[rule.monitor]

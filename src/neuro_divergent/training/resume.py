@@ -46,6 +46,8 @@ class Resume:
     """None, "auto" for the newest checkpoint of the run's directory, or a run's directory or checkpoint."""
     changes: Mapping[str, Any] | None = None
     """Fields of the configuration that are changed on purpose."""
+    finished: bool = False
+    """Whether the run ended in another process: what it found is taken over, and nothing more is trained."""
 
     def applied(self, config: TrainingConfig) -> TrainingConfig:
         """The configuration with the changes."""
@@ -89,6 +91,8 @@ def begin(
         _refuse_other(state, snapshot, known, resume)
         checkpoint.restore(state, callbacks, snapshot, fresh_optimizer=_other_optimizer(state, snapshot))
         _stop_if_done(state)
+        if resume.finished:
+            state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
     if settings is not None:
         plain = state.config.replace(callbacks=()).to_dict()
         facts = {"config": plain, "identity": known, "versions": checkpoint.versions(), "decided": dict(decided)}

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -18,8 +20,10 @@ import yaml
 
 import neuro_divergent as nd
 from neuro_divergent.cli.main import COMMANDS, main
+from neuro_divergent.cli.options import sections, train_config
 from neuro_divergent.cli.predict import as_csv
 from neuro_divergent.core.config import field_docs
+from neuro_divergent.forecasting import cross_validation
 
 
 def run(*arguments, cwd=None):
@@ -200,6 +204,29 @@ def test_init_writes_a_run_file_that_trains(prices, tmp_path):
     assert config.max_epochs == 1
 
 
+@pytest.mark.parametrize(
+    "named", [["--config", "run.yaml"], ["--set", "training.optimizer=sgd"]], ids=["in a run file", "with --set"]
+)
+def test_a_learning_rate_goes_to_the_optimizer_that_was_named(prices, tmp_path, named):
+    (tmp_path / "run.yaml").write_text("training: {optimizer: sgd}\n")
+    flags = ["--time", "timestamp", "--target", "close", "--h", 7, "--model", "dlinear", "--max-epochs", 1]
+    asked = [*named, "--learning-rate", 0.0002, "--no-report", "--out", "run"]
+    done = call("train", prices, *flags, *asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert nd.load(tmp_path / "run" / "model").config.optimizer == nd.SGD(learning_rate=0.0002)
+
+
+def test_only_fields_without_a_kind_go_to_a_name():
+    model, flags = nd.DLinear(h=1, input_size=1), {"training": {"optimizer": {"learning_rate": 3e-5}}}
+    named = sections(None, flags, ["training.optimizer=lion"])
+    assert train_config(named, model, None, None).optimizer == nd.Lion(learning_rate=3e-5)
+    # A name takes the place of another description, whose fields it would not know.
+    flags = {"training": {"optimizer": {"kind": "sgd", "momentum": 0.5}}}
+    other = sections(None, flags, ["training.optimizer=lion"])
+    assert train_config(other, model, None, None).optimizer == nd.Lion()
+    assert sections(None, flags, ["training.optimizer=auto"])["training"] == {"optimizer": "auto"}
+
+
 def test_cv_is_a_leaderboard_beside_the_naive_forecast(prices, tmp_path):
     columns = ["--time", "timestamp", "--target", "close"]
     some = ["--models", "dlinear,nlinear", "--h", 7, "--n-windows", 2, "--gap", 3, "--max-epochs", 1, "--level", "80"]
@@ -216,6 +243,46 @@ def test_cv_is_a_leaderboard_beside_the_naive_forecast(prices, tmp_path):
     # Between the last row seen and the first one forecast lie three.
     assert (forecasts["timestamp"][0] - forecasts["cutoff"][0]).days == 1 + 3
     assert "Leaderboard" in (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "order"),
+    [
+        (None, "abc"),
+        ("mae,mase", "cba"),
+        ("r2,mase", "bac"),
+        ("directional_accuracy", "bca"),
+        ("bias,mase", "cba"),
+        ("coverage,mase", "cba"),
+    ],
+)
+def test_the_best_model_by_the_first_metric_comes_first(prices, monkeypatch, metrics, order):
+    known = {
+        "mae": (3.0, 2.0, 1.0),
+        "mase": (1.0, 2.0, 3.0),
+        "r2": (0.1, 0.9, math.nan),
+        "directional_accuracy": (0.5, 0.9, 0.7),
+        "bias": (-5.0, 1.0, 0.5),
+        "coverage-80": (0.99, 0.7, 0.78),
+    }
+
+    def compared(models, data, *, metrics, **_):
+        names = ["coverage-80" if name == "coverage" else name for name in metrics or ("mae", "mase")]
+        table = pl.DataFrame(
+            [
+                {"model": model, "metric": name, "mean": known[name][number]}
+                for number, model in enumerate("abc")
+                for name in names
+            ]
+        )
+        return SimpleNamespace(table=table, by_fold=table)
+
+    monkeypatch.setattr(cross_validation, "cross_validation", compared)
+    asked = [] if metrics is None else ["--metrics", metrics]
+    columns = ["--time", "timestamp", "--target", "close"]
+    done = call("cv", prices, *columns, "--models", "dlinear", "--h", 7, *asked, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "".join(row["model"] for row in json.loads(done.stdout)["leaderboard"]) == order
 
 
 def test_data_check_says_what_to_do(prices, tmp_path):
@@ -305,6 +372,24 @@ def test_several_columns_name_a_series_together(panel, tmp_path):
     assert "must have the column 'prod'" in lost.stderr
 
 
+def test_columns_known_ahead_belong_to_series_that_several_columns_name(panel, tmp_path):
+    frame = pl.read_csv(panel, try_parse_dates=True).with_columns(price=pl.col("sales") * 0.5)
+    begins = date(2024, 3, 14)
+    frame.filter(pl.col("day") < begins).write_csv(tmp_path / "early.csv")
+    ahead = frame.filter(pl.col("day") >= begins).drop("sales")
+    ahead.write_csv(tmp_path / "ahead.csv")
+    tied = pl.concat_str(["store", "product"], separator="/").alias("store/product")
+    ahead.select(tied, "day", "price").write_csv(tmp_path / "tied.csv")
+    columns = ["--time", "day", "--target", "sales", "--id", "store,product", "--future", "price"]
+    some = ["--h", 7, "--input-size", 7, "--model", "mlp", "--set", "model.hidden_size=4", "--max-epochs", 1]
+    done = call("train", "early.csv", *columns, *some, "--no-report", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    forecast = call("predict", "run", "--future", "ahead.csv", cwd=tmp_path)
+    assert forecast.returncode == 0, forecast.stderr
+    assert len(forecast.stdout.splitlines()) == 1 + 4 * 7
+    assert call("predict", "run", "--future", "tied.csv", cwd=tmp_path).stdout == forecast.stdout
+
+
 @pytest.fixture(scope="module")
 def hours(tmp_path_factory):
     """A run on hourly rows whose last day came later."""
@@ -332,6 +417,12 @@ def test_times_are_written_as_they_came(hours):
     assert as_csv(zoned) == "t\n2024-01-01 06:00:00+01:00\n"
     parts = pl.DataFrame({"t": [datetime(2024, 1, 1, 5, 0, 0, 250000)]})
     assert "05:00:00.25" in as_csv(parts)
+
+
+def test_fields_that_are_not_about_a_file_do_not_reach_its_reader(hours):
+    done = call("predict", "run", "--future", "all.csv", "--set", "data.gaps=linear", cwd=hours)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == call("predict", "run", cwd=hours).stdout
 
 
 def test_more_steps_than_were_trained_for(hours):

@@ -142,6 +142,11 @@ def test_a_minimum_above_the_rate_does_not_raise_it() -> None:
     assert max(WarmupCosine(min_lr=1.0).curve(RUN)) <= 1.0
 
 
+def test_an_exponential_decay_is_held_up_by_its_minimum_but_never_raised() -> None:
+    assert ExponentialDecay(min_lr=1.0).curve(RUN).tolist() == [1.0] * TOTAL
+    assert ExponentialDecay(factor=0.5, min_lr=0.1).factor_at(50, RUN) == pytest.approx(0.25)
+
+
 def test_warmup_as_a_share_and_in_steps_agree_and_start_above_zero() -> None:
     share, steps = WarmupCosine(warmup=0.1), WarmupCosine(warmup=6)
     assert share.curve(RUN).tolist() == steps.curve(RUN).tolist()

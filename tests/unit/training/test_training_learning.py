@@ -146,6 +146,21 @@ def test_row_weights_count_like_repeated_rows():
     assert module.weight.item() == pytest.approx(1.0, abs=1e-6)
 
 
+COLUMN = nd.Weighted(loss=nd.MSE(), by="column")
+
+
+@pytest.mark.parametrize("loss", [nd.MSE(), COLUMN, nd.Weighted(loss=COLUMN, by="horizon", weights=[2.0])])
+def test_row_weights_count_once_under_every_loss(loss):
+    # By hand, for a weight of 0: (3 · 0² + 1 · 4²) / (3 + 1) = 4. Had they counted twice it would be 16 / 10.
+    data = np.ones((2, 1)), np.array([[0.0], [4.0]]), np.array([3.0, 1.0])
+    module = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(module.weight)
+    config = plain(max_epochs=1, loss=loss, optimizer=nd.SGD(learning_rate=1e-9), precision="float64")
+    history = nd.Trainer(config).fit(module, data, validation=data)
+    assert history.step_loss == pytest.approx([4.0])
+    assert history.validation_loss == pytest.approx([4.0])
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -18,6 +18,7 @@ from neuro_divergent.training.compile import compiled
 
 X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
 Y = X[:, :1] * 2 - X[:, 1:2]
+RECENT = nd.Weighted(loss=nd.MAE(), by="recency", half_life=12)
 
 
 def net():
@@ -76,6 +77,22 @@ def test_frozen_parameters_stay():
     assert torch.equal(module[0].weight, before)
     with pytest.raises(nd.ConfigError, match="at least one parameter that is not frozen"):
         fit(freeze=("*",))
+
+
+def test_the_lowest_rate_is_a_share_of_the_optimizers_own_rate():
+    # 1e-3 is a tenth of the optimizer's 1e-2, so both groups fall to a tenth, whichever of them comes first.
+    seen = []
+
+    class Look(nd.Callback):
+        def on_batch_end(self, state):
+            seen.append([group["lr"] for group in state.optimizer.param_groups])
+
+    group = nd.ParameterGroup(pattern="0.*", learning_rate=1e-3)
+    optimizer = nd.SGD(learning_rate=1e-2, groups=(group,))
+    schedule = nd.ExponentialDecay(factor=0.01, unit="step", min_lr=1e-3)
+    fit(max_epochs=1, batch_size=50, optimizer=optimizer, schedule=schedule, callbacks=(Look(),))
+    assert seen[0] == pytest.approx([1e-3, 1e-2])
+    assert seen[1] == pytest.approx([1e-4, 1e-3])
 
 
 def test_penalties_by_hand():
@@ -263,6 +280,11 @@ def test_what_contradicts_itself_is_refused_when_it_is_written(fields, words):
         ({"drop_last": True, "batch_size": 101}, "never full with 100"),
         ({"metrics": ("accuracy",)}, "accuracy is for classification"),
         ({"loss": nd.ImplicitQuantile()}, "layer of its own"),
+        ({"loss": RECENT}, "for windows of series"),
+        ({"loss": nd.Weighted(loss=RECENT, by="horizon", decay=0.5)}, "for windows of series"),
+        ({"loss": nd.Weighted(loss=nd.MAE(), by=lambda time, value: value)}, "as the third array"),
+        ({"validation_loss": RECENT}, "for windows of series"),
+        ({"loss": nd.Weighted(loss=nd.MAE(), by="column")}, "as the third array"),
         ({"max_epochs": None}, "needs an end"),
     ],
 )
@@ -293,6 +315,13 @@ def test_refitting_uses_everything_for_the_epochs_found():
     assert event["event"] == "refit_on_all"
     assert len(fitted.history) == event["epochs"]
     assert fitted.history.validation_loss == []
+
+
+def test_refitting_goes_on_without_the_metric_that_a_schedule_follows():
+    schedule = nd.ReduceOnPlateau(monitor="validation_r2", mode="max", patience=0)
+    settings = nd.TrainingConfig(max_epochs=2, refit_on_all=True, metrics=("r2",), schedule=schedule, progress=False)
+    fitted = nd.MLP(h=6, input_size=12, hidden_size=8).fit(samples.air_passengers(), settings, freq="1mo")
+    assert fitted.history.events[0]["event"] == "refit_on_all"
 
 
 def test_a_configuration_survives_its_file():

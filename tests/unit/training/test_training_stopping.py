@@ -99,6 +99,24 @@ def test_the_plateau_schedule_follows_its_own_monitor():
     assert rates("validation_loss")[:4] == [1.0, 1.0, 1.0, 0.5]
 
 
+def test_without_a_validation_the_plateau_schedule_follows_the_falling_loss_whatever_its_mode():
+    # The training loss of Drifting falls from 103 by 1 an epoch: nothing ever lowers the rate.
+    config = nd.TrainingConfig(
+        max_epochs=4,
+        batch_size=4,
+        loss=nd.MAE(),
+        metrics=("r2",),
+        optimizer=nd.SGD(learning_rate=1.0, momentum=0.0),
+        schedule=nd.ReduceOnPlateau(monitor="validation_r2", mode="max", patience=0),
+        gradient_clipping=None,
+        validation_split=None,
+        progress=False,
+    )
+    history = nd.Trainer(config).fit(Drifting(), (np.zeros((4, 1)), np.full((4, 1), -100.0)))
+    assert history.train_loss == pytest.approx([103.0, 102.0, 101.0, 100.0])
+    assert history["learning_rate"] == [1.0] * 4
+
+
 def test_nothing_to_follow_is_refused():
     x = np.zeros((4, 1))
     config = nd.TrainingConfig(validation_split=None, early_stopping=nd.EarlyStopping(patience=2), progress=False)

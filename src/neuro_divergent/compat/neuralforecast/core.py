@@ -14,7 +14,7 @@ import polars as pl
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel
 from neuro_divergent.compat.neuralforecast.fitting import train
-from neuro_divergent.compat.neuralforecast.folds import before, beside, check_options, hindcasts, origins, windows_of
+from neuro_divergent.compat.neuralforecast.folds import before, check_options, hindcasts, origins, windows_of
 from neuro_divergent.compat.neuralforecast.frames import (
     Columns,
     Source,
@@ -31,6 +31,7 @@ from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.series_scaling import series_scaler
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.hindcast import beside
 from neuro_divergent.forecasting.intervals import PredictionIntervals
 from neuro_divergent.forecasting.many_storage import INDEX, save_many
 from neuro_divergent.forecasting.model import Model

@@ -74,16 +74,3 @@ def hindcasts(
     some = time > 0
     values[some] = hindcast(forecaster, table, series[some], time[some], columns, steps)
     return long_frame(table, series, time, {name: values[:, :, i] for i, name in enumerate(columns.names)})
-
-
-def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The forecasts of another model beside those so far, at the origins that both have.
-
-    A multivariate model forecasts only where every series has a past, others wherever their own has one.
-    """
-    if frame is None:
-        return own
-    keys = own.columns[:3]
-    if frame.select(keys).equals(own.select(keys)):
-        return frame.hstack(own.select(names))
-    return frame.join(own.select(*keys, *names), on=keys, how="inner", maintain_order="left")

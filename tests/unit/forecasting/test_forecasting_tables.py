@@ -1,0 +1,164 @@
+"""Tables that are not the training table: later rows, other codes, other time stamps, series that end early."""
+
+from datetime import timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+import neuro_divergent as nd
+from neuro_divergent.models import TSMixer
+from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
+
+FAST = nd.TrainingConfig(max_steps=5, progress=False)
+
+
+def panel(series=3, hours=120):
+    return nd.samples.hourly_panel(series, hours)
+
+
+def without_last(frame, rows):
+    return frame.filter(pl.int_range(pl.len()).over("unique_id") < pl.len().over("unique_id") - rows)
+
+
+def only_last(frame, rows):
+    return frame.filter(pl.int_range(pl.len()).over("unique_id") >= pl.len().over("unique_id") - rows)
+
+
+@pytest.mark.parametrize("scaler", [None, "standard"])
+def test_forecasts_follow_the_validation_rows(scaler):
+    frame = panel()
+    models = nd.NeuralForecast([nd.DLinear(h=6, input_size=24)], local_scaler_type=scaler)
+    models.fit(without_last(frame, 12), FAST, validation=only_last(frame, 12))
+    assert models.predict()["ds"].min() == frame["ds"].max() + timedelta(hours=1)
+
+
+def ending_early(rows=40):
+    """Three series on one grid; the last one ends `rows` steps before the others."""
+    frame = panel()
+    last = frame["unique_id"].max()
+    short = without_last(frame.filter(pl.col("unique_id") == last), rows)
+    return pl.concat([frame.filter(pl.col("unique_id") != last), short])
+
+
+def test_a_multivariate_model_does_not_forecast_a_series_that_ended_before_the_others():
+    frame = ending_early()
+    fitted = TSMixer(h=4, input_size=8).fit(frame, FAST)
+    for ask in (fitted.predict, fitted.explain):
+        with pytest.raises(nd.DataError, match="series series-02 ends 40 steps before the last one"):
+            ask()
+    masked = pl.concat([frame, only_last(panel(), 40).filter(pl.col("unique_id") == "series-02").with_columns(y=None)])
+    times = fitted.predict(masked.sort("unique_id", "ds"))["ds"]
+    assert times.min() == frame["ds"].max() + timedelta(hours=1)
+
+
+def test_a_multivariate_model_is_evaluated_where_a_series_is_over_already():
+    fitted = TSMixer(h=4, input_size=8).fit(without_last(ending_early(), 4), FAST)
+    found = fitted.evaluate(ending_early(), n_windows=1)
+    assert np.isfinite(found["TSMixer", "mae"])
+
+
+def towns():
+    places = {"series-00": "Basel", "series-01": "Bern", "series-02": "Chur"}
+    return panel().with_columns(town=pl.col("unique_id").replace_strict(places))
+
+
+def test_a_table_that_counts_its_categories_otherwise_is_read_as_the_training_data():
+    fitted = nd.MLP(h=6, input_size=24).fit(towns(), nd.TrainingConfig(max_steps=40, progress=False), static=["town"],
+                                            categorical=["town"])  # fmt: skip
+    bern = towns().filter(pl.col("town") == "Bern")
+    table = nd.TimeSeriesDataFrame.from_frame(bern, static=["town"], categorical=["town"])
+    assert table.schema.categories["town"] == ("Bern",)  # its code is that of Basel in the training data
+    assert fitted.predict(table)["MLP"].to_list() == fitted.predict(bern)["MLP"].to_list()
+
+
+def test_a_table_without_a_column_that_the_model_takes_is_refused_with_its_name():
+    fitted = nd.MLP(h=6, input_size=24).fit(towns(), FAST, static=["town"], categorical=["town"])
+    with pytest.raises(nd.DataError, match="town"):
+        fitted.predict(nd.TimeSeriesDataFrame.from_frame(panel()))
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_the_place_in_time_does_not_depend_on_the_type_of_the_time_stamps(unit):
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 4, 30), "1d", eager=True)
+    frame = pl.DataFrame({"unique_id": "a", "ds": days, "y": np.sin(np.arange(len(days)))})
+    fitted = nd.MLP(h=7, input_size=28).fit(frame, FAST, features=["time"])
+    other = frame.with_columns(pl.col("ds").cast(pl.Datetime(unit)))
+    assert fitted.predict(other)["MLP"].to_list() == pytest.approx(fitted.predict(frame)["MLP"].to_list(), rel=1e-6)
+
+
+def test_what_is_asked_of_whole_series_is_not_asked_of_their_newest_rows():
+    frame = panel()
+    table = nd.TimeSeriesDataFrame.from_frame(without_last(frame, 6), min_length=48, constant="drop")
+    fitted = nd.DLinear(h=6, input_size=24).fit(table, FAST)
+    newest = only_last(frame, 6).with_columns(y=pl.when(pl.col("unique_id") == "series-01").then(0.0).otherwise("y"))
+    forecast = fitted.update(newest).predict()
+    assert forecast["ds"].min() == frame["ds"].max() + timedelta(hours=1)
+    assert forecast["unique_id"].n_unique() == 3
+    again = nd.DLinear(h=6, input_size=24).fit(table, FAST, validation=newest).predict()
+    assert again["ds"].min() == frame["ds"].max() + timedelta(hours=1)
+
+
+def test_lags_of_a_loaded_model_reach_as_far_back_as_before(tmp_path):
+    frame = panel(2, 200)
+    fitted = nd.MLP(h=6, input_size=24, hidden_size=8).fit(without_last(frame, 6), FAST, features=["lag:72"])
+    fitted.save(tmp_path / "model")
+    loaded = nd.load(tmp_path / "model")
+    said = [model.update(only_last(frame, 6)).predict()["MLP"].to_list() for model in (fitted, loaded)]
+    assert said[0] == pytest.approx(said[1], rel=1e-5)
+
+
+def priced():
+    return panel(2).with_columns(price=pl.col("ds").dt.hour().cast(pl.Float64))
+
+
+def test_a_backtest_takes_the_columns_known_ahead_from_the_table():
+    data = nd.TimeSeriesDataFrame.from_frame(priced(), future=["price"])
+    result = nd.backtest([nd.MLP(h=4, input_size=8, hidden_size=4)], data, FAST)
+    ahead = only_last(priced(), 4).drop("y")
+    said = result.fitted["MLP"].predict(future=ahead)["MLP"].to_numpy().reshape(2, 4)
+    assert result.forecasts["MLP"] == pytest.approx(said, rel=1e-5)
+
+
+def test_a_picture_takes_the_columns_known_ahead(tmp_path):
+    fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(priced(), FAST, future=["price"])
+    ahead = fitted.make_future_dataframe().with_columns(price=pl.col("ds").dt.hour().cast(pl.Float64))
+    fitted.plot(tmp_path / "one.png", future=ahead)
+    assert (tmp_path / "one.png").stat().st_size > 0
+
+
+def test_in_sample_forecasts_stand_beside_each_other_where_all_models_have_one():
+    frame = panel()
+    late = frame.filter((pl.col("unique_id") != "series-02") | (pl.int_range(pl.len()).over("unique_id") >= 30))
+    models = nd.NeuralForecast([nd.MLP(h=4, input_size=8, hidden_size=4), TSMixer(h=4, input_size=8)]).fit(late, FAST)
+    found = models.predict_insample(step_size=10)
+    assert found.height > 0
+    assert found["MLP"].is_finite().all()
+    assert found["TSMixer"].is_finite().all()
+
+
+def test_a_watched_training_cannot_go_on_from_weights_and_an_update_is_not_watched(tmp_path):
+    fitted = nd.DLinear(h=6, input_size=24).fit(panel(), FAST)
+    watched = FAST.replace(checkpoints=Checkpoints(tmp_path / "run"), fault_tolerance=FaultTolerance(retries=1))
+    with pytest.raises(nd.ConfigError, match="cannot be given the weights to go on from"):
+        fitted.fine_tune(panel(), watched)
+    fitted.config = fitted.config.replace(fault_tolerance=FaultTolerance(retries=1))
+    fitted.fine_tune(panel())
+    fitted.update(panel(3, 126))
+
+
+def test_a_refit_has_as_many_steps_as_were_allowed():
+    config = nd.TrainingConfig(max_steps=7, steps_per_epoch=20, refit_on_all=True, progress=False)
+    fitted = nd.DLinear(h=6, input_size=24).fit(panel(), config)
+    assert len(fitted.history.step_loss) == 7
+
+
+def test_a_refit_of_a_resumed_run_with_more_epochs_begins_afresh(tmp_path):
+    config = nd.TrainingConfig(max_epochs=2, steps_per_epoch=3, refit_on_all=True, early_stopping=None, progress=False)
+    config = config.replace(checkpoints=Checkpoints(tmp_path / "run"))
+    model = nd.DLinear(h=6, input_size=24)
+    model.fit(panel(), config)
+    longer = model.fit(panel(), config, resume="auto", resume_with={"max_epochs": 5})
+    epochs = next(event["epochs"] for event in longer.history.events if event["event"] == "refit_on_all")
+    assert epochs > 2
+    assert len(longer.history.step_loss) == 3 * epochs
