@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import parse_json as parse_json
@@ -33,8 +31,10 @@ Fetch = Callable[[str, int], bytes]
 def write(path: str | os.PathLike[str], contents: Mapping[str, files.Content], *, overwrite: bool = False) -> None:
     """Write the files, read them back, and give them a manifest: a new directory, whole and right or not there."""
     with files.new_directory(path, overwrite=overwrite, synced=True) as directory:
-        facts = {name: _written(directory / name, data) for name, data in contents.items()}
-        files.write_and_sync(directory / MANIFEST, manifest(facts))
+        for name, data in contents.items():
+            files.write_new(directory / name, data, sync=False)
+        facts = {name: _settled(directory / name, data) for name, data in contents.items()}
+        files.write_new(directory / MANIFEST, manifest(facts))
 
 
 def manifest(facts: Mapping[str, Mapping[str, Any]]) -> bytes:
@@ -126,11 +126,11 @@ def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:
     return listed
 
 
-def _written(path: Path, data: files.Content) -> dict[str, Any]:
-    """Write a file and flush it; size and sha256 are those of what reading it gives, which must be what was written."""
-    files.write_and_sync(path, data)
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+def _settled(path: Path, data: files.Content) -> dict[str, Any]:
+    """Flush a file; size and sha256 are those of what reading it gives, which must be what was written."""
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
+        os.fsync(descriptor)
         return facts_of(_read_back(descriptor, data, path))
     finally:
         os.close(descriptor)
@@ -142,21 +142,12 @@ def _read_back(descriptor: int, data: files.Content, path: Path) -> Iterator[mem
     place = 0
     for piece in parts:
         found = room[: files.read_into(descriptor, place, room[: len(piece)])]
-        if not _equal(found, memoryview(piece)):
+        if not files.equal(found, piece):
             raise CorruptFileError(f"{path} must be read as it was written, but differs. Is the disk failing?")
         place += len(piece)
         yield found
     if files.read_into(descriptor, place, room[:1]):
         raise CorruptFileError(f"{path} must be read as it was written, but is longer")
-
-
-def _equal(one: memoryview, other: memoryview) -> bool:
-    """Whether two pieces have the same bytes; numpy compares without holding up the training's thread."""
-    if len(one) != len(other):
-        return False
-    even = len(one) // 8 * 8
-    wide = np.array_equal(np.frombuffer(one[:even], np.uint64), np.frombuffer(other[:even], np.uint64))
-    return wide and bytes(one[even:]) == bytes(other[even:])
 
 
 def _checked(path: str, data: bytes, facts: dict[str, Any]) -> bytes:
