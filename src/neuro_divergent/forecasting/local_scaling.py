@@ -76,7 +76,9 @@ def fit_locally(
     """Train on a table whose series are scaled one by one; None trains on the table as it is."""
     if name is None:
         return model.fit(table, config, **options)
-    held = 0.2 if config.validation_split == "auto" else config.validation_split
+    from neuro_divergent.training.config import PLAIN_DEFAULTS
+
+    held = PLAIN_DEFAULTS["validation_split"] if config.validation_split == "auto" else config.validation_split
     share = 1.0 if held is None or options.get("validation") is not None else 1.0 - held
     local, whole = LocalScaling.fit(name, table, share), table
     if options.get("validation") is not None:

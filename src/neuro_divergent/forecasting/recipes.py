@@ -6,7 +6,7 @@ from typing import Literal
 
 from neuro_divergent.losses import MAE
 from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, Schedule, WarmupCosine
-from neuro_divergent.training.config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.config import PLAIN_DEFAULTS, EarlyStopping, TrainingConfig
 
 ModelFamily = Literal["mlp", "recurrent", "convolutional", "transformer", "other"]
 
@@ -42,7 +42,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
         max_epochs=epochs,
         steps_per_epoch=STEPS_PER_EPOCH,
         batch_size=batch,
-        validation_split=0.2,
+        validation_split=PLAIN_DEFAULTS["validation_split"],
         loss=MAE(),
         optimizer=AdamW(learning_rate=RATES.get(family, 1e-3), weight_decay=0.01),
         schedule=schedule_for(family),
