@@ -30,7 +30,7 @@ Fetch = Callable[[str, int], bytes]
 
 def write(path: str | os.PathLike[str], contents: Mapping[str, files.Content], *, overwrite: bool = False) -> None:
     """Write the files, read them back, and give them a manifest: a new directory, whole and right or not there."""
-    with files.new_directory(path, overwrite=overwrite, synced=True) as directory:
+    with files.new_directory(path, overwrite=overwrite, synced=True, mark=MANIFEST) as directory:
         for name, data in contents.items():
             files.write_new(directory / name, data, sync=False)
         facts = {name: _settled(directory / name, data) for name, data in contents.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from neuro_divergent.core.errors import CorruptFileError, StorageError
 MAX_JSON_BYTES = 256 * 2**20
 MAX_JSON_DEPTH = 64
 
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -61,9 +63,9 @@ def parse_json(data: bytes, name: str) -> Any:
     """JSON from a stranger: limited in size and depth."""
     if len(data) > MAX_JSON_BYTES:
         raise CorruptFileError(f"{name} must be at most {MAX_JSON_BYTES} bytes, but has {len(data)}")
-    # Brackets inside strings count too: that only makes the limit stricter.
+    # Up to the first mistake in it, what looks like a text here is one for the parser too.
     depth = deepest = 0
-    for byte in data.translate(None, _NOT_BRACKETS):
+    for byte in _TEXTS.sub(b"", data).translate(None, _NOT_BRACKETS):
         depth += 1 if byte in b"[{" else -1
         deepest = max(deepest, depth)
     if deepest > MAX_JSON_DEPTH:

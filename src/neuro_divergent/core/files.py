@@ -77,17 +77,22 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 @contextmanager
-def new_directory(path: str | os.PathLike[str], *, overwrite: bool = False, synced: bool = False) -> Iterator[Path]:
+def new_directory(
+    path: str | os.PathLike[str], *, overwrite: bool = False, synced: bool = False, mark: str | None = None
+) -> Iterator[Path]:
     """Fill a temporary directory; on leaving the block it becomes `path`, on an error it disappears.
 
     Args:
         path: the directory to make.
         overwrite: replace a directory that is there already.
         synced: the block flushes the files itself (`write_new`).
+        mark: what a directory must hold to be replaced, unless it is empty; None replaces any.
     """
     path = Path(path)
     if present(path).exists() and not overwrite:
         raise StorageError(f"{path} exists already. Choose another place, or say overwrite=True")
+    if mark is not None:
+        _refuse_foreign(path, mark)
     temporary = temporary_sibling(path)
     try:
         try:
@@ -102,6 +107,16 @@ def new_directory(path: str | os.PathLike[str], *, overwrite: bool = False, sync
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _refuse_foreign(path: Path, mark: str) -> None:
+    """A directory with other things in it is not replaced: they would be gone."""
+    found = sorted(os.listdir(path)) if path.is_dir() and not path.is_symlink() else []
+    if found and mark not in found:
+        raise StorageError(
+            f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}, which nothing that is saved here "
+            f"replaces. Choose another place, such as {path / 'model'}"
+        )
+
+
 def present(path: Path) -> Path:
     """Where a directory's content is: at its place, or aside if its replacement was cut short."""
     aside = _aside(path)
@@ -109,10 +124,12 @@ def present(path: Path) -> Path:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory: its name goes first, so that nobody ever sees half of it."""
+    """Remove a directory, if it is there: its name goes first, so that nobody ever sees half of it."""
     temporary = temporary_sibling(path)
     try:
         os.rename(present(path), temporary)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise StorageError(f"{path} could not be removed: {error.strerror or error}") from error
     shutil.rmtree(temporary, ignore_errors=True)

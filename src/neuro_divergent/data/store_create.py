@@ -95,7 +95,7 @@ def create_store(directory: Path, source: str | os.PathLike[str], recipe: Recipe
     absent = [name for name in recipe.columns if name not in lazy.collect_schema()]
     if absent:
         raise DataError(f"the table must have the columns {', '.join(recipe.columns)}, but lacks {', '.join(absent)}")
-    with new_directory(directory, overwrite=overwrite) as folder:
+    with new_directory(directory, overwrite=overwrite, mark=HEADER) as folder:
         plan = _survey(lazy, recipe)
         _Writer(folder, plan, recipe).run(lazy)
 

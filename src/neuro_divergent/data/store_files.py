@@ -73,7 +73,7 @@ def _shrunk(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def save_store(store: SeriesStore, directory: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Write every array and the header, atomically."""
-    with new_directory(directory, overwrite=overwrite) as folder:
+    with new_directory(directory, overwrite=overwrite, mark=HEADER) as folder:
         arrays = store.arrays()
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)

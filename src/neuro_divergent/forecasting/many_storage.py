@@ -43,7 +43,7 @@ def save_many(
 ) -> None:
     """Write models and what they are together, whole or not at all."""
     document = {"schema": SCHEMA_VERSION, "version": __version__, "count": len(forecasters)} | dict(facts)
-    with files.new_directory(path, overwrite=overwrite) as folder:
+    with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         bundle.write(folder / INDEX, {"index.json": json.dumps(document, indent=2, allow_nan=False).encode()})
         for number, forecaster in enumerate(forecasters):
             forecaster.save(folder / f"model-{number:02d}", context=context)

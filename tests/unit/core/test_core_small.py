@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from neuro_divergent.core import bundle, files, seeding
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, MissingExtraError, StorageError
+from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
 
 
@@ -133,3 +134,32 @@ def test_a_missing_extra_is_one_sentence_with_the_install_line():
         "A plot needs no_such_package_of_tests, which is not installed. "
         "Install it with: pip install 'neuro-divergent[plots]'"
     )
+
+
+@pytest.mark.parametrize(("value", "depth"), [("[" * 100, 1), ('a "quoted" [text]' * 70 + "\\", 1), ("[", 63)])
+def test_brackets_in_texts_are_not_nesting(value, depth):
+    nested = value
+    for _ in range(depth):
+        nested = [nested]
+    assert parse_json(json.dumps(nested).encode(), "file") == nested
+
+
+def test_a_text_does_not_hide_nesting():
+    for data in (b"[" * 65 + b'"a"' + b"]" * 65, b'["\\"", ' + b"[" * 64 + b"]" * 64 + b"]"):
+        with pytest.raises(CorruptFileError, match="nested at most 64 deep, but is 65 deep"):
+            parse_json(data, "file")
+
+
+def test_other_peoples_files_are_not_replaced(tmp_path):
+    """A run's directory is no place for a model: following the first message must not delete the run."""
+    place = tmp_path / "run"
+    (place / "checkpoints").mkdir(parents=True)
+    (place / "notes.txt").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(StorageError, match="exists already" if not overwrite else "holds checkpoints, notes.txt, "):
+            bundle.write(place, {"model.json": b"{}"}, overwrite=overwrite)
+    assert (place / "notes.txt").read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    for content in (b"1", b"2"):
+        bundle.write(tmp_path / "empty", {"model.json": content}, overwrite=True)
+    assert bundle.read(tmp_path / "empty") == {"model.json": b"2"}
