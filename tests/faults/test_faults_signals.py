@@ -127,3 +127,35 @@ def test_the_command_line_saves_and_ends_with_the_documented_codes(tmp_path: Pat
         saved = int(LocalPlace(tmp_path / "run").names()[-1].removeprefix("step-"))
         assert saved > done
         done = saved
+
+
+def processes_below(parent: int) -> list[int]:
+    """The children of a process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                found.append(int(entry.name))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def test_a_signal_to_every_process_of_a_watched_training_still_saves(tmp_path: Path) -> None:
+    """A service manager signals all processes, and the supervisor hands the signal on: the training has it twice."""
+    rows = "\n".join(f"a,{step},{np.sin(step):.3f}" for step in range(40))
+    (tmp_path / "data.csv").write_text(f"unique_id,ds,y\n{rows}\n")
+    watched = ["--set", "training.fault_tolerance.kind=FaultTolerance", "--set", "training.fault_tolerance.retries=1"]
+    process = start(tmp_path, *watched)
+    try:
+        deadline = time.monotonic() + 120
+        while steps_seen(tmp_path) <= 0 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        before = steps_seen(tmp_path)
+        for one in (*processes_below(process.pid), process.pid):
+            os.kill(one, signal.SIGTERM)
+        _, said = process.communicate(timeout=25)
+    finally:
+        process.kill()
+    assert process.returncode == 143, said
+    assert int(LocalPlace(tmp_path / "run").names()[-1].removeprefix("step-")) >= before > 0

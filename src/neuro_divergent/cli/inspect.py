@@ -85,8 +85,15 @@ def _part(entry: Entry) -> dict[str, Any]:
         "why": None if entry.document is not None else entry.verdict,
         "bytes": _bytes(entry.path),
         "epoch": document.get("progress", {}).get("epoch"),
-        "score": document.get("score"),
+        "score": _score(document),
     }
+
+
+def _score(document: dict[str, Any]) -> float | None:
+    """The monitored value as the history has it: a checkpoint keeps it so that smaller is better."""
+    rule, score = document.get("config", {}).get("early_stopping"), document.get("score")
+    larger_is_better = isinstance(rule, dict) and rule.get("mode") == "max"
+    return -score if larger_is_better and isinstance(score, float) else score
 
 
 def _run(path: Path) -> int:
@@ -100,7 +107,7 @@ def _run(path: Path) -> int:
         bad += document is None
         newest = document or newest
         progress = (document or {}).get("progress", {})
-        epoch, score = str(progress.get("epoch", "-")), (document or {}).get("score")
+        epoch, score = str(progress.get("epoch", "-")), _score(document or {})
         size = _size(place.path / name)
         rows.append([name, verdict, epoch, "-" if score is None else f"{score:.5g}", size])
     if rows:

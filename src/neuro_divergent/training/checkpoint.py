@@ -190,8 +190,15 @@ def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
     )
 
 
-def restore(state: TrainState, callbacks: CallbackList, snapshot: Snapshot, *, fresh_optimizer: bool = False) -> None:
-    """Put a prepared state where the snapshot was taken; `fresh_optimizer` leaves the optimizer as it is."""
+def restore(
+    state: TrainState,
+    callbacks: CallbackList,
+    snapshot: Snapshot,
+    *,
+    fresh_optimizer: bool = False,
+    fresh_scale: bool = False,
+) -> None:
+    """Put a prepared state where the snapshot was taken; what is to be fresh, optimizer or loss scale, stays."""
     document = snapshot.document
     try:
         state.module.load_state_dict(part(snapshot.weights, "module/"))
@@ -206,7 +213,8 @@ def restore(state: TrainState, callbacks: CallbackList, snapshot: Snapshot, *, f
         state.patience = Patience(**document["patience"])
         if state.plateau is not None and document["plateau"] is not None:
             state.plateau = PlateauState(**document["plateau"])
-        state.precision.load_state_dict(document["precision"])
+        if not fresh_scale:
+            state.precision.load_state_dict(document["precision"])
         history = {name: value for name, value in document["history"].items() if name in _told(state.history)}
         history |= {"stopped": ""}
         state.history = History(step_loss=snapshot.step_loss, gradient_norm=snapshot.gradient_norm, **history)

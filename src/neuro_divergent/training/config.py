@@ -218,6 +218,11 @@ class TrainingConfig(Description):
         }
         return cls(**preset | fields)
 
+    def unsaved(self) -> Self:
+        """The same training, of which nothing is kept: no checkpoints, and so no process to be started again."""
+        tolerance = None if self.fault_tolerance is None else self.fault_tolerance.replace(retries=0)
+        return self.replace(checkpoints=None, fault_tolerance=tolerance)
+
     def resolved(self, recipe: TrainingConfig | None = None) -> Self:
         """The whole without "auto": the recipe first, then the plain defaults."""
         recipe = recipe or TrainingConfig()

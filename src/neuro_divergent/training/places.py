@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,8 +63,8 @@ class Place(Protocol):
         """Remove a checkpoint."""
         ...
 
-    def set_aside(self, names: list[str]) -> None:
-        """Move checkpoints that do not belong to the run any more to where the latest such ones are kept."""
+    def set_aside(self, names: list[str]) -> str:
+        """Move checkpoints that do not belong to the run any more to a folder of their own; give its name."""
         ...
 
     def clean(self) -> None:
@@ -87,13 +87,19 @@ def inside(settings: Checkpoints, name: str) -> Path | str:
     return f"{str(directory).rstrip('/')}/{name}" if is_remote(directory) else Path(directory) / name
 
 
+def _earlier() -> Iterator[str]:
+    """Names for what is set aside: nothing that was is ever replaced."""
+    yield EARLIER
+    yield from (f"{EARLIER}-{number}" for number in count(2))
+
+
 def forget(settings: Checkpoints) -> None:
     """Set aside what an earlier run left in the directory: a new run begins."""
     for directory in (settings.directory, inside(settings, REFIT)):
         place = place_of(directory)
         if names := place.names():
-            log.warning("%s holds %d checkpoints of an earlier run: set aside", place.address, len(names))
-            place.set_aside(names)
+            folder = place.set_aside(names)
+            log.warning("%s held %d checkpoints of an earlier run: moved to %s", place.address, len(names), folder)
 
 
 class LocalPlace:
@@ -121,19 +127,18 @@ class LocalPlace:
         """Remove a checkpoint."""
         files.remove_directory(self.path / name)
 
-    def set_aside(self, names: list[str]) -> None:
-        """Move checkpoints to checkpoints-earlier, in place of what was there."""
-        if not names:
-            return
-        aside = self.run / EARLIER
+    def set_aside(self, names: list[str]) -> str:
+        """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
+        aside = self.run / next(name for name in _earlier() if not (self.run / name).exists())
         try:
-            shutil.rmtree(aside, ignore_errors=True)
             files.make_directories(aside)
             for name in names:
                 os.rename(files.present(self.path / name), aside / name)
+            files.sync_directory(aside)
             files.sync_directory(self.path)
         except OSError as error:
             raise StorageError(f"{self.path} could not be changed: {error.strerror or error}") from error
+        return aside.name
 
     def clean(self) -> None:
         """Remove what a killed process left unfinished."""
@@ -207,12 +212,11 @@ class RemotePlace:
         except Exception as error:
             raise StorageError(f"{self.address}/{name} could not be removed: {error}") from error
 
-    def set_aside(self, names: list[str]) -> None:
-        """Move checkpoints to checkpoints-earlier, in place of what was there."""
-        aside = f"{self._root}/{EARLIER}"
+    def set_aside(self, names: list[str]) -> str:
+        """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
+        folder = next(name for name in _earlier() if not self._listed(f"{self._root}/{name}"))
+        aside = f"{self._root}/{folder}"
         try:
-            if names and self._system.exists(aside):
-                self._system.rm(aside, recursive=True)
             for name in names:
                 for file in self._listed(self._folder(name)):
                     self._make(f"{aside}/{name}")
@@ -221,6 +225,7 @@ class RemotePlace:
                     self._system.rm(self._folder(name), recursive=True)
         except Exception as error:
             raise StorageError(f"{self.address} could not be changed: {error}") from error
+        return folder
 
     def clean(self) -> None:
         """Remove checkpoints whose writing was cut short: they have no manifest."""

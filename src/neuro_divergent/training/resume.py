@@ -13,9 +13,10 @@ from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpo
 from neuro_divergent.training import checkpoint
 from neuro_divergent.training.checkpoint import Snapshot
 from neuro_divergent.training.checkpointing import is_remote
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.places import CHECKPOINTS, LocalPlace, Place, place_of, step_of
 from neuro_divergent.training.saver import Saver
+from neuro_divergent.training.stopping import Patience
 
 if TYPE_CHECKING:
     from neuro_divergent.training.callbacks.base import CallbackList
@@ -89,7 +90,11 @@ def begin(
     known = identity()
     if snapshot is not None:
         _refuse_other(state, snapshot, known, resume)
-        checkpoint.restore(state, callbacks, snapshot, fresh_optimizer=_other_optimizer(state, snapshot))
+        fresh_scale = "loss_scale" in (resume.changes or ())
+        checkpoint.restore(
+            state, callbacks, snapshot, fresh_optimizer=_other_optimizer(state, snapshot), fresh_scale=fresh_scale
+        )
+        _forget_other_rule(state, snapshot)
         _stop_if_done(state)
         if resume.finished:
             state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
@@ -127,7 +132,13 @@ def find(state: TrainState, resume: Resume) -> Snapshot | None:
         place = LocalPlace(path.parent.parent)
         contents = place.read(path.name) if path.parent.name == CHECKPOINTS else checkpoint_files(path)
         return checkpoint.read(contents, str(path))
-    place_given = place_of(str(resume.source) if is_remote(resume.source) else path)
+    if is_remote(resume.source):
+        run, name = _remote_parts(str(resume.source))
+        place_given = place_of(run)
+        if name is not None:
+            return checkpoint.read(place_given.read(name), str(resume.source))
+    else:
+        place_given = place_of(path)
     found = _newest_or_none(state, place_given)
     if found is None:
         raise NoCheckpointError(f"{resume.source} holds no checkpoint yet. Use resume='auto' to start afresh then")
@@ -157,9 +168,18 @@ def _newest_or_none(state: TrainState, place: Place) -> Snapshot | None:
     return found
 
 
+def _remote_parts(address: str) -> tuple[str, str | None]:
+    """The run's address in that of a run or of one of its checkpoints, and the checkpoint's name."""
+    address = address.rstrip("/")
+    run, _, name = address.rpartition(f"/{CHECKPOINTS}/")
+    return (run, name) if run and step_of(name) >= 0 else (address, None)
+
+
 def _is_own(resume: Resume, place: Place) -> bool:
-    if resume.source == "auto" or (isinstance(resume.source, str) and is_remote(resume.source)):
+    if resume.source == "auto":
         return True
+    if resume.source is not None and is_remote(resume.source):
+        return f"{_remote_parts(str(resume.source))[0]}/{CHECKPOINTS}" == place.address
     if not isinstance(place, LocalPlace) or resume.source is None:
         return False
     given = Path(resume.source).resolve()
@@ -241,6 +261,16 @@ def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
     if other:
         log.warning("the optimizer is another one than before: it starts without memory of the steps done")
     return other
+
+
+def _forget_other_rule(state: TrainState, snapshot: Snapshot) -> None:
+    """What was best by another rule is not the best by this one, and without a rule nothing is."""
+    rule, kept = state.config.early_stopping, snapshot.document["config"].get("early_stopping")
+    watched = None if rule is None or rule == "auto" else (rule.monitor, rule.mode)
+    if watched != ((kept["monitor"], kept["mode"]) if isinstance(kept, dict) else None):
+        state.patience, state.best_weights, state.history.best_epoch = Patience(), None, None
+    elif isinstance(rule, EarlyStopping) and not rule.restore_best_weights:
+        state.best_weights = None
 
 
 def _stop_if_done(state: TrainState) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
@@ -57,10 +58,9 @@ class Saver:
         past = [name for name in names if step_of(name) <= resumed_step]
         later = [name for name in names if step_of(name) > resumed_step]
         if later:
-            log.warning(
-                "%s holds %d checkpoints after step %d: set aside", self.place.address, len(later), resumed_step
-            )
-            self.place.set_aside(later)
+            folder = self.place.set_aside(later)
+            where, count = self.place.address, len(later)
+            log.warning("%s held %d checkpoints after step %d: moved to %s", where, count, resumed_step, folder)
         self._kept = [self._known(name) for name in past]
         self._count = max((item.number for item in self._kept), default=0)
         self._saved_step = resumed_step
@@ -126,14 +126,22 @@ class Saver:
         try:
             self.place.write(kept.name, snapshot.contents(self.settings.compression))
             self._kept.append(kept)
-            for name in superfluous(self.settings, self._kept):
-                self.place.remove(name)
-                self._kept = [item for item in self._kept if item.name != name]
+            self._remove_superfluous()
         except NeuroDivergentError as error:
             self._failure = error
         except Exception as error:
             self._failure = StorageError(f"the checkpoint of step {snapshot.step} could not be written: {error}")
             self._failure.__cause__ = error
+
+    def _remove_superfluous(self) -> None:
+        """The new checkpoint is safe: one that cannot be removed is told, tried again later, and stops nothing."""
+        for name in superfluous(self.settings, self._kept):
+            try:
+                self.place.remove(name)
+            except StorageError as error:
+                log.warning("a checkpoint that is not needed any more stays: %s", error)
+                continue
+            self._kept = [item for item in self._kept if item.name != name]
 
     def _write_aside(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
         """Write in a thread that leaves the cores to the training; on Linux a thread has a priority of its own."""
@@ -152,22 +160,23 @@ class Saver:
             return Kept(name, 0, None)
 
 
-def _monitored(state: TrainState) -> tuple[list[float], float]:
-    """The values that tell which epoch was best, and the sign that makes smaller better."""
-    rule, records = state.config.early_stopping, state.history.epochs
+def _score(state: TrainState) -> float | None:
+    """The monitored value, smaller for better; None unless the last step was followed by a validation."""
+    value = _values(state)[-1:] if state.position == 0 else []
+    return None if not value or value[0] is None or math.isnan(value[0]) else value[0]
+
+
+def _is_best(state: TrainState) -> bool:
+    """Whether the epoch that has just ended is better than all before it."""
+    score, earlier = _score(state), _values(state)[:-1]
+    return score is not None and not any(value is not None and value <= score for value in earlier)
+
+
+def _values(state: TrainState) -> list[float | None]:
+    """For each epoch the value that tells which one was best, smaller for better; None where it was not measured."""
+    rule = state.config.early_stopping
     if rule is not None and rule != "auto":
         name, sign = rule.monitor, 1.0 if rule.mode == "min" else -1.0
     else:
         name, sign = "validation_loss" if state.validation_source is not None else "train_loss", 1.0
-    return [sign * record[name] for record in records if name in record], sign
-
-
-def _score(state: TrainState) -> float | None:
-    """The newest monitored value, made so that smaller is better."""
-    values, _ = _monitored(state)
-    return values[-1] if values and values[-1] == values[-1] else None
-
-
-def _is_best(state: TrainState) -> bool:
-    values, _ = _monitored(state)
-    return bool(values) and all(values[-1] < value for value in values[:-1])
+    return [sign * record[name] if name in record else None for record in state.history.epochs]

@@ -8,8 +8,10 @@ compiler is ended and the run stops before the step.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
 
 from neuro_divergent.training.compilers import Compilers
+from neuro_divergent.training.heartbeat import VARIABLE
 
 log = logging.getLogger(__name__)
 
 WATCHED = (signal.SIGINT, signal.SIGTERM)
+
+ECHO_SECONDS = 1.0
+"""Within this time a supervised training takes the same signal for the one that it has received already."""
 
 
 class StoppedBeforeStepError(BaseException):
@@ -41,6 +47,7 @@ class Guard:
         self.received: signal.Signals | None = None
         self._previous: dict[signal.Signals, Any] = {}
         self._compilers: Compilers | None = None
+        self._since = 0.0
 
     def __enter__(self) -> Guard:
         in_main = threading.current_thread() is threading.main_thread()
@@ -76,17 +83,24 @@ class Guard:
             self._compilers = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self._is_echo(number):
+            return
         compilers, self._compilers = self._compilers, None
         if compilers is not None:
             compilers.end()
         if self.received is not None:
             _raise(signal.Signals(number))
-        self.received = signal.Signals(number)
+        self.received, self._since = signal.Signals(number), time.monotonic()
         self.state.stop(f"{self.received.name} was received")
         if compilers is not None:
             log.warning("%s: leaving the compiler and saving; once more stops at once", self.received.name)
             raise StoppedBeforeStepError
         log.warning("%s: finishing the step and saving; once more stops at once", self.received.name)
+
+    def _is_echo(self, number: int) -> bool:
+        """Whether one signal came twice: to every process of a service, and once more from the supervisor."""
+        again = number == self.received and time.monotonic() - self._since < ECHO_SECONDS
+        return again and VARIABLE in os.environ
 
 
 def _raise(number: signal.Signals) -> NoReturn:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import fsspec
 import numpy as np
@@ -199,3 +200,29 @@ def test_settings_are_checked() -> None:
         Checkpoints("run", keep_last=0)
     assert Checkpoints.from_json(Checkpoints("s3://bucket/run").to_json()).directory == "s3://bucket/run"
     assert Checkpoints.from_json(Checkpoints("some/run").to_json()).directory == Path("some/run")
+
+
+@pytest.mark.parametrize(
+    ("fields", "mode", "expected"),
+    [
+        ({"every_n_epochs": None, "on_best": True, "keep_last": None, "on_stop": False}, "min", [8, 16, 24]),
+        ({"every_n_epochs": None, "every_n_steps": 1, "keep_last": 1, "keep_best": 2}, "max", [8, 16, 24]),
+    ],
+)
+def test_only_a_checkpoint_that_was_validated_has_a_score(
+    tmp_path: Path, fields: dict[str, Any], mode: Literal["min", "max"], expected: list[int]
+) -> None:
+    """The loss falls, and every second epoch of four steps is validated: after steps 8, 16 and 24."""
+    fit(Checkpoints(tmp_path, **fields), validate_every=2, early_stopping=EarlyStopping(patience=20, mode=mode))
+    assert steps(tmp_path) == expected
+
+
+def test_a_checkpoint_that_somebody_else_removed_stops_nothing(tmp_path: Path) -> None:
+    class RemoveFirst(Callback):
+        def on_epoch_end(self, state: Any) -> None:
+            if state.epoch == 2:
+                state.saver.join()
+                shutil.rmtree(tmp_path / "checkpoints" / "step-00000004")
+
+    fit(Checkpoints(tmp_path, every_n_epochs=1, keep_last=2), RemoveFirst())
+    assert steps(tmp_path) == [20, 24]

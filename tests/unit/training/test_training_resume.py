@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookah
 from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
 from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.history import History
+from neuro_divergent.training.places import place_of
 
 
 class StopAfter(Callback):
@@ -246,3 +248,73 @@ def test_a_timer_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     timed = config(tmp_path, callbacks=(Timer(max_minutes=1e-9),))
     assert len(Trainer(timed).fit(network(), data()).step_loss) == 1
     assert len(Trainer(config(tmp_path)).fit(network(), data(), resume="auto").step_loss) == 20
+
+
+@pytest.mark.parametrize("rule", [None, EarlyStopping(patience=10, restore_best_weights=False)])
+def test_without_a_rule_that_keeps_the_best_weights_the_last_ones_are_given_back(tmp_path: Path, rule: Any) -> None:
+    """The weights that were best by the old rule are no result of the new one."""
+    first = {"early_stopping": EarlyStopping(patience=10, min_delta=10.0)}  # the first epoch stays the best
+    whole, module = network(), network()
+    Trainer(config(None, early_stopping=None, max_epochs=10)).fit(whole, data())
+    Trainer(config(tmp_path, **first)).fit(network(), data())
+    changes = {"early_stopping": rule, "max_epochs": 10}
+    history = Trainer(config(tmp_path, **first)).fit(module, data(), resume="auto", resume_with=changes)
+    assert len(history) == 10
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), module.parameters(), strict=True))
+
+
+def test_another_value_to_watch_is_not_compared_with_the_old_one(tmp_path: Path) -> None:
+    """Losses are below 1, the metric that shall grow is negative at first: no r2 would ever be a better loss."""
+    first = {"early_stopping": EarlyStopping(patience=2, min_delta=0.0), "metrics": ("r2",)}
+    Trainer(config(tmp_path, **first)).fit(network(), data())
+    changes = {"early_stopping": EarlyStopping(monitor="validation_r2", mode="max", patience=2), "max_epochs": 9}
+    history = Trainer(config(tmp_path, **first)).fit(network(), data(), resume="auto", resume_with=changes)
+    values = [record["validation_r2"] for record in history.epochs]
+    assert history.best_epoch is not None
+    assert history.best_epoch > 5
+    assert values[history.best_epoch - 1] == max(values[5:])
+
+
+def test_a_changed_loss_scale_is_the_one_that_is_used(tmp_path: Path) -> None:
+    fields = {"precision": "fp16", "loss_scale": 1024.0}
+    Trainer(config(tmp_path, **fields)).fit(network(), data())
+    scales: list[float] = []
+
+    class Look(Callback):
+        def on_batch_end(self, state: Any) -> None:
+            scales.append(state.precision.scaler.get_scale())
+
+    changes = {"loss_scale": 128.0, "max_epochs": 6}
+    again = config(tmp_path, callbacks=(Look(),), **fields)
+    Trainer(again).fit(network(), data(), resume="auto", resume_with=changes)
+    assert scales == pytest.approx([128.0] * 4, rel=1e-6)
+
+
+def test_what_was_set_aside_is_never_replaced(tmp_path: Path) -> None:
+    """Three new runs in one directory: what the first two left is there, and can be gone on from."""
+    first, again = network(), network()
+    expected = bits(first, Trainer(config(tmp_path)).fit(first, data()))
+    for epochs in (1, 2):
+        Trainer(config(tmp_path, max_epochs=epochs)).fit(network(), data())
+    kept = {path.name: [item.name for item in path.iterdir()] for path in tmp_path.glob("checkpoints*")}
+    assert kept == {
+        "checkpoints": ["step-00000008"],
+        "checkpoints-earlier": ["step-00000020"],
+        "checkpoints-earlier-2": ["step-00000004"],
+    }
+    old = tmp_path / "checkpoints-earlier" / "step-00000020"
+    assert bits(again, Trainer(config(tmp_path)).fit(again, data(), resume=old)) == expected
+    assert old.is_dir()
+
+
+def test_one_checkpoint_at_a_remote_address_is_resumed_and_another_run_there_is_left_alone() -> None:
+    saved = config(None, checkpoints=Checkpoints("memory://resumed/one", every_n_epochs=1, keep_last=None))
+    other = config(None, checkpoints=Checkpoints("memory://resumed/two"))
+    whole, module = network(), network()
+    expected = bits(whole, Trainer(saved).fit(whole, data()))
+    Trainer(other).fit(network(), data())
+    third = "memory://resumed/one/checkpoints/step-00000012"
+    assert bits(module, Trainer(other).fit(module, data(), resume=third)) == expected
+    assert len(place_of("memory://resumed/one").names()) == 5
+    aside = fsspec.filesystem("memory").ls("/resumed/two/checkpoints-earlier", detail=False)
+    assert [path.rsplit("/", 1)[-1] for path in aside] == ["step-00000020"]
