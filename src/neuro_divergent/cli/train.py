@@ -83,8 +83,10 @@ def train(
     train_config(fields, described, training.level, None)  # what is wrong with the request is said before the work
     table = read_table(path, fields["data"])
     check_horizon(table, described.h)
-    directory = run_directory(out, path, described.kind, overwrite=overwrite or resume)
+    directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
     show = aside(json)
+    if resume and out is None:
+        show(f"resuming in {directory}")
     show(str(table.report()))
     _show_series(table, show)
     if "input_size" not in fields["model"]:
@@ -106,16 +108,18 @@ def train(
     _say_summary(fitted, summary)
 
 
-def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool) -> Path:
-    """Where the run goes, made and found writable before the training begins; a free name unless one was given."""
+def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
+    """Where the run goes, made and found writable before the training begins.
+
+    Unless one was given: a free name, the newest one that is taken to resume, the first one to overwrite.
+    """
     directory = out
     if directory is None:
-        directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
-        number = 2
-        while not overwrite and directory.exists() and any(directory.iterdir()):
-            directory = first.with_name(f"{first.name}-{number}")
-            number += 1
-    elif (directory / "model").exists() and not overwrite:
+        names = [f"{data.stem or 'table'}-{kind.lower()}"]
+        while (Path("runs") / names[-1]).exists() and any((Path("runs") / names[-1]).iterdir()):
+            names.append(f"{names[0]}-{len(names) + 1}")
+        directory = Path("runs") / (names[max(len(names) - 2, 0)] if resume else names[0] if overwrite else names[-1])
+    elif (directory / "model").exists() and not (overwrite or resume):
         raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
     return writable_directory(directory, "the run's directory")
 

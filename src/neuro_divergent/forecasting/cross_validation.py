@@ -248,7 +248,7 @@ def _obstacle(plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fo
 
 def _fold_config(plan: Plan, model: Model) -> TrainingConfig:
     """Folds are short, and one directory is one run: nothing is saved."""
-    return plan.configs[model.name].replace(checkpoints=None)
+    return plan.configs[model.name].unsaved()
 
 
 def run_job(

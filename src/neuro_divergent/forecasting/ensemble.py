@@ -225,7 +225,5 @@ def seed_ensemble(
     numbers = list(range(config.seed, config.seed + seeds)) if isinstance(seeds, int) else list(seeds)
     if not numbers:
         raise ConfigError(f"an ensemble of seeds needs at least one, but got seeds={seeds!r}")
-    if config.checkpoints is not None:
-        raise ConfigError("one directory is one run, but several seeds are trained. Use checkpoints=None")
     members = fit_many(model, data, config, seeds=numbers, stacked=stacked, **options)
     return ensemble(members, method, name=model.name)

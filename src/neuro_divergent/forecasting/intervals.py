@@ -263,7 +263,7 @@ def fit_with_intervals(
             "Ask for fewer windows"
         )
     kept = table if long.all() else table.select(table.ids[long].tolist())
-    shown = fit_locally(model, kept.drop_last(held), config.replace(checkpoints=None), local_scaler, short=short)
+    shown = fit_locally(model, kept.drop_last(held), config.unsaved(), local_scaler, short=short)
     begin = {"validation": validation, "resume": resume, "resume_with": resume_with}
     fitted = fit_locally(model, table, config, local_scaler, short=short, **begin)
     fitted.intervals = calibrate(shown, kept, settings)

@@ -70,6 +70,7 @@ Wanted = tuple[Model, TimeSeriesDataFrame, TrainingConfig]
 
 def fit_members(wanted: Sequence[Wanted], *, stacked: Stacked = "auto", **options: Any) -> list[Forecaster]:
     """Train every (model, table, configuration); see `fit_many`."""
+    _refuse_shared_directories(wanted)
     reason = _obstacle(wanted, options)
     if stacked is True and reason is not None:
         raise refusal(reason)
@@ -83,6 +84,15 @@ def fit_members(wanted: Sequence[Wanted], *, stacked: Stacked = "auto", **option
     everyone = [first, *(prepared(*member, **options) for member in wanted[1:])]
     train_many([(item.task, item.state) for item in everyone], stacked=stacked, title=wanted[0][0].name)
     return [item.forecaster for item in everyone]
+
+
+def _refuse_shared_directories(wanted: Sequence[Wanted]) -> None:
+    places = [str(config.checkpoints.directory) for _, _, config in wanted if config.checkpoints is not None]
+    if len(set(places)) < len(places):
+        raise ConfigError(
+            "one directory is one run, but several trainings would be saved in the same one. Use checkpoints=None, or "
+            "a configuration with a directory of its own for each training"
+        )
 
 
 def _obstacle(wanted: Sequence[Wanted], options: dict[str, Any]) -> str | None:

@@ -18,6 +18,7 @@ from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import beside
 from neuro_divergent.forecasting.intervals import PredictionIntervals, fit_model
 from neuro_divergent.forecasting.model import Model
+from neuro_divergent.training.places import inside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,14 +102,15 @@ class NeuralForecast:
 
         Args:
             data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
-            config: how to train, for all models or by name; None trains with their recipes.
+            config: how to train, for all models or by name; None trains with their recipes. Where several models
+                would be saved in one directory, each has a folder of its name in it.
             validation: later rows of the same series to validate on, instead of the last part of `data`.
             prediction_intervals: how point forecasts get intervals; the models are trained a second time for that.
             short: what to do with series too short for a model: refuse, leave out, or pad them.
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
         table = self._read(data, columns)
-        configs = configs_of([model.name for model in self.models], config)
+        configs = _in_own_directories(configs_of([model.name for model in self.models], config))
         options: dict[str, Any] = {"prediction_intervals": prediction_intervals, "local_scaler": self.local_scaler_type}
         options |= {"validation": validation, "short": short}
         self.forecasters = {
@@ -335,3 +337,16 @@ def _trained(
     many = NeuralForecast([models] if isinstance(models, Model) else models)
     many.fit(table, config, prediction_intervals=prediction_intervals)
     return next(iter(many.forecasters.values())) if isinstance(models, Model) else many
+
+
+def _in_own_directories(configs: Mapping[str, TrainingConfig]) -> dict[str, TrainingConfig]:
+    """One directory is one run: models that share one get folders in it."""
+    places = Counter(str(config.checkpoints.directory) for config in configs.values() if config.checkpoints is not None)
+
+    def own(name: str, config: TrainingConfig) -> TrainingConfig:
+        settings = config.checkpoints
+        if settings is None or places[str(settings.directory)] == 1:
+            return config
+        return config.replace(checkpoints=settings.replace(directory=inside(settings, name)))
+
+    return {name: own(name, config) for name, config in configs.items()}

@@ -54,7 +54,10 @@ def train_supervised(
         raise ConfigError(
             f"a watched training goes on from its own directory: use resume='auto', not {resume.source!r}"
         )
-    own = config.replace(fault_tolerance=None, progress=False, checkpoints=settings.replace(on_stop=True))
+    tolerance = config.fault_tolerance
+    assert tolerance is not None
+    alone = tolerance.replace(retries=0)  # what is left of it inside the process: batches halved for a small memory
+    own = config.replace(fault_tolerance=alone, progress=False, checkpoints=settings.replace(on_stop=True))
     _refuse_callables(own)
     folder = Path(settings.directory) / JOB
     if validation is not None:
@@ -74,8 +77,6 @@ def train_supervised(
     files.write_json(folder / "job.json", job)
     if resume.source is None:
         forget(settings)
-    tolerance = config.fault_tolerance
-    assert tolerance is not None
     command = [sys.executable, "-m", "neuro_divergent.forecasting.supervised", str(folder)]
     for sentence in supervise(command, tolerance, settings.directory):
         logging.getLogger(__name__).warning("the training was restarted: %s", sentence)

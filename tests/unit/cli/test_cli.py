@@ -494,3 +494,22 @@ def on_a_terminal(*arguments, cwd):
     os.close(ours)
     assert process.wait() == 0
     return said.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_resume_goes_on_with_the_newest_run_of_the_table(prices, tmp_path):
+    flags = ["--time", "timestamp", "--target", "close", "--h", "7", "--model", "dlinear", "--no-report"]
+    flags += ["--max-epochs", "1"]
+    for _ in range(2):
+        assert call("train", prices, *flags, cwd=tmp_path).returncode == 0
+    more = ["--set", "training.seed=5"]
+    # The same command but for --resume must not give back the first run: its seed is another one.
+    third = call("train", prices, *flags, *more, cwd=tmp_path)
+    assert third.returncode == 0, third.stderr
+    done = call("train", prices, *flags, *more, "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "resuming in runs/prices-dlinear-3" in done.stdout + done.stderr
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        "prices-dlinear",
+        "prices-dlinear-2",
+        "prices-dlinear-3",
+    ]

@@ -176,3 +176,15 @@ def test_nothing_after_a_cutoff_changes_a_stacked_fold():
     seen, same = (part.filter(pl.col("cutoff") <= middle)["MLP"].to_list() for part in (clean, again))
     assert seen == same
     assert clean["MLP"].to_list() != again["MLP"].to_list()
+
+
+def test_several_trainings_in_one_directory_are_refused(tmp_path):
+    saved = CONFIG.replace(checkpoints=nd.Checkpoints(tmp_path / "run"))
+    with pytest.raises(nd.ConfigError, match="one directory is one run"):
+        nd.fit_many(MODEL, panel(), saved, seeds=2)
+    with pytest.raises(nd.ConfigError, match="one directory is one run"):
+        nd.seed_ensemble(MODEL, panel(), saved, seeds=2)
+    assert not (tmp_path / "run").exists()
+    apart = [CONFIG.replace(checkpoints=nd.Checkpoints(tmp_path / name)) for name in ("a", "b")]
+    nd.fit_many(MODEL, panel(), apart)
+    assert all(list((tmp_path / name / "checkpoints").iterdir()) for name in ("a", "b"))

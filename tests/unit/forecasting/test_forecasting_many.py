@@ -1,5 +1,6 @@
 """Several models together: one frame, one directory, ensembles, one-call forms."""
 
+import json
 import subprocess
 import sys
 
@@ -251,3 +252,28 @@ class TestEnsembles:
             Ensemble(members, weights=[1, 1, 1], method="median")
         with pytest.raises(nd.ConfigError, match="mean, median, weighted or greedy"):
             ensemble(members, "best")
+
+
+def test_models_that_are_saved_in_one_directory_have_a_folder_each(tmp_path):
+    table, models = nd.samples.hourly_panel(2, 90), [nd.DLinear(h=4, input_size=12), nd.NLinear(h=4, input_size=12)]
+    config = nd.TrainingConfig(max_steps=4, progress=False, checkpoints=nd.Checkpoints(tmp_path / "run"))
+    together = nd.NeuralForecast(models).fit(table, config)
+    for model in models:
+        again = model.fit(table, together.forecasters[model.name].config, resume="auto")
+        assert again.predict().equals(together.forecasters[model.name].predict())
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["DLinear", "NLinear"]
+
+
+def test_a_watched_training_may_also_be_measured(tmp_path):
+    """The trainings that only measure errors are not saved, and so not watched either."""
+    table, model = nd.samples.hourly_panel(2, 90), nd.DLinear(h=4, input_size=12)
+    config = nd.TrainingConfig(
+        max_steps=4, progress=False, checkpoints=nd.Checkpoints(tmp_path), fault_tolerance=nd.FaultTolerance(retries=1)
+    )
+    intervals = nd.PredictionIntervals(n_windows=2)
+    assert "DLinear-lo-80" in model.fit(table, config, prediction_intervals=intervals).predict(level=[80]).columns
+    assert nd.cross_validation([model], table, config=config, n_windows=2).frame.height == 16
+    (saved,) = (tmp_path / "checkpoints").iterdir()
+    inside = json.loads((saved / "state.json").read_text())["config"]["fault_tolerance"]
+    assert inside["retries"] == 0
+    assert inside["halve_on_out_of_memory"]  # the process that is watched makes do with little memory itself
