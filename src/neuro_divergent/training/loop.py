@@ -31,6 +31,9 @@ from neuro_divergent.training.strategy import Strategy
 from neuro_divergent.training.task import Task, batches
 from neuro_divergent.training.validation import validate
 
+MOST_SKIPPED_IN_A_ROW = 50
+"""Overflows one after the other up to which the loss scale of fp16 may still be finding its level."""
+
 
 def run(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> TrainState:
     """Train from where the state stands until `until` optimizer steps are done or somebody stops it."""
@@ -155,9 +158,10 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
     """Nothing was stepped: count it and go on if that was asked for, otherwise end with the place named."""
     state.skipped += 1
     # Under fp16 an overflow is how the loss scale finds its level: it is not a failure until it stays.
-    searching = state.precision.searching and state.skipped <= 50
+    # It tries a larger scale every now and then, so that only steps left out one after the other are a sign of it.
     what = "loss" if not math.isfinite(state.loss) else "gradient"
     state.log(event="skipped", what=what, value=str(state.loss if what == "loss" else state.gradient_norm))
+    searching = state.precision.searching and _skipped_in_a_row(state) <= MOST_SKIPPED_IN_A_ROW
     if state.config.nonfinite == "skip" or searching:
         return
     raise NonFiniteError(
@@ -166,6 +170,15 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
         "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
         "nonfinite='skip' leaves such steps out and counts them."
     )
+
+
+def _skipped_in_a_row(state: TrainState) -> int:
+    """How many steps, the present one included, were left out since the last one that was taken."""
+    steps = [event["step"] for event in state.history.events if event.get("event") == "skipped"]
+    count = 0
+    while count < len(steps) and steps[-1 - count] == state.step - count:
+        count += 1
+    return count
 
 
 def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:

@@ -99,3 +99,32 @@ def test_what_a_device_cannot_do_is_refused():
         nd.TrainingConfig(loss_scale=128.0)
     with pytest.raises(nd.ConfigError, match="numerical gradients need float32"):
         nd.TrainingConfig(gradient_method="central", precision="bf16")
+
+
+class OftenInfinite(nn.Module):
+    """Gives an infinity in so many of every `period` training passes."""
+
+    def __init__(self, period, bad):
+        super().__init__()
+        self.inner, self.period, self.bad, self.seen = nn.Linear(4, 1, bias=False), period, bad, 0
+
+    def forward(self, x):
+        if self.training and torch.is_grad_enabled():
+            self.seen += 1
+            if (self.seen - 1) % self.period >= self.period - self.bad:
+                x = x * float("inf")
+        return self.inner(x)
+
+
+def test_overflows_end_a_run_only_when_they_follow_each_other():
+    settings = nd.TrainingConfig(
+        max_epochs=None, max_steps=180, precision="fp16", loss=nd.MAE(), validation_split=None, progress=False
+    )
+    # Gradients of MAE are as large as x, so that the first scale of 2^16 does not overflow float16 by itself.
+    # 60 overflows, but a good step after every one of them: the scale looks for its level, as it always does.
+    history = nd.Trainer(settings).fit(OftenInfinite(3, 1), (X / 100, Y))
+    assert sum(event.get("event") == "skipped" for event in history.events) == 60
+    assert len(history.step_loss) == 120
+    # 100 good steps and then none: the 51st overflow, at step 151, is one too many.
+    with pytest.raises(nd.NonFiniteError, match="at step 151 "):
+        nd.Trainer(settings).fit(OftenInfinite(180, 80), (X / 100, Y))
