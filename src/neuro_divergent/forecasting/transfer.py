@@ -47,8 +47,7 @@ def fine_tune(
     if config is None:
         own = forecaster.config.optimizer
         assert isinstance(own, Optimizer)
-        rate = getattr(own, "learning_rate", None)
-        slower = own if rate is None else own.replace(learning_rate=rate * FINE_TUNE_RATE)
+        slower = own.at_rate(own.learning_rate * FINE_TUNE_RATE)
         config = forecaster.config.replace(optimizer=slower, checkpoints=None, fault_tolerance=None)
     if freeze:
         config = config.replace(freeze=freeze)

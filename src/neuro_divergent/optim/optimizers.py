@@ -6,7 +6,7 @@ Every group of a built optimizer has "names" (parallel to "params") and "initial
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field
@@ -61,6 +61,19 @@ class Optimizer(Description):
     def collect(self, module: nn.Module) -> Groups:
         """The module's trainable parameters in groups, with "names", rate, decay and "initial_lr"."""
         return parameter_groups(module, self.learning_rate, self.weight_decay, self.groups, self.decay_all)
+
+    def at_rate(self, learning_rate: float) -> Self:
+        """The same optimizer at another rate; a group with a rate of its own keeps its ratio to the optimizer's.
+
+        >>> SGD(learning_rate=0.1, groups=({"pattern": "head.*", "learning_rate": 0.4},)).at_rate(0.01).groups
+        (ParameterGroup(pattern='head.*', learning_rate=0.04),)
+        """
+        factor = learning_rate / self.learning_rate
+        groups = tuple(
+            group if group.learning_rate is None else group.replace(learning_rate=group.learning_rate * factor)
+            for group in self.groups
+        )
+        return self.replace(learning_rate=learning_rate, groups=groups)
 
     @abstractmethod
     def create(self, groups: Groups) -> torch.optim.Optimizer:

@@ -159,7 +159,7 @@ def _test_config(
     off = ("early_stopping", "checkpoints", "validation_split", "averaging", "curriculum")
     return config.replace(
         **dict.fromkeys(off),
-        optimizer=optimizer.replace(learning_rate=lowest),
+        optimizer=optimizer.at_rate(lowest),
         schedule=CustomSchedule(function=rising),
         max_epochs=None,
         max_steps=steps,

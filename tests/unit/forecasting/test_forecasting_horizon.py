@@ -174,6 +174,15 @@ def test_fine_tuning_freezes_what_it_is_told_to(fitted):
     assert rate == pytest.approx(0.1 * model.config.optimizer.learning_rate)
 
 
+def test_fine_tuning_slows_groups_with_a_rate_of_their_own_too():
+    group = nd.ParameterGroup(pattern="network.perceptron.0.*", learning_rate=0.02)
+    grouped = FAST.replace(optimizer=nd.AdamW(learning_rate=0.01, groups=(group,)))
+    model = nd.MLP(h=4, input_size=8, hidden_size=4).fit(panel(), grouped)
+    optimizer = model.fine_tune(nd.samples.hourly_panel(2, 100, seed=11)).config.optimizer
+    assert optimizer.learning_rate == pytest.approx(0.001)
+    assert optimizer.groups[0].learning_rate == pytest.approx(0.002)
+
+
 def test_weights_and_table_must_belong_together(priced):
     with pytest.raises(nd.ConfigError, match="needs 3"):
         nd.DLinear(h=4, input_size=8).fit(panel(), FAST).fine_tune(panel(), FAST.replace(loss=nd.MQLoss(level=[80])))

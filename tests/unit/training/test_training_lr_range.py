@@ -69,3 +69,16 @@ def test_a_model_on_a_table_and_the_picture(tmp_path):
 def test_what_cannot_be_tested_is_refused(fields, words):
     with pytest.raises(nd.ConfigError, match=words):
         find_learning_rate(nn.Linear(4, 1), (X, X[:, :1]), **fields)
+
+
+def test_a_group_with_a_rate_of_its_own_rises_with_the_others():
+    # Were the group's 1.0 taken as it is, its factor would rise from 1 to 1e5, and the loss explode early.
+    y = X[:, :1] - X[:, 1:2]
+
+    def found(*groups):
+        torch.manual_seed(0)
+        optimizer = nd.SGD(learning_rate=1.0, momentum=0.0, groups=groups)
+        settings = nd.TrainingConfig(optimizer=optimizer, gradient_clipping=None)
+        return find_learning_rate(nn.Linear(4, 1), (X, y), settings, lowest=1e-6, highest=1e-1, steps=60)
+
+    assert found(nd.ParameterGroup(pattern="*", learning_rate=1.0)).losses == pytest.approx(found().losses)
