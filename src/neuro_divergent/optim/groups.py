@@ -93,18 +93,19 @@ def parameter_groups(
         name: _Setting(learning_rate, weight_decay if decay_all or name not in exempt else 0.0) for name in trainable
     }
     for group in reversed(groups):
-        settings |= _settings_of(group, list(everything), trainable, exempt, learning_rate, settings)
+        plain = set() if decay_all or group.decay_all else exempt
+        base = {name: _Setting(learning_rate, 0.0 if name in plain else weight_decay) for name in trainable}
+        settings |= _settings_of(group, list(everything), exempt, base)
     return _collect(trainable, settings)
 
 
 def _settings_of(
     group: ParameterGroup,
     names: list[str],
-    trainable: dict[str, nn.Parameter],
     exempt: set[str],
-    base_rate: float,
-    settings: dict[str, _Setting],
+    base: dict[str, _Setting],
 ) -> dict[str, _Setting]:
+    """What a group sets for the trainable parameters it fits; what it leaves open is the optimizer's own, `base`."""
     found = [name for pattern in patterns_of(group.pattern) for name in matching(names, pattern)]
     decayed = found if group.decay_all else [name for name in found if name not in exempt]
     if group.weight_decay and not decayed:
@@ -114,11 +115,11 @@ def _settings_of(
             "Set decay_all=True in the group to decay them."
         )
     chosen = {}
-    for name in (name for name in found if name in trainable):
-        decay = settings[name].decay
+    for name in (name for name in found if name in base):
+        rate, decay = base[name]
         if group.weight_decay is not None:
             decay = group.weight_decay if name in decayed else 0.0
-        chosen[name] = _Setting(group.rate(base_rate), decay)
+        chosen[name] = _Setting(group.rate(rate), decay)
     return chosen
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.optim import SGD, AdamW, Optimizer, ParameterGroup, freeze, unfreeze
+from neuro_divergent.optim import SGD, AdamW, Lookahead, Optimizer, ParameterGroup, freeze, unfreeze
 
 
 class Net(nn.Module):
@@ -128,3 +128,44 @@ def test_tied_weights_appear_once() -> None:
     module.tied.weight = module.embed.weight
     names = [name for group in AdamW().build(module).param_groups for name in group["names"]]
     assert len(names) == len(set(names)) == 11
+
+
+def test_what_a_group_leaves_open_is_the_optimizers_and_not_a_later_groups() -> None:
+    module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    optimizer = AdamW(
+        learning_rate=1e-3,
+        weight_decay=0.01,
+        groups=(
+            ParameterGroup(pattern="0.*", learning_rate=1e-4),
+            ParameterGroup(pattern="*.weight", weight_decay=0.3),
+        ),
+    )
+    assert settings(optimizer.build(module)) == {
+        "0.weight": (1e-4, 0.01),
+        "0.bias": (1e-4, 0.0),
+        "1.weight": (1e-3, 0.3),
+        "1.bias": (1e-3, 0.0),
+    }
+
+
+def test_a_group_decays_what_is_spared_by_the_optimizers_decay() -> None:
+    optimizer = AdamW(weight_decay=0.01, groups=(ParameterGroup(pattern="*.bias", decay_all=True),))
+    found = settings(optimizer.build(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))))
+    assert {name: decay for name, (_, decay) in found.items()} == {
+        "0.weight": 0.01,
+        "0.bias": 0.01,
+        "1.weight": 0.0,
+        "1.bias": 0.01,
+    }
+
+
+def test_another_rate_keeps_the_ratio_of_groups_with_a_rate_of_their_own() -> None:
+    groups = (
+        ParameterGroup(pattern="encoder.*", learning_rate=0.5),
+        ParameterGroup(pattern="head.*", rate_factor=3.0),
+    )
+    for optimizer in (SGD(learning_rate=0.1, groups=groups), Lookahead(inner=SGD(learning_rate=0.1, groups=groups))):
+        found = settings(optimizer.at_rate(0.02).build(Net()))
+        assert found["encoder.0.weight"][0] == pytest.approx(0.1)
+        assert found["head.weight"][0] == pytest.approx(0.06)
+        assert found["embed.weight"][0] == pytest.approx(0.02)
