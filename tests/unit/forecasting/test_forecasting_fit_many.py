@@ -188,3 +188,13 @@ def test_several_trainings_in_one_directory_are_refused(tmp_path):
     apart = [CONFIG.replace(checkpoints=nd.Checkpoints(tmp_path / name)) for name in ("a", "b")]
     nd.fit_many(MODEL, panel(), apart)
     assert all(list((tmp_path / name / "checkpoints").iterdir()) for name in ("a", "b"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_members_with_different_metrics_are_validated_one_by_one(turned):
+    configs = [CONFIG.replace(validation_split=0.2), CONFIG.replace(validation_split=0.2, metrics=("mae",))]
+    configs = configs[::-1] if turned else configs
+    together = nd.fit_many(MODEL, panel(), configs, stacked=True, freq="1h")
+    for config, fitted in zip(configs, together, strict=True):
+        assert_alike(MODEL.fit(panel(), config, freq="1h"), fitted)
+        assert ("validation_mae" in fitted.history.epochs[-1]) == bool(config.metrics)
