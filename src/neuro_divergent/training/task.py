@@ -48,7 +48,7 @@ class ScoredTask:
     def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
         self.loss = loss
         self.validation_loss = validation_loss or loss
-        if self.validation_loss.outputs != loss.outputs:
+        if not _same_outputs(self.validation_loss, loss):
             raise ConfigError(
                 f"validation_loss must read the same outputs as loss, but {self.validation_loss.kind} reads "
                 f"{self.validation_loss.outputs} per step and {loss.kind} {loss.outputs}"
@@ -69,6 +69,12 @@ class ScoredTask:
             return {}
         forecast = output if self.loss.task == "classification" else self.loss.point(output)
         return {name: metric.sums(forecast, target, weights) for name, metric in self.metrics.items()}
+
+
+def _same_outputs(one: Loss, other: Loss) -> bool:
+    """Whether two losses read the same outputs; one of 0 reads a logit per class, as many as the network gives."""
+    counts = {one.outputs, other.outputs}
+    return len(counts) == 1 or (one.task == other.task and 0 in counts and 1 not in counts)
 
 
 def loss_sums(values: Tensor, weights: Tensor | None) -> Tensor:

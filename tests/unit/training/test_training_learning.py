@@ -176,3 +176,21 @@ def test_row_weights_count_once_under_every_loss(loss):
 def test_wrong_arrays_are_refused_with_the_place(data, words):
     with pytest.raises(nd.DataError, match=words):
         nd.Trainer(plain(max_epochs=1)).fit(nn.Linear(1, 1), data)
+
+
+def test_a_loss_with_class_weights_may_be_validated_without_them():
+    # Logits 0 for both classes whatever x is, and a rate that moves nothing: the plain cross entropy is log 2.
+    module = nn.Linear(1, 2)
+    nn.init.zeros_(module.weight)
+    nn.init.zeros_(module.bias)
+    config = plain(
+        max_epochs=1,
+        loss=nd.CrossEntropy(class_weights=(1.0, 3.0)),
+        validation_loss=nd.CrossEntropy(),
+        optimizer=nd.SGD(learning_rate=1e-12),
+    )
+    data = (np.zeros((4, 1), dtype=np.float32), np.array([0, 1, 1, 1]))
+    history = nd.Trainer(config).fit(module, data, validation=data)
+    assert history.validation_loss == pytest.approx([np.log(2)])
+    with pytest.raises(nd.ConfigError, match="BinaryCrossEntropy reads 1 per step and CrossEntropy 0"):
+        nd.Trainer(plain(loss=nd.CrossEntropy(), validation_loss=nd.BinaryCrossEntropy())).fit(module, data)
