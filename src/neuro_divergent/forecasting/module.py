@@ -110,6 +110,7 @@ class ForecastModule(nn.Module):
         location, scale = self.scaler.affine_map(stats)
         if anchor is not None:
             location = location + anchor * scale
+        raw = _raised(raw, location.dtype)
         if location.dtype != raw.dtype or scale.dtype != raw.dtype:
             location, scale = location.to(raw.dtype), scale.to(raw.dtype)
         location, scale = location.unsqueeze(-1), scale.unsqueeze(-1)
@@ -117,10 +118,11 @@ class ForecastModule(nn.Module):
 
     def scaled(self, forecast: Forecast) -> Tensor:
         """The outputs in the units of the scaled window, [B, H, C, Q]."""
+        raw = _raised(forecast.raw, forecast.stats.location.dtype)
         if forecast.anchor is None:
-            return forecast.raw
+            return raw
         anchor = forecast.anchor.unsqueeze(-1)
-        return self.loss.unscale(forecast.raw, anchor, torch.ones_like(anchor))
+        return self.loss.unscale(raw, anchor, torch.ones_like(anchor))
 
     def loss_values(self, batch: Batch, loss: Loss | None = None) -> Tensor:
         """Unreduced loss [B, H, C] of a batch with targets, in the loss's own units."""
@@ -141,3 +143,8 @@ class ForecastModule(nn.Module):
             return None
         mean, scale = self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_scale")
         return (values - mean) / scale
+
+
+def _raised(raw: Tensor, dtype: torch.dtype) -> Tensor:
+    """Outputs in at least the number format of the statistics: half precision has no room for large values."""
+    return raw if raw.dtype == dtype else raw.to(torch.promote_types(raw.dtype, dtype))

@@ -182,6 +182,8 @@ class ArrayTask(ScoredTask):
         """The trailing [Q] that a loss expects, without broadcasting anything by accident."""
         if self._classes:
             return output, target
+        if output.dtype != target.dtype:  # a loss is computed in the target's format, the network in half of it
+            output = output.to(torch.promote_types(output.dtype, target.dtype))
         if output.shape == target.shape and self._outputs == 1:
             return output.unsqueeze(-1), target
         if output.shape == (*target.shape, self._outputs):

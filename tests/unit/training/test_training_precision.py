@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from torch import nn
@@ -128,3 +129,29 @@ def test_overflows_end_a_run_only_when_they_follow_each_other():
     # 100 good steps and then none: the 51st overflow, at step 151, is one too many.
     with pytest.raises(nd.NonFiniteError, match="at step 151 "):
         nd.Trainer(settings).fit(OftenInfinite(180, 80), (X / 100, Y))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_values_that_half_precision_cannot_hold_are_forecast_in_it(precision):
+    # Around 200,000, where float16 ends at 65,504 and bfloat16 has steps of 1,024.
+    table = nd.samples.hourly_panel(2, 120).with_columns((pl.col("y") * 100).round() + 200_000)
+    settings = nd.TrainingConfig(max_steps=30, batch_size=16, progress=False, metrics=("mae",), validation_split=0.2)
+    model = nd.MLP(h=4, input_size=12, hidden_size=8)
+    for loss in (nd.MAE(), nd.DistributionLoss(distribution="Poisson")):
+        full, half = (
+            model.fit(table, settings.replace(loss=loss, precision=name), freq="1h").history
+            for name in ("float32", precision)
+        )
+        assert len(half.step_loss) > 20
+        assert half["validation_mae"][-1] == pytest.approx(full["validation_mae"][-1], rel=0.2)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_spline_of_quantiles_is_learned_in_half_precision(precision):
+    loss = nd.DistributionLoss(distribution="ISQF")
+    settings = nd.TrainingConfig(max_steps=10, batch_size=16, progress=False, loss=loss, precision=precision)
+    fitted = nd.MLP(h=4, input_size=12, hidden_size=8).fit(nd.samples.hourly_panel(2, 120), settings, freq="1h")
+    assert len(fitted.history.step_loss) > 0
+    assert np.isfinite(fitted.history.step_loss).all()
+    plain = settings.replace(validation_split=None)
+    assert nd.Trainer(plain).fit(nn.Linear(4, loss.outputs), (X, Y[:, 0])).step_loss
