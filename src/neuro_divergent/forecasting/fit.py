@@ -207,6 +207,8 @@ def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range
     loss = config.loss
     assert isinstance(loss, Loss)
     refuse_classes(loss)
+    # A loss weights the rows by itself: what the training loss says about them is not what the validation's does.
+    validated = problem.weighted(config.validation_loss or loss) if held is not None else problem
     problem = problem.weighted(loss)
     store = problem.store
     windows = problem.windows(trained)
@@ -226,7 +228,7 @@ def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range
     source = WindowSource(
         windows, sampler, steps_per_epoch=cap, augmentation=config.augmentation, seed=config.seed, **placed
     )
-    validation_source = None if held is None else _validation_source(problem, config, held, placed)
+    validation_source = None if held is None else _validation_source(validated, config, held, placed)
     state = prepare(module, config, source, validation_source, precision)
     horizon = None
     if isinstance(config.curriculum, GrowingHorizon):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from torch import nn
@@ -336,3 +337,25 @@ def test_a_configuration_survives_its_file():
     )
     assert nd.TrainingConfig.from_json(settings.to_json()) == settings
     assert nd.TrainingConfig.from_yaml(settings.to_yaml()) == settings
+
+
+def frozen_validation(**losses):
+    """The validation loss of an untrained linear model, whose weights a rate of 1e-12 leaves as they are."""
+    table = pl.DataFrame({"ds": list(range(60)), "y": np.linspace(0.0, 1.0, 60) ** 2 * 100})
+    slow = nd.TrainingConfig(
+        max_epochs=1, optimizer=nd.SGD(learning_rate=1e-12), validation_split=0.3, progress=False, **losses
+    )
+    return nd.DLinear(h=2, input_size=6).fit(table, slow, freq=1).history.validation_loss[0]
+
+
+def test_the_rows_are_weighted_by_each_loss_for_itself():
+    recent = nd.Weighted(loss=nd.MAE(), by="recency", half_life=3)
+    by_function = nd.Weighted(loss=nd.MAE(), by=lambda time, value: np.where(time < 55, 0.0, 1.0))
+    plain = frozen_validation(loss=nd.MAE())
+    weighted = frozen_validation(loss=recent)
+    assert weighted != pytest.approx(plain, rel=1e-3)
+    assert frozen_validation(loss=recent, validation_loss=nd.MAE()) == pytest.approx(plain)
+    assert frozen_validation(loss=nd.MAE(), validation_loss=recent) == pytest.approx(weighted)
+    assert frozen_validation(loss=recent, validation_loss=by_function) == pytest.approx(
+        frozen_validation(loss=nd.MAE(), validation_loss=by_function)
+    )
