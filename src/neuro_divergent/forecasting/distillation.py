@@ -14,6 +14,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.augmentation import Augmentation, Compose, Jitter, Masking
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.window_gather import Gather, as_tensors
 from neuro_divergent.data.window_grid import grid_shifts
@@ -78,10 +79,23 @@ def _check(teacher: Forecaster, student: Model, config: TrainingConfig, alpha: f
             f"teacher and student must both see one series at a time or both all of them, but {teacher.model.kind} and "
             f"{student.kind} differ"
         )
+    changing = [step.kind for step in _steps(config.augmentation) if not isinstance(step, Jitter | Masking)]
+    if changing and alpha < 1:
+        raise ConfigError(
+            "the teacher forecasts the windows of the table as they are, so an augmentation must leave their horizon "
+            f"alone as Jitter and Masking do, but got {', '.join(changing)}. Use those, or train without a teacher"
+        )
     if supervised(config):
         raise ConfigError(
             "a teacher cannot be handed to another process, so distillation needs fault_tolerance with retries=0"
         )
+
+
+def _steps(augmentation: Augmentation | None) -> list[Augmentation]:
+    """The single augmentations, those inside a Compose too."""
+    if isinstance(augmentation, Compose):
+        return [single for step in augmentation.steps for single in _steps(step)]
+    return [] if augmentation is None else [augmentation]
 
 
 class Oracle:

@@ -81,3 +81,12 @@ def test_multivariate_teacher_and_student():
     small = nd.TSMixer(h=4, input_size=12)
     fitted = distill(big, small, PANEL, SETTINGS.replace(max_epochs=1))
     assert np.isfinite(fitted.history.train_loss).all()
+
+
+def test_an_augmentation_must_leave_the_horizon_to_the_teacher(teacher):
+    student = nd.DLinear(h=6, input_size=16)
+    fine = nd.Compose(steps=(nd.Jitter(), nd.Masking()))
+    assert distill(teacher, student, PANEL, SETTINGS.replace(max_epochs=1, augmentation=fine)).model == student
+    for wrong in (nd.Scaling(), nd.Compose(steps=(nd.Jitter(), nd.Compose(steps=(nd.Scaling(),))))):
+        with pytest.raises(nd.ConfigError, match="as Jitter and Masking do, but got Scaling"):
+            distill(teacher, student, PANEL, SETTINGS.replace(augmentation=wrong))
