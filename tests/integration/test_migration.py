@@ -135,6 +135,23 @@ def test_training_arguments_become_a_configuration():
     assert (description.pooling, description.scaler) == ((4, 2, 1), "robust")
 
 
+def test_the_decay_is_the_optimizers_own_and_reaches_every_parameter():
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
+    cases = [
+        ({"optimizer": torch.optim.AdamW}, 0.01),
+        ({"optimizer": torch.optim.AdamW, "optimizer_kwargs": {"weight_decay": 0.1}}, 0.1),
+        ({"optimizer": torch.optim.SGD}, 0.0),
+        ({"optimizer": torch.optim.Rprop}, 0.0),  # has no decay at all
+        ({}, 0.0),  # theirs is Adam then
+    ]
+    for given, wanted in cases:
+        groups = MLP(**SMALL, **given).member.config.optimizer.build(module).param_groups
+        assert [group.get("weight_decay") for group in groups] == [wanted]
+        assert len(groups[0]["params"]) == 4
+
+
 def test_an_input_size_of_minus_one_is_three_horizons():
     assert LSTM(h=7).description.input_size == TCN(h=7, input_size=-1).description.input_size == 21
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -165,11 +166,20 @@ def _clipping(trainer: Mapping[str, Any]) -> Any:
 def _optimizer(given: Mapping[str, Any]) -> Optimizer:
     arguments = dict(given["optimizer_kwargs"] or {})
     arguments.pop("lr", None)  # theirs ignores it too: learning_rate decides
-    decay = arguments.pop("weight_decay", 0.0)
     cls = given["optimizer"]
     if cls is None:
         return Adam(learning_rate=given["learning_rate"])
-    return TorchOptimizer(cls=cls, learning_rate=given["learning_rate"], weight_decay=decay, arguments=arguments)
+    decay = arguments.pop("weight_decay", _own_decay(cls))
+    # Theirs hands all parameters to the class as they are: biases and norms are decayed too.
+    return TorchOptimizer(
+        cls=cls, learning_rate=given["learning_rate"], weight_decay=decay, decay_all=True, arguments=arguments
+    )
+
+
+def _own_decay(cls: Any) -> float:
+    """The decay that an optimizer class has when nobody names one."""
+    parameter = inspect.signature(cls).parameters.get("weight_decay") if callable(cls) else None
+    return float(parameter.default) if parameter and isinstance(parameter.default, int | float) else 0.0
 
 
 def _schedule(given: Mapping[str, Any]) -> Schedule | None:
