@@ -49,8 +49,10 @@ class ForecastModule(nn.Module):
         self.anchor = anchor
         self.spec = spec
         self.head = loss.head()
-        if self.head is None and loss.units == "scaled" and hasattr(network, "feedback"):
-            # A recursive network is told its forecast, not just its first output.
+        # A recursive network is told its forecast, not just its first output.
+        recursive = hasattr(network, "feedback")
+        self._told_by_window = recursive and (self.head is not None or loss.units == "original")
+        if recursive and not self._told_by_window:
             network.feedback = loss.point  # type: ignore[assignment]  # torch says Module
         # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
         for name, width in (("future", spec.future), ("historical", spec.historical), ("static", spec.static)):
@@ -72,16 +74,16 @@ class ForecastModule(nn.Module):
         scaled, stats = self.as_network_sees(batch)
         if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
             target = self.scaler.transform(batch.target, stats, batch.target_mask)
-            raw = self._train_forward(scaled._replace(target=target))
+            raw = self._train_forward(scaled._replace(target=target), stats)
         else:
             if batch.target is not None:
                 scaled = scaled._replace(target=None, target_mask=None, weight=None)
-            raw = self.network(scaled)
+            raw = self._run(scaled, stats)
         return self._completed(raw, scaled, stats, levels)
 
     def from_scaled(self, scaled: Batch, stats: Statistics, levels: Tensor | None = None) -> Forecast:
         """Run the network on windows that `as_network_sees` has scaled, or on changed ones of the same statistics."""
-        return self._completed(self.network(scaled), scaled, stats, levels)
+        return self._completed(self._run(scaled, stats), scaled, stats, levels)
 
     def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
         if self.head is not None:
@@ -134,9 +136,33 @@ class ForecastModule(nn.Module):
         target = self.scaler.transform(batch.target, forecast.stats)
         return loss.values(self.scaled(forecast), target, batch)
 
-    def _train_forward(self, batch: Batch) -> Tensor:
-        trained: Callable[[Batch], Tensor] = self.network.train_forward  # type: ignore[assignment]  # torch says Module
-        return trained(batch)
+    def _run(self, batch: Batch, stats: Statistics) -> Tensor:
+        told = self._feedback(stats)
+        output: Tensor = self.network(batch) if told is None else self.network(batch, told)
+        return output
+
+    def _train_forward(self, batch: Batch, stats: Statistics) -> Tensor:
+        trained: Callable[..., Tensor] = self.network.train_forward  # type: ignore[assignment]  # torch says Module
+        told = self._feedback(stats)
+        return trained(batch) if told is None else trained(batch, told)
+
+    def _feedback(self, stats: Statistics) -> Callable[[Tensor], Tensor] | None:
+        """What a recursive network is told of its outputs, where that takes the window's statistics or the head."""
+        if not self._told_by_window:
+            return None
+
+        def point(output: Tensor) -> Tensor:
+            """[B, 1, Q] → [B, 1] the point forecast in scaled units; the median where a head wants a level."""
+            if self.head is not None:
+                output = self.head(output, output.new_tensor([0.5]))
+            if self.loss.units == "scaled":
+                return self.loss.point(output)
+            location, scale = self.scaler.affine_map(stats)
+            known = self.loss.unscale(_raised(output, location.dtype), location, scale)
+            told = self.scaler.transform(self.loss.point(known).unsqueeze(-1), stats)
+            return told.squeeze(-1).to(output.dtype)
+
+        return point
 
     def _standardised(self, name: str, values: Tensor | None) -> Tensor | None:
         if values is None:

@@ -24,7 +24,7 @@ from neuro_divergent.nn.recurrent import RecursiveRecurrent, dense_head
 class DeepAR(Model):
     """A long short-term memory is told the previous value and the columns of the next step, and gives its distribution.
 
-    It is trained on the true previous values. A plain forecast feeds back its point (the first output); trajectories
+    It is trained on the true previous values. A plain forecast feeds back its point; trajectories
     drawn by `sample_paths` feed back what was drawn, so that their spread carries the uncertainty of all steps before.
     The loss counts the horizon only; the paper also counts the lookback.
     """

@@ -18,6 +18,9 @@ from neuro_divergent.nn.perceptron import ActivationName, perceptron
 EncoderMaker = Callable[[int], nn.RNNBase]
 """Makes a batch-first recurrent encoder for so many columns."""
 
+Feedback = Callable[[Tensor], Tensor]
+"""Which forecast in scaled units the outputs of a step, [B, 1, Q] → [B, 1], stand for."""
+
 
 class DirectRecurrent(nn.Module):
     """An encoder reads the window; a perceptron decodes, for each step of the horizon, what the encoder made of it.
@@ -62,23 +65,25 @@ class RecursiveRecurrent(nn.Module):
         self.spec = spec
         self.teacher_forcing = 1.0
         """Share of true values among those that are told while training; the engine sets it."""
-        self.feedback: Callable[[Tensor], Tensor] | None = None
+        self.feedback: Feedback | None = None
         """Which forecast in scaled units the outputs [..., Q] stand for, such as a loss's `point`; None: the first."""
         self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
         embedded = 0 if self.embedding is None else self.embedding.width
         self.encoder = encoder(1 + spec.historical + spec.future + embedded + spec.static)
         self.head = head(self.encoder.hidden_size)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """[B, H, 1, Q], each step told the forecast of the one before."""
-        return self._unroll(batch, lambda output, _: self._forecast(output))
+    def forward(self, batch: Batch, feedback: Feedback | None = None) -> Tensor:
+        """[B, H, 1, Q], each step told the forecast of the one before; `feedback` goes before the network's own."""
+        return self._unroll(batch, lambda output, _: self._forecast(output, feedback))
 
-    def train_forward(self, batch: Batch) -> Tensor:
+    def train_forward(self, batch: Batch, feedback: Feedback | None = None) -> Tensor:
         """[B, H, 1, Q], told the scaled target."""
         target = batch.target
         assert target is not None
         if self.teacher_forcing < 1.0:
-            return self._unroll(batch, lambda output, step: self._scheduled(output, target[:, step : step + 1]))
+            return self._unroll(
+                batch, lambda output, step: self._scheduled(output, target[:, step : step + 1], feedback)
+            )
         told = torch.cat([batch.y, target[:, :-1]], dim=1)
         columns = self.columns(batch)
         states, _ = self.encoder(told if columns is None else torch.cat([told, columns], dim=-1))
@@ -121,13 +126,14 @@ class RecursiveRecurrent(nn.Module):
             outputs.append(output)
         return torch.cat(outputs, dim=1).unsqueeze(2)
 
-    def _scheduled(self, output: Tensor, truth: Tensor) -> Tensor:
+    def _scheduled(self, output: Tensor, truth: Tensor, feedback: Feedback | None) -> Tensor:
         teach = torch.rand(truth.shape, device=truth.device) < self.teacher_forcing
-        return torch.where(teach, truth, self._forecast(output))
+        return torch.where(teach, truth, self._forecast(output, feedback))
 
-    def _forecast(self, output: Tensor) -> Tensor:
+    def _forecast(self, output: Tensor, feedback: Feedback | None) -> Tensor:
         """[B, 1, Q] → [B, 1, 1]"""
-        return output[..., :1] if self.feedback is None else self.feedback(output).unsqueeze(-1)
+        point = feedback or self.feedback
+        return output[..., :1] if point is None else point(output).unsqueeze(-1)
 
 
 def dense_head(sizes: tuple[int, ...], outputs: int, act: ActivationName = "relu") -> Callable[[int], nn.Module]:

@@ -203,3 +203,40 @@ def test_a_recursive_network_is_told_the_forecast_and_not_its_first_output():
     fitted = LSTM(h=3, input_size=8, recursive=True).fit(panel(), FAST.replace(loss=nd.MQLoss(level=[80])))
     outputs = torch.tensor([[1.0, 5.0, 9.0]])
     assert fitted.network.feedback(outputs).item() == 5.0
+
+
+HEADED = [nd.ImplicitQuantile(width=4), nd.Weighted(loss=nd.ImplicitQuantile(width=4), by="horizon", decay=0.5)]
+COUNTS = [nd.DistributionLoss(distribution=name) for name in ("Poisson", "NegativeBinomial", "Tweedie")]
+
+
+@pytest.mark.parametrize("loss", [*COUNTS, nd.PoissonMixture(), nd.NBMM(), *HEADED])
+@pytest.mark.parametrize("scaler", ["robust", "revin", "identity"])
+def test_a_recursive_network_is_told_its_forecast_whatever_the_units_of_the_loss(loss, scaler):
+    """A window and the forecast of its first step, read as the truth, give what the network said about the second."""
+    model = LSTM(h=2, input_size=8, hidden_size=4, layers=1, recursive=True, scaler=scaler)
+    counts = panel().with_columns((pl.col("y") * 3).abs().round() + 1)
+    module = model.fit(counts, FAST.replace(loss=loss), freq="1h").module
+    window = torch.tensor([[3.0, 9.0, 4.0, 7.0, 5.0, 8.0, 6.0, 20.0]]).unsqueeze(-1)
+    with torch.no_grad():
+        forecast = module.forecast(nd.Batch(window))
+        first = module.loss.point(module.original(forecast))[:, :1]
+        told = module.scaler.transform(first, forecast.stats)
+        scaled, _ = module.as_network_sees(nd.Batch(window))
+        _, state = module.network.start(scaled, None)
+        second, _ = module.network.advance(told, state, None, 1)
+        expected = second if module.head is None else module.head(second)
+    assert forecast.raw[:, 1, 0].numpy() == pytest.approx(expected[:, 0].numpy(), abs=1e-5)
+    if module.head is None:
+        assert abs(float(told) - float(forecast.raw[0, 0, 0, 0])) > 1e-3  # not the first output itself
+
+
+def test_teacher_forcing_by_chance_tells_the_forecast_of_a_count_too():
+    loss = nd.DistributionLoss(distribution="Poisson")
+    model = LSTM(h=3, input_size=8, hidden_size=4, layers=1, recursive=True)
+    module = model.fit(panel().with_columns(pl.col("y").abs().round()), FAST.replace(loss=loss), freq="1h").module
+    window = torch.tensor([[3.0, 9.0, 4.0, 7.0, 5.0, 8.0, 6.0, 20.0]]).unsqueeze(-1)
+    module.network.teacher_forcing = 0.0
+    with torch.no_grad():
+        alone = module.forecast(nd.Batch(window)).raw
+        taught = module.train().forecast(nd.Batch(window, target=torch.zeros(1, 3, 1))).raw
+    assert taught.numpy() == pytest.approx(alone.numpy(), abs=1e-6)
