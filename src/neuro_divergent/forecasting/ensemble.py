@@ -15,6 +15,7 @@ import numpy.typing as npt
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.forecasting.fit import VALIDATION_GIVEN
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, point_column
@@ -178,15 +179,7 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     table = longest.table(validation)
     lengths = table.store.lengths
     if validation is None:
-        shares = [member.config.validation_split for member in members]
-        if any(not isinstance(share, float) for share in shares) or any(
-            member.config.refit_on_all for member in members
-        ):
-            raise ConfigError(
-                "weights need rows that no member was trained on, but some held nothing back. Give validation=..."
-            )
-        held = min(float(share) for share in shares)  # type: ignore[arg-type]
-        first = np.ceil(lengths * (1 - held)).astype(np.int64)
+        first = np.max([_first_held_back(member, table) for member in members], axis=0)
     else:
         first = np.minimum(lengths, longest.model.input_size)
     series, time = window_places(lengths, first, lengths, h, max(1, h // 2))
@@ -198,6 +191,22 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
         )
     values = [hindcast(member, table, series, time, point_column(member.model.name), h)[:, :, 0] for member in members]
     return np.stack(values), actual(table.store, series, time, h)
+
+
+def _first_held_back(member: Forecaster, table: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:
+    """[S] the row of each series from which on a member was not trained."""
+    lengths, share = table.store.lengths, member.config.validation_split
+    given = [event["rows"] for event in member.history.events if event.get("event") == VALIDATION_GIVEN]
+    if member.config.refit_on_all or (not given and not isinstance(share, float)):
+        raise ConfigError(
+            "weights need rows that no member was trained on, but some held nothing back. Give validation=..."
+        )
+    if not given:
+        assert isinstance(share, float)
+        return np.asarray(np.ceil(lengths * (1 - share)), dtype=np.int64)
+    # Counted from the end, because a model that was saved has kept the end of its table only.
+    rows = dict(zip(member.data.ids.tolist(), given[0], strict=True))
+    return np.maximum(lengths - np.array([rows.get(name, 0) for name in table.ids.tolist()], dtype=np.int64), 0)
 
 
 def seed_ensemble(

@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 MAX_VALIDATION_WINDOWS = 4096
 """A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
 
+VALIDATION_GIVEN = "validation_given"
+"""The event in the history of a training that was given validation rows: `rows` of each series, in their order."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -133,6 +136,10 @@ def fit(
     state = _train(problem, resolved, trained, held, begin)
     if resolved.refit_on_all:
         state = _refit(problem, resolved, state, begin)
+    if validation is not None and held is not None:
+        # Whoever looks for rows that were not trained on must know of these: the table holds both.
+        rows = (table.store.lengths - np.asarray(held[0])).tolist()
+        state.history.events.insert(0, {"step": 0, "epoch": 0, "event": VALIDATION_GIVEN, "rows": rows})
     module = state.module
     assert isinstance(module, ForecastModule)
     return Forecaster(

@@ -229,6 +229,26 @@ class TestEnsembles:
         with pytest.raises(nd.ConfigError, match="held nothing back"):
             ensemble(trained_on_all, "weighted")
 
+    def test_validation_rows_that_were_given_are_those_nobody_was_trained_on(self, tmp_path):
+        """12 and 15 given rows of 200: windows of h=6, 3 apart, so 3 and 4 of them, counted from the end."""
+        y = np.random.default_rng(0).normal(size=(2, 200)).round(3)
+        frame = pl.DataFrame({"unique_id": ["a"] * 200 + ["b"] * 200, "ds": [*range(200)] * 2, "y": y.ravel()})
+        is_late = pl.col("ds") >= pl.when(pl.col("unique_id") == "a").then(188).otherwise(185)
+        early, late = frame.filter(~is_late), frame.filter(is_late)
+        models = [nd.DLinear(h=6, input_size=24), nd.MLP(h=6, input_size=12, hidden_size=8)]
+        given = [model.fit(early, FAST, validation=late) for model in models]
+        _, truth = validation_forecasts(given)
+        starts = [(0, 188), (0, 191), (0, 194), (1, 185), (1, 188), (1, 191), (1, 194)]
+        assert truth == pytest.approx(np.stack([y[series, row : row + 6] for series, row in starts]), rel=1e-5)
+        given[0].save(tmp_path / "saved")
+        _, again = validation_forecasts([nd.load(tmp_path / "saved"), given[1]])
+        assert again == pytest.approx(truth)
+        # Together with a member that held back a fifth, the rows that neither was trained on are still these.
+        _, both = validation_forecasts([given[0], models[1].fit(frame, FAST)])
+        assert both == pytest.approx(truth)
+        together = nd.fit_many(models[1], early, FAST, seeds=2, stacked=True, validation=late)
+        assert validation_forecasts(together)[1] == pytest.approx(truth)
+
     def test_saved_and_loaded(self, members, tmp_path):
         chosen = ensemble(members, "weighted", name="mine")
         chosen.save(tmp_path / "e")
