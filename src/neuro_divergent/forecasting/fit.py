@@ -345,12 +345,18 @@ def column_statistics(store: SeriesStore, rows: np.ndarray) -> tuple[dict[str, T
     return means, scales
 
 
-def later_rows(table: TimeSeriesDataFrame, rows: Any) -> TimeSeriesDataFrame:
-    """Later rows of a table's series, read as it was; what is asked of whole series is not asked of a part of them."""
+def later_rows(table: TimeSeriesDataFrame, rows: Any, *, new_series: bool = False) -> TimeSeriesDataFrame:
+    """Later rows of a table's series, read as it was; what is asked of whole series is not asked of a part of them.
+
+    Series that the table had to drop are dropped here too, unless new series are welcome.
+    """
     if isinstance(rows, TimeSeriesDataFrame):
-        return rows
-    schema = table.schema.replace(min_length=None, constant="keep", all_missing="keep")
-    return TimeSeriesDataFrame.from_frame(rows, schema=schema)
+        later = rows
+    else:
+        schema = table.schema.replace(min_length=None, constant="keep", all_missing="keep")
+        later = TimeSeriesDataFrame.from_frame(rows, schema=schema)
+    dropped = set() if new_series else set(table.report().dropped_series) & set(later.ids.tolist())
+    return later.select(name for name in later.ids.tolist() if name not in dropped) if dropped else later
 
 
 def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple[TimeSeriesDataFrame, np.ndarray]:
@@ -361,6 +367,9 @@ def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple
     if unknown:
         raise DataError(f"validation must hold later rows of the training series, but has new ones: {unknown[:5]}")
     both = pl.concat([table.to_polars(), validation.to_polars()], how="vertical_relaxed")
-    whole = TimeSeriesDataFrame.from_frame(both, schema=table.schema)
+    # Both were repaired when they were read: what is still empty was masked, and no policy is asked a second time.
+    done: dict[str, Any] = {"missing": "mask", "constant": "keep", "all_missing": "keep", "min_length": None}
+    whole = TimeSeriesDataFrame.from_frame(both, schema=table.schema.replace(**done))
+    whole.schema = whole.schema.replace(**{name: getattr(table.schema, name) for name in done})
     whole.library = table.library
     return whole, table.store.lengths

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from neuro_divergent.data.checks import cut_rows
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.report import DataReport
 from neuro_divergent.data.series_scaling import SeriesScaler, series_scaler
@@ -84,12 +85,37 @@ def fit_locally(
     if options.get("validation") is not None:
         from neuro_divergent.forecasting.fit import joined, later_rows
 
-        validation = later_rows(table, options["validation"])
-        options = options | {"validation": local.scaled(validation)}
-        whole, _ = joined(table, validation)
-    fitted = model.fit(local.scaled(table), config, **options)
+        whole, rows = joined(table, later_rows(table, options["validation"]))
+        shown, later = _apart(local.scaled(whole), rows)
+        options = options | {"validation": later}
+    else:
+        shown = local.scaled(table)
+    fitted = model.fit(shown, config, **options)
     fitted.data, fitted.local = whole, local
     return fitted
+
+
+def _apart(
+    whole: TimeSeriesDataFrame, rows: npt.NDArray[np.int64]
+) -> tuple[TimeSeriesDataFrame, TimeSeriesDataFrame]:
+    """The first rows of each series and those after them; features become columns like any other.
+
+    They were computed from the target in its own units, as in a forecast, and must not be computed again from the
+    scaled one.
+    """
+    store, schema = whole.store, whole.schema
+    own = {
+        role: (*getattr(schema, role), *(name for name in names if name not in getattr(schema, role)))
+        for role, names in (("future", store.future_names), ("historical", store.historical_names))
+    }
+    plain = _with_store(whole, store)
+    plain.schema = schema.replace(features=(), **own)
+    first, middle, last = store.offsets[:-1], store.offsets[:-1] + rows, store.offsets[1:]
+    some = np.flatnonzero(middle < last)
+    return (
+        _with_store(plain, cut_rows(store, np.arange(whole.n_series), first, middle)),
+        _with_store(plain, cut_rows(store, some, middle[some], last[some])),
+    )
 
 
 def _with_store(table: TimeSeriesDataFrame, store: SeriesStore) -> TimeSeriesDataFrame:

@@ -24,7 +24,8 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     """Go on training in place; see `Forecaster.update`."""
     from neuro_divergent.forecasting.fit import later_rows
 
-    newer = forecaster.table(data) if isinstance(data, TimeSeriesDataFrame) else later_rows(forecaster.data, data)
+    known = isinstance(data, TimeSeriesDataFrame)
+    newer = forecaster.table(data) if known else later_rows(forecaster.data, data, new_series=True)
     joined = joined_tables(forecaster.data, newer)
     check_series(forecaster, joined)
     model = forecaster.model
