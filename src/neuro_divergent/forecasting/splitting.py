@@ -12,7 +12,7 @@ had not arrived yet, and the forecast reaches over them. Letters: S series.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -159,15 +159,18 @@ def user_folds(splitter: Any, table: TimeSeriesDataFrame) -> list[Fold]:
     """Folds from anything that yields pairs of training and test positions.
 
     Positions count the time steps of the table from its earliest to its newest time stamp (for one series: its rows).
+    Whatever the order in which they come, folds are numbered in the order of time.
     """
     store = table.store
     origin = np.full(len(store.start), store.start.min())
     shifts, _ = table.frequency.positions(origin, store.start, store.time_zone)
     steps = int((shifts + store.lengths).max())
-    folds = [_user_fold(number, pair, shifts, store.lengths) for number, pair in enumerate(_pairs(splitter, steps))]
+    pairs = [tuple(pair) for pair in _pairs(splitter, steps)]
+    folds = [_user_fold(number, pair, shifts, store.lengths) for number, pair in enumerate(pairs)]
     if not folds:
         raise ConfigError("a splitter must yield at least one pair of training and test positions, but got none")
-    return folds
+    order = sorted(range(len(folds)), key=lambda number: (np.min(pairs[number][1]), np.max(pairs[number][0])))
+    return [replace(folds[place], number=number) for number, place in enumerate(order)]
 
 
 def _pairs(splitter: Any, steps: int) -> Pairs:
