@@ -119,10 +119,13 @@ class Forecaster:
         values = horizon.forecast(self, table, self.network_columns(columns), future=future, h=h)
         return self.finished(values, table, columns)
 
-    def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
-        """The columns of a table that the model takes, its series scaled as in the training."""
+    def prepared(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesStore:
+        """The columns of a table that the model takes, its series scaled as in the training.
+
+        Series that were not trained on are measured on their first `until` [S] rows; None means all.
+        """
         store = horizon.taken_columns(self.model, table.store)
-        return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
+        return store if self.local is None else store.replace(y=self.local.scaled_store(table, until).y)
 
     def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
         """The columns of a forecast; without levels what the loss was trained for."""
@@ -143,10 +146,14 @@ class Forecaster:
         table: TimeSeriesDataFrame,
         columns: Columns,
         series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
     ) -> Floats:
-        """Forecasts [N, H, K] of some series of a table in their own units; those of a point get their intervals."""
+        """Forecasts [N, H, K] of some series of a table in their own units; those of a point get their intervals.
+
+        `until` is what `prepared` was given.
+        """
         if self.local is not None:
-            values = self.local.original(values, table, series)
+            values = self.local.original(values, table, series, until)
         if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
             values = self.model.joint.finished(self, values, table, columns)
         if self.intervals is None or values.shape[2] == len(columns.names):

@@ -39,11 +39,13 @@ def hindcast(
     if not len(series):
         return np.empty((0, steps, len(columns.names)))
     check_series(forecaster, table)
-    store = forecaster.prepared(table)
+    until = table.store.lengths.copy()  # what a new series may be measured on: the rows before its first forecast
+    np.minimum.at(until, series, time)
+    store = forecaster.prepared(table, until)
     network = forecaster.network_columns(columns)
     if forecaster.model.joint is not None:
         shape = (steps, len(columns.names))
-        finish = lambda values: forecaster.finished(values, table, columns)  # noqa: E731
+        finish = lambda values: forecaster.finished(values, table, columns, until=until)  # noqa: E731
         return _together(forecaster, store, series, time, network, shape, finish)
     if forecaster.model.capabilities.multivariate:
         values = _together(forecaster, store, series, time, network, (steps, len(network.names)))
@@ -54,7 +56,7 @@ def hindcast(
                 for some in _chunks(len(series), SERIES_PER_BATCH)
             ]
         )
-    return forecaster.finished(values, table, columns, series)
+    return forecaster.finished(values, table, columns, series, until)
 
 
 def _chunks(count: int, size: int) -> list[slice]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LocalScaling:
-    """The scaler of every series that was trained on; a new series is measured on the rows it comes with."""
+    """The scaler of every series that was trained on; a new series is measured on the rows it may be forecast from."""
 
     def __init__(self, name: str, scaler: SeriesScaler, ids: npt.NDArray[np.generic]) -> None:
         self.name, self.scaler, self.ids = name, scaler, ids
@@ -34,14 +34,14 @@ class LocalScaling:
         scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until, store.ids)
         return cls(name, scaler, store.ids)
 
-    def of(self, table: TimeSeriesDataFrame) -> SeriesScaler:
-        """The scaler for the series of a table, in their order."""
+    def of(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesScaler:
+        """The scaler for the series of a table, in their order; new ones are measured on their first `until` rows."""
         store, known = table.store, self.scaler.to_arrays()
         number = {name: position for position, name in enumerate(self.ids.tolist())}
         rows = np.array([number.get(name, -1) for name in store.ids.tolist()], dtype=np.int64)
         if (rows >= 0).all():
             return series_scaler(self.name).from_arrays({name: array[rows] for name, array in known.items()})
-        fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, ids=store.ids).to_arrays()
+        fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, until, store.ids).to_arrays()
         mixed = {name: np.where(rows >= 0, array[rows], fresh[name]) for name, array in known.items()}
         return series_scaler(self.name).from_arrays(mixed)
 
@@ -49,17 +49,21 @@ class LocalScaling:
         """The table with its target scaled."""
         return _with_store(table, self.scaled_store(table))
 
-    def scaled_store(self, table: TimeSeriesDataFrame) -> SeriesStore:
+    def scaled_store(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesStore:
         """The store of a table with its target scaled."""
         store = table.store
-        return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, store.mask))
+        return store.replace(y=self.of(table, until).transform_flat(store.y, store.offsets, store.mask))
 
     def original(
-        self, values: npt.NDArray[np.float64], table: TimeSeriesDataFrame, series: npt.NDArray[np.int64] | None = None
+        self,
+        values: npt.NDArray[np.float64],
+        table: TimeSeriesDataFrame,
+        series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.float64]:
         """Forecasts [N, ...] of some series of a table in their own units."""
         numbers = np.arange(table.n_series) if series is None else series
-        return np.asarray(self.of(table).inverse(values, numbers), dtype=np.float64)
+        return np.asarray(self.of(table, until).inverse(values, numbers), dtype=np.float64)
 
     def facts(self) -> dict[str, Any]:
         """Plain data for a file."""

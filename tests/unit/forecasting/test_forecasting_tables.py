@@ -162,3 +162,15 @@ def test_a_refit_of_a_resumed_run_with_more_epochs_begins_afresh(tmp_path):
     epochs = next(event["epochs"] for event in longer.history.events if event["event"] == "refit_on_all")
     assert epochs > 2
     assert len(longer.history.step_loss) == 3 * epochs
+
+
+def test_a_new_series_is_scaled_without_the_rows_that_are_forecast():
+    fitted = nd.NeuralForecast([nd.DLinear(h=6, input_size=24)], local_scaler_type="standard").fit(panel(), FAST)
+    fresh = panel(1).with_columns(unique_id=pl.lit("new"))
+    place = pl.int_range(pl.len())
+
+    def forecasts(held_back):
+        rows = fresh.with_columns(y=pl.when(place < 108).then(pl.col("y")).otherwise(held_back))
+        return fitted["DLinear"].evaluate(rows, n_windows=2).frame.sort("cutoff")["DLinear"].to_list()[:6]
+
+    assert forecasts(0.0) == forecasts(1e4)
