@@ -164,12 +164,16 @@ def _number_advice(text: str) -> str:
 
 
 def category_text(series: pl.Series) -> pl.Series:
-    """The values of a categorical column as text; whole numbers that came as decimals lose their point."""
+    """The values of a categorical column as text; whole numbers that came as decimals lose their point.
+
+    The text of a value depends on nothing but itself, so that it is the same in every table. NaN is empty.
+    """
     if series.dtype in (pl.Float32, pl.Float64):
-        series = series.fill_nan(None)
-        whole = series.drop_nulls()
-        if bool((whole.is_finite() & (whole == whole.floor()) & (whole.abs() < 2**53)).all()):
-            series = series.cast(pl.Int64)
+        value = pl.col("value")
+        whole = value.is_finite() & (value == value.floor()) & (value.abs() < 2**53)
+        number = pl.when(whole).then(value).cast(pl.Int64).cast(pl.String)
+        frame = series.fill_nan(None).alias("value").to_frame()
+        return frame.select(number.fill_null(value.cast(pl.String))).to_series().alias(series.name)
     if not (series.dtype.is_numeric() or is_text(series) or series.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"column {series.name!r} is categorical and must hold text or numbers, but got {series.dtype}.")
     return series.cast(pl.String)
@@ -182,9 +186,12 @@ def encode(
     text = category_text(series)
     if known is None:
         known = tuple(text.drop_nulls().unique().sort().to_list())
+    names = list(known)
+    if series.dtype.is_float():  # models of earlier versions may know the whole number 2 as 2.0
+        names = [name.removesuffix(".0") if name.removesuffix(".0") not in known else name for name in known]
     codes = (
-        text.replace_strict(list(known), list(range(1, len(known) + 1)), default=0, return_dtype=pl.Int32)
-        if (known)
+        text.replace_strict(names, list(range(1, len(known) + 1)), default=0, return_dtype=pl.Int32)
+        if known
         else pl.zeros(len(text), pl.Int32, eager=True)
     )
     array = codes.fill_null(0).to_numpy().astype(np.int32)

@@ -19,7 +19,7 @@ import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.files import new_directory
-from neuro_divergent.data.columns import Numbers, Stamps, read_numbers
+from neuro_divergent.data.columns import Numbers, Stamps, category_text, read_numbers
 from neuro_divergent.data.frequency import Frequency
 from neuro_divergent.data.inference import infer
 from neuro_divergent.data.io import guarded, scan_parquet
@@ -126,7 +126,7 @@ def _survey(lazy: pl.LazyFrame, recipe: Recipe) -> _Plan:
         found = table.group_by("id").agg(pl.col("time").min().alias("first"), pl.col("time").max().alias("last"))
         spans = found if spans is None else _merged(spans, found)
         for name in recipe.categorical:
-            seen[name].update(piece[name].cast(pl.String).drop_nulls().unique().to_list())
+            seen[name].update(category_text(piece[name]).drop_nulls().unique().to_list())
     assert spans is not None
     if freq is None:
         raise DataError('the frequency cannot be found in the first rows. Say it, e.g. freq="1h".')
@@ -206,7 +206,7 @@ class _Writer:
             self.weight[place] = self._complete(piece[recipe.weight], begin, positive=True)
         if self.categorical is not None:
             for number, name in enumerate(recipe.categorical):
-                codes = piece[name].cast(pl.String).cast(pl.Enum(self.plan.vocabularies[name])).to_physical()
+                codes = category_text(piece[name]).cast(pl.Enum(self.plan.vocabularies[name])).to_physical()
                 self.categorical[place, number] = (codes.cast(pl.Int32) + 1).fill_null(0).to_numpy()
         return target.observed is None
 

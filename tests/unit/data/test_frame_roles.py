@@ -217,3 +217,20 @@ def test_a_static_column_must_not_have_the_name_of_another_role() -> None:
     static = {"unique_id": ["s"], "size": [1]}
     with pytest.raises(DataError, match="'unique_id' of the static table is also a column of the data"):
         TimeSeriesDataFrame.from_frame(frame, id_col="kind", time_col="unique_id", static=static)
+
+
+def test_a_decimal_category_has_one_code_in_every_table() -> None:
+    data = load({"ds": [0, 1, 2, 3], "y": [1.0] * 4, "kind": [1.0, 1.5, 2.0, None]}, future="kind", categorical="kind")
+    assert data.schema.categories == {"kind": ("1", "1.5", "2")}
+    for later in ([2.0, 1.0], [2, 1], ["2", "1"]):  # values as decimals, as whole numbers, as text
+        codes = data.future_values({"ds": [4, 5], "kind": later}, 2).categorical
+        assert codes is not None
+        assert codes[0, :, 0].tolist() == [3, 1]
+
+
+def test_whole_decimals_are_found_in_the_categories_of_earlier_versions() -> None:
+    data = load({"ds": [0, 1], "y": [1.0, 2.0], "kind": [1.0, 1.5]}, future="kind", categorical="kind")
+    kept = data.schema.replace(categories={"kind": ("1.0", "1.5", "2.0")})
+    codes = load({"ds": [0, 1], "y": [1.0, 2.0], "kind": [2.0, 1.0]}, schema=kept).store.categorical
+    assert codes is not None
+    assert codes[:, 0].tolist() == [3, 1]

@@ -174,3 +174,14 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
         SeriesStore.create(tmp_path / "s", tmp_path / "a.parquet", gaps="what")
     with pytest.raises(DataFileError):
         SeriesStore.create(tmp_path / "s", tmp_path / "none.parquet")
+
+
+def test_decimal_categories_have_the_codes_of_the_frame(tmp_path: Path) -> None:
+    data = table([6]).with_columns(kind=pl.Series([1.0, 1.5, 2.0, float("nan"), None, 1.0]))
+    data.write_parquet(tmp_path / "a.parquet")
+    store = SeriesStore.create(tmp_path / "s", tmp_path / "a.parquet", categorical=("kind",))
+    frame = TimeSeriesDataFrame.from_frame(data, future=("kind",), categorical=("kind",))
+    assert store.categories == frame.store.categories == {"kind": ("1", "1.5", "2")}
+    assert store.categorical is not None
+    assert frame.store.categorical is not None
+    assert store.categorical[:, 0].tolist() == frame.store.categorical[:, 0].tolist() == [1, 2, 3, 0, 0, 1]
