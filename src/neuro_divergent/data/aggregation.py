@@ -51,6 +51,7 @@ def aggregate(
         target_col: name of the column to be summed.
         id_col: name of the column to be made.
         columns: other columns to keep, and how the rows of a series at one time are combined: {"price": "mean"}.
+            "first" and "last" are meant in the order of the table, and empty cells are passed over.
         separator: what stands between two keys in a name.
     """
     lazy, library = take_over(table)
@@ -59,11 +60,11 @@ def aggregate(
     keys = _keys(chosen)
     others = dict(columns or {})
     _check(frame, keys, (time_col, target_col, *others))
-    low = frame.group_by([*keys, time_col]).agg(_added(target_col), *_combined(others))
+    low = frame.group_by([*keys, time_col], maintain_order=True).agg(_added(target_col), *_combined(others))
     low = _gaps_shown(low, keys, time_col)
     low = low.with_columns(_named(level, separator).alias(_level_column(number)) for number, level in enumerate(chosen))
     parts = [
-        low.group_by(_level_column(number), time_col)
+        low.group_by(_level_column(number), time_col, maintain_order=True)
         .agg(_added(target_col), *_combined(others))
         .rename({_level_column(number): id_col})
         for number in range(len(chosen))
@@ -119,25 +120,26 @@ def _combined(columns: Mapping[str, How]) -> list[pl.Expr]:
     unknown = {name: how for name, how in columns.items() if how not in ("sum", "mean", "min", "max", "first", "last")}
     if unknown:
         raise ConfigError(f"columns are combined by sum, mean, min, max, first or last, but got {unknown}")
-    return [getattr(pl.col(name), how)() for name, how in columns.items()]
+    return [getattr(pl.col(name).drop_nulls(), how)() for name, how in columns.items()]
 
 
 def _gaps_shown(low: pl.DataFrame, keys: Sequence[str], time_col: str) -> pl.DataFrame:
     """Rows without a value where a bottom series lacks one between its first and its last row."""
-    times = low.select(pl.col(time_col).unique().sort()).with_row_index("moment")
+    place, first, last, rows = "__place", "__first", "__last", "__rows"  # names that no key has
+    times = low.select(pl.col(time_col).unique().sort()).with_row_index(place)
     spans = (
         low.join(times, on=time_col)
         .group_by(keys)
-        .agg(pl.col("moment").min().alias("first"), pl.col("moment").max().alias("last"), pl.len().alias("rows"))
-        .filter(pl.col("last") - pl.col("first") + 1 > pl.col("rows"))
+        .agg(pl.col(place).min().alias(first), pl.col(place).max().alias(last), pl.len().alias(rows))
+        .filter(pl.col(last) - pl.col(first) + 1 > pl.col(rows))
     )
     if not len(spans):
         return low
     wanted = (
-        spans.select(*keys, pl.int_ranges("first", pl.col("last") + 1).cast(pl.List(pl.UInt32)).alias("moment"))
-        .explode("moment")
-        .join(times, on="moment")
-        .drop("moment")
+        spans.select(*keys, pl.int_ranges(first, pl.col(last) + 1).cast(pl.List(pl.UInt32)).alias(place))
+        .explode(place)
+        .join(times, on=place)
+        .drop(place)
     )
     missing = wanted.join(low, on=[*keys, time_col], how="anti")
     return pl.concat([low, missing.select(*keys, time_col)], how="diagonal")

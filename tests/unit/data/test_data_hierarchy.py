@@ -157,3 +157,21 @@ def test_two_levels_may_not_share_a_name():
         nd.aggregate(twice, [["shop"], ["state"], ["state", "shop"]])
     with pytest.raises(nd.DataError, match="key 'shop' is missing"):
         nd.aggregate(sales().with_columns(pl.lit(None, pl.String).alias("shop")), LEVELS)
+
+
+def test_first_and_last_are_meant_in_the_order_of_the_table():
+    """A hundred shops of one state; the state's first price is that of the first shop, also where that has a gap."""
+    names = [f"{number:03d}" for number in range(99, -1, -1)]
+    rows = pl.DataFrame({"state": ["N"] * 100, "shop": names, "y": [1.0] * 100, "price": [float(n) for n in names]})
+    table = pl.concat([rows.with_columns(ds=pl.lit(day)) for day in range(3)])
+    table = table.filter(~((pl.col("shop") == "000") & (pl.col("ds") == 1)))
+    for how, expected in (("first", [99.0, 99.0, 99.0]), ("last", [0.0, 1.0, 0.0])):
+        found = nd.aggregate(table, [["state"], ["state", "shop"]], columns={"price": how}).data
+        assert found.filter(pl.col("unique_id") == "N").sort("ds")["price"].to_list() == expected
+
+
+@pytest.mark.parametrize("name", ["rows", "first", "last", "moment"])
+def test_a_key_may_have_any_name(name):
+    gap = sales().filter(~((pl.col("shop") == "2") & (pl.col("ds") == 2))).rename({"shop": name})
+    found = nd.aggregate(gap, [["state"], ["state", name]]).data
+    assert series(found, "N/2") == [2.0, None, 200.0]
