@@ -148,7 +148,7 @@ class TimeSeriesDataFrame:
         stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone)
         return self._stamps(stamps.reshape(-1))
 
-    def future_values(self, frame: Any, h: int) -> FutureValues:
+    def future_values(self, frame: Any, h: int, *, given: int | None = None) -> FutureValues:
         """The known-ahead columns of the h steps after every series; those of the calendar are computed.
 
         Rows of other times and of other series are passed over; a step without a row is an error that names it.
@@ -156,8 +156,10 @@ class TimeSeriesDataFrame:
         Args:
             frame: any table that has the columns known ahead; None when there are none but the calendar's.
             h: how many steps.
+            given: for how many of them the table must have rows; the last of those stands for the steps after it. None
+                for all.
         """
-        given = FutureValues(None, None)
+        own_values = FutureValues(None, None)
         own = (*self.schema.future, *self.schema.future_categorical)
         own = tuple(name for name in own if name in self.store.future_names or name in self.store.categories)
         if own and frame is None:
@@ -166,13 +168,20 @@ class TimeSeriesDataFrame:
                 "were not given. Hand them over: predict(future=...)."
             )
         if own:
-            given = read_future(take_over(frame)[0].collect(), self.store, self.schema, self._horizon(h))
+            known = min(h, given or h)
+            own_values = read_future(take_over(frame)[0].collect(), self.store, self.schema, self._horizon(known))
+            rows = np.minimum(np.arange(h), known - 1)
+            numbers, codes = own_values
+            own_values = FutureValues(
+                None if numbers is None else numbers[:, rows], None if codes is None else codes[:, rows]
+            )
         if not self.schema.features:
-            return given
+            return own_values
         added = horizon_features(self.store, self.schema, self.future_times(h)).reshape(self.n_series, h, -1)
         if not added.shape[2]:
-            return given
-        return given._replace(future=added if given.future is None else np.concatenate([given.future, added], axis=2))
+            return own_values
+        known_ahead = added if own_values.future is None else np.concatenate([own_values.future, added], axis=2)
+        return own_values._replace(future=known_ahead)
 
     def _horizon(self, h: int) -> pl.DataFrame:
         steps = self.store.lengths[:, None] + np.arange(_count(h, 1))

@@ -41,7 +41,7 @@ def forecast(
     check_series(forecaster, table)
     check_ends(forecaster, table.store)
     store = forecaster.prepared(table)
-    ahead = known_ahead(table, store, future, max(steps, forecaster.model.h))
+    ahead = known_ahead(table, store, future, max(steps, forecaster.model.h), given=steps)
     return from_store(forecaster, store, columns, ahead, steps)
 
 
@@ -155,11 +155,21 @@ def tail(store: SeriesStore, rows: int) -> SeriesStore:
     return cut_rows(store, np.arange(len(store.ids)), begin, store.offsets[1:])
 
 
-def known_ahead(table: TimeSeriesDataFrame, store: SeriesStore, future: Any, steps: int) -> FutureValues:
-    """The columns known ahead that the model takes: numbers [S, steps, F] and codes [S, steps, K]."""
+def known_ahead(
+    table: TimeSeriesDataFrame, store: SeriesStore, future: Any, steps: int, *, given: int | None = None
+) -> FutureValues:
+    """The columns known ahead that the model takes: numbers [S, steps, F] and codes [S, steps, K].
+
+    With `given`, a table of only so many steps is enough; the last of them stands for those after it.
+    """
     if store.future is None and store.categorical is None:
         return FutureValues(None, None)
-    values = table.future_values(future, steps)
+    try:
+        values = table.future_values(future, steps)
+    except DataError:
+        if given is None or given >= steps:
+            raise
+        values = table.future_values(future, steps, given=given)
     codes = None
     if store.categorical is not None:
         # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.

@@ -240,3 +240,26 @@ def test_teacher_forcing_by_chance_tells_the_forecast_of_a_count_too():
         alone = module.forecast(nd.Batch(window)).raw
         taught = module.train().forecast(nd.Batch(window, target=torch.zeros(1, 3, 1))).raw
     assert taught.numpy() == pytest.approx(alone.numpy(), abs=1e-6)
+
+
+def test_a_shorter_horizon_needs_the_columns_of_its_own_steps_only(priced):
+    """The steps that are not asked for take the last price; where their prices are given, those count."""
+    short = prices(priced, 2)
+    assert priced.get_missing_future(short, h=2).height == 0
+    last = short.group_by("unique_id", maintain_order=True).last()
+    more = [last.with_columns(pl.col("ds").dt.offset_by(f"{hours}h")) for hours in (1, 2)]
+    repeated = priced.predict(future=pl.concat([short, *more]))
+    asked = priced.predict(future=short, h=2)
+    assert asked["MLP"].to_list() == repeated.group_by("unique_id", maintain_order=True).head(2)["MLP"].to_list()
+    whole = priced.predict(future=prices(priced, 4))
+    given = priced.predict(future=prices(priced, 4), h=2)
+    assert given["MLP"].to_list() == whole.group_by("unique_id", maintain_order=True).head(2)["MLP"].to_list()
+    with pytest.raises(nd.DataError, match="row for every step of the horizon"):
+        priced.predict(future=prices(priced, 1), h=2)
+
+
+def test_the_calendar_goes_on_where_the_future_table_ends():
+    frame = panel(1).with_columns(price=pl.lit(1.0))
+    fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, future=["price"], features=["hour"])
+    prices_of = lambda h: fitted.make_future_dataframe(h=h).with_columns(price=pl.lit(1.0))  # noqa: E731
+    assert fitted.predict(future=prices_of(2), h=2).equals(fitted.predict(future=prices_of(4), h=2))
