@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.features import calendar, history, parse_features
+from neuro_divergent.data.report import listing
 from neuro_divergent.data.schema import DataSchema
 from neuro_divergent.data.store import SeriesStore
 
@@ -17,6 +19,7 @@ from neuro_divergent.data.store import SeriesStore
 def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tuple[SeriesStore, DataSchema]:
     """The store with the schema's features as further columns; the span of time is kept for later data."""
     features = parse_features(schema.features)
+    _check_names([column for feature in features for column in feature.columns], schema)
     if schema.span is None and len(times):
         physical = times.to_physical()
         schema = schema.replace(span=(int(physical.min()), int(physical.max())))  # type: ignore[arg-type]
@@ -34,6 +37,18 @@ def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tu
         historical_names=(*store.historical_names, *names["historical"]),
     )
     return store, schema
+
+
+def _check_names(columns: list[str], schema: DataSchema) -> None:
+    """Two columns of one name would be one, so a feature must not be called like a column of the table."""
+    single = (schema.id_col, schema.time_col, schema.target_col, schema.weight, schema.available_mask)
+    taken = {*single, *schema.future, *schema.historical, *schema.static, *schema.static_table, *schema.categorical}
+    clash = [name for name in columns if name in taken]
+    if clash:
+        raise DataError(
+            f"a feature must not have the name of a column of the table, but got {listing(clash)} as both. Rename the "
+            "column, or leave the feature out."
+        )
 
 
 def span_in(schema: DataSchema, time_type: str) -> tuple[int, int] | None:

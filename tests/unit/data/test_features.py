@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.data.features import calendar, history, parse_features
+from neuro_divergent.data.frame import TimeSeriesDataFrame
 
 
 def hours(n: int = 24 * 400, start: datetime = datetime(2023, 12, 25)) -> pl.Series:
@@ -221,3 +223,14 @@ def test_no_features_and_no_rows():
     assert calendar([], hours(3)).shape == (3, 0)
     assert calendar(["hour"], hours(3)[:0]).shape == (0, 1)
     assert history([], np.ones(2, dtype=np.float32), np.array([0, 2])).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [("day", {"time_col": "day"}), ("month", {"future": ["month"]}), ("week", {"weight": "week"})],
+)
+def test_a_feature_must_not_have_the_name_of_a_column(name: str, role: dict[str, Any]) -> None:
+    times = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 1, 9), "1d", eager=True)
+    table = pl.DataFrame({"ds": times, "y": [1.0] * 9, "month": [1.0] * 9, "week": [1.0] * 9, "day": times})
+    with pytest.raises(DataError, match=f"name of a column of the table, but got '{name}'"):
+        TimeSeriesDataFrame.from_frame(table, features=[name], **role)
