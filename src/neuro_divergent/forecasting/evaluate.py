@@ -83,7 +83,7 @@ class Evaluation:
     overall: Any
     """One row per model: every metric over everything."""
     by_series: Any
-    """One row per model and series."""
+    """One row per model and series; the model's name is in the column model (model_name if that names the series)."""
     by_step: Any
     """One row per model and step ahead."""
     frame: Any
@@ -202,6 +202,8 @@ def _by_series(
     table: TimeSeriesDataFrame, truth: Truth, name: str, item: Hindcasts, wanted: Sequence[str], given: bool
 ) -> pl.DataFrame:
     rows = []
+    id_col = table.schema.id_col
+    label = "model" if id_col != "model" else "model_name"  # two columns of one name would be one
     for number in np.unique(truth.series):
         some = truth.series == number
         part = Truth(
@@ -209,7 +211,7 @@ def _by_series(
             actual=truth.actual[some], naive=truth.naive[some], season=truth.season,
         )  # fmt: skip
         values = figures(part, Hindcasts(item.columns, item.values[some]), wanted, None, given)
-        rows.append({"model": name, table.schema.id_col: table.ids[number].item()} | values)
+        rows.append({label: name, id_col: table.ids[number].item()} | values)
     return pl.DataFrame(rows)
 
 

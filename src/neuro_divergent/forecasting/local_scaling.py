@@ -99,9 +99,7 @@ def fit_locally(
     return fitted
 
 
-def _apart(
-    whole: TimeSeriesDataFrame, rows: npt.NDArray[np.int64]
-) -> tuple[TimeSeriesDataFrame, TimeSeriesDataFrame]:
+def _apart(whole: TimeSeriesDataFrame, rows: npt.NDArray[np.int64]) -> tuple[TimeSeriesDataFrame, TimeSeriesDataFrame]:
     """The first rows of each series and those after them; features become columns like any other.
 
     They were computed from the target in its own units, as in a forecast, and must not be computed again from the

@@ -50,6 +50,9 @@ def naive_from(
     for row, (number, rows) in enumerate(zip(series.tolist(), time.tolist(), strict=True)):
         first = int(store.offsets[number])
         begin = first + max(0, rows - 10 * season)  # the newest seasons are enough to find a value for each place
+        if store.mask is not None and begin > first:
+            newest = np.asarray(store.mask[begin : first + rows]).reshape(10, season)
+            begin = begin if bool(newest.any(axis=0).all()) else first  # but after a long outage they are not
         y = np.asarray(store.y[begin : first + rows], dtype=np.float64)
         seen = np.ones(len(y), dtype=bool) if store.mask is None else np.asarray(store.mask[begin : first + rows])
         if len(y):

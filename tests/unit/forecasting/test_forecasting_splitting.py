@@ -150,7 +150,7 @@ def test_training_always_ends_before_the_gap(rows, splits, size, gap, purge, ste
 
 
 def test_a_splitters_folds_are_numbered_in_the_order_of_time():
-    newest_first = [(range(0, 8), [8, 9]), (range(0, 6), [6, 7]), (range(2, 4), [6, 7])]
+    newest_first = [(range(8), [8, 9]), (range(6), [6, 7]), (range(2, 4), [6, 7])]
     folds = user_folds(newest_first, table(10))
     assert [(fold.number, fold.test[0].tolist(), fold.train[1].tolist()) for fold in folds] == [
         (0, [6], [4]),
@@ -162,7 +162,7 @@ def test_a_splitters_folds_are_numbered_in_the_order_of_time():
 def test_one_training_for_all_folds_sees_no_test_row_of_a_splitter_that_yields_the_newest_first():
     def forecasts(changed):
         rows = table(40).to_polars().with_columns(y=pl.when(pl.col("ds") < 36).then(pl.col("y")).otherwise(changed))
-        pairs = [(range(0, 38), [38, 39]), (range(0, 36), [36, 37])]
+        pairs = [(range(38), [38, 39]), (range(36), [36, 37])]
         config = nd.TrainingConfig(max_steps=20, validation_split=None, progress=False)
         found = nd.cross_validation(
             [nd.DLinear(h=2, input_size=4)], rows, config=config, splitter=pairs, refit=False

@@ -174,3 +174,24 @@ def test_a_new_series_is_scaled_without_the_rows_that_are_forecast():
         return fitted["DLinear"].evaluate(rows, n_windows=2).frame.sort("cutoff")["DLinear"].to_list()[:6]
 
     assert forecasts(0.0) == forecasts(1e4)
+
+
+def test_the_naive_forecast_looks_behind_an_outage_of_many_seasons():
+    """By hand: the season 0, 1, 2 is seen up to row 39, nothing in rows 40 to 89, and row 90 is the origin."""
+    y = [float(row % 3) for row in range(96)]
+    rows = pl.DataFrame({"ds": range(96), "y": [None if 40 <= row < 90 else value for row, value in enumerate(y)]})
+    fitted = nd.DLinear(h=6, input_size=3).fit(rows[:40], FAST)
+    found = fitted.evaluate(rows, season=3, metrics=["mae", "owa"])
+    assert found.frame["seasonal naive (3)"].to_list() == [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]
+    assert found["seasonal naive (3)", "mae"] == 0.0
+
+
+def test_series_may_be_called_models():
+    rows = panel(2).rename({"unique_id": "model"})
+    found = (
+        nd.DLinear(h=6, input_size=24)
+        .fit(rows.filter(pl.int_range(pl.len()).over("model") < 114), FAST, id_col="model")
+        .evaluate(rows)
+    )
+    assert set(found.by_series["model"]) == {"series-00", "series-01"}
+    assert "DLinear" in set(found.by_series["model_name"])

@@ -27,9 +27,7 @@ def test_lags_of_scaled_series_are_those_of_the_forecast():
 
 def test_rows_masked_when_reading_are_not_filled_when_validation_rows_are_joined():
     rows = table()
-    train = nd.TimeSeriesDataFrame.from_frame(
-        rows[:30].filter(pl.col("ds") != 5), freq=1, gaps="mask", missing="zero"
-    )
+    train = nd.TimeSeriesDataFrame.from_frame(rows[:30].filter(pl.col("ds") != 5), freq=1, gaps="mask", missing="zero")
     whole, lengths = joined(train, later_rows(train, rows[30:]))
     assert lengths.tolist() == [30]
     assert whole.store.mask is not None
