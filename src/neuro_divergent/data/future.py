@@ -62,7 +62,7 @@ def _matched(
 ) -> npt.NDArray[np.int64]:
     """[S * h] the row of the table for each step of each series."""
     numbers = _series_numbers(table, store, schema)
-    stamps = _stamps(table, numbers, schema)
+    stamps = future_stamps(table, numbers, schema)
     ticks = stamps.times().astype("datetime64[us]").astype(np.int64) if stamps.unit != "i" else stamps.ticks
     given = pl.DataFrame({"series": numbers, "ticks": ticks, "row": np.arange(len(table))}).filter(
         pl.col("series") >= 0
@@ -99,7 +99,8 @@ def _series_numbers(table: pl.DataFrame, store: SeriesStore, schema: DataSchema)
     return joined["number"].fill_null(-1).to_numpy().astype(np.int64)
 
 
-def _stamps(table: pl.DataFrame, numbers: npt.NDArray[np.int64], schema: DataSchema) -> Stamps:
+def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSchema) -> Stamps:
+    """The time column of a future table, read as that of the data was; `numbers` tells its series apart."""
     where: Where = lambda row: f"row {row} of the future table"  # noqa: E731
     stamps = read_stamps(table[schema.time_col], where, zone=schema.time_zone, form=schema.time_format)
     whole = schema.freq is not None and schema.freq.endswith("i")
@@ -109,6 +110,11 @@ def _stamps(table: pl.DataFrame, numbers: npt.NDArray[np.int64], schema: DataSch
         )
     if schema.time_zone is not None and stamps.zone is None:
         return localise(stamps, schema.time_zone, numbers, schema.time_col, where)
+    if stamps.zone != schema.time_zone:
+        raise DataError(
+            f"column {schema.time_col!r} of the future table must have no time zone, as in the data, but got "
+            f"{stamps.zone}. Remove it, or load the data with time_zone=..."
+        )
     return stamps
 
 

@@ -226,11 +226,16 @@ def check_zone(zone: str) -> None:
 
 
 def localise(stamps: Stamps, zone: str, series_codes: Any, name: str, where: Where) -> Stamps:
-    """Naive wall-clock stamps to UTC: the second row of an hour that exists twice is the later one."""
+    """Naive wall-clock stamps to UTC: the second row of an hour that exists twice is the later one.
+
+    In a series whose rows go back in time, newest first, it is the first of the two.
+    """
     table = pl.DataFrame({"code": series_codes, "time": stamps.ticks}).with_columns(
         pl.col("time").cast(pl.Datetime("us"))
     )
+    step = pl.col("time").to_physical().diff().sign().sum().over("code")
     nth = pl.int_range(pl.len()).over("code", "time")
+    nth = pl.when(step < 0).then(pl.len().over("code", "time") - 1 - nth).otherwise(nth)
     latest = pl.when(nth > 0).then(pl.lit("latest")).otherwise(pl.lit("earliest"))
     utc = table.select(pl.col("time").dt.replace_time_zone(zone, ambiguous=latest, non_existent="null")).to_series()
     row = first_true(utc.is_null())

@@ -16,10 +16,9 @@ import torch
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.future import FutureValues
+from neuro_divergent.data.future import FutureValues, future_stamps
 from neuro_divergent.data.io import take_over
 from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.timestamps import localise, read_stamps
 from neuro_divergent.data.window_grid import grid_shifts
 from neuro_divergent.data.windows import Windows
 from neuro_divergent.forecasting.levels import Columns
@@ -271,11 +270,8 @@ def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFr
         )
     if not len(given):
         return needed
-    where = lambda row: f"row {row} of the future table"  # noqa: E731
-    stamps = read_stamps(given[schema.time_col], where, zone=schema.time_zone, form=schema.time_format)
-    if schema.time_zone is not None and stamps.zone is None:
-        codes = np.arange(len(given)) if schema.id_type == "none" else given[schema.id_col].rank("dense").to_numpy()
-        stamps = localise(stamps, schema.time_zone, codes, schema.time_col, where)
+    codes = np.zeros(len(given)) if schema.id_type == "none" else given[schema.id_col].rank("dense").to_numpy()
+    stamps = future_stamps(given, codes, schema)
     ticks = stamps.ticks if stamps.unit == "i" else stamps.times().astype("datetime64[us]").astype(np.int64)
     steps = store.lengths[:, None] + np.arange(h)
     wanted = table.frequency.advance(store.start[:, None], steps, store.time_zone).reshape(-1).astype(np.int64)

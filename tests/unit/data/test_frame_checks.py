@@ -249,6 +249,12 @@ def test_naive_stamps_of_a_zone_pass_both_clock_changes() -> None:
         load(one([1.0, 2.0, 3.0, 4.0], autumn))
 
 
+def test_the_repeated_hour_of_rows_that_go_back_in_time_is_in_their_order() -> None:
+    newest_first = ["2024-10-27 03:00", "2024-10-27 02:00", "2024-10-27 02:00", "2024-10-27 01:00"]
+    data = load(one([4.0, 3.0, 2.0, 1.0], newest_first), time_zone="Europe/Berlin")
+    assert data.store.y.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
 def test_offsets_of_summer_and_winter_are_one_zone_when_it_is_named() -> None:
     ds = ["2024-03-31T00:00+01:00", "2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00"]
     data = load(one([1.0, 2.0, 3.0], ds), time_zone="Europe/Berlin")

@@ -234,3 +234,9 @@ def test_whole_decimals_are_found_in_the_categories_of_earlier_versions() -> Non
     codes = load({"ds": [0, 1], "y": [1.0, 2.0], "kind": [2.0, 1.0]}, schema=kept).store.categorical
     assert codes is not None
     assert codes[:, 0].tolist() == [3, 1]
+
+
+def test_a_future_table_with_a_time_zone_is_refused_for_data_without_one() -> None:
+    data = load({"ds": ["2024-01-01T00:00", "2024-01-01T01:00"], "y": [1.0, 2.0], "price": [1, 2]}, future="price")
+    with pytest.raises(DataError, match="must have no time zone, as in the data, but got"):
+        data.future_values({"ds": ["2024-01-01T03:00+01:00"], "price": [3]}, 1)

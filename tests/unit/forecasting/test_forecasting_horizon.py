@@ -263,3 +263,10 @@ def test_the_calendar_goes_on_where_the_future_table_ends():
     fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, future=["price"], features=["hour"])
     prices_of = lambda h: fitted.make_future_dataframe(h=h).with_columns(price=pl.lit(1.0))  # noqa: E731
     assert fitted.predict(future=prices_of(2), h=2).equals(fitted.predict(future=prices_of(4), h=2))
+
+
+def test_a_future_table_of_another_clock_is_refused_before_its_rows_are_counted(priced):
+    zoned = prices(priced, 4).with_columns(pl.col("ds").dt.replace_time_zone("Europe/Berlin"))
+    for ask in (priced.get_missing_future, lambda future: priced.predict(future=future)):
+        with pytest.raises(nd.DataError, match="must have no time zone, as in the data"):
+            ask(zoned)
