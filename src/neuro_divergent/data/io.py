@@ -16,8 +16,10 @@ import polars as pl
 
 from neuro_divergent.core.errors import DataError, DataFileError, NeuroDivergentError
 from neuro_divergent.core.extras import require
+from neuro_divergent.data.columns import MISSING_TEXT
 from neuro_divergent.data.parquet_pages import check_pages
 
+_COMMA_NUMBER = r"^[-+]?(\d+(,\d*)?|,\d+)([eE][-+]?\d+)?$"
 _DAY_OR_MONTH = re.compile(r"\s*\d{1,2}[/-]\d{1,2}[/-]\d{4}")
 PathLike = str | os.PathLike[str]
 
@@ -59,22 +61,45 @@ def read_csv(
     if not len(frame):
         raise DataFileError(f"{file} must have rows, but got a header only.")
     frame = _undecided(frame, data, separator)
+    if decimal_comma:
+        frame = _with_points(frame)
     if frame.width != len(header) or frame.to_series(frame.width - 1).null_count():
         _check_ragged(file, data, header, separator)
     return frame
 
 
 def _undecided(frame: pl.DataFrame, data: bytes, separator: str) -> pl.DataFrame:
-    """Dates such as 02/01/2026 as the text that they are: the reader would take the day first without a word."""
+    """Dates such as 02/01/2026, and stamps with an offset, as the text that they are.
+
+    The reader would take the day first, and bring the stamps to UTC, without a word.
+    """
     dates = [name for name, kind in frame.schema.items() if kind == pl.Date or isinstance(kind, pl.Datetime)]
     if not dates:
         return frame
     first = pl.read_csv(io.BytesIO(data), columns=dates, infer_schema=False, separator=separator, n_rows=100)
-    doubtful = [name for name in dates if any(_DAY_OR_MONTH.match(text) for text in first[name].drop_nulls())]
+    doubtful = [
+        name
+        for name in dates
+        if getattr(frame.schema[name], "time_zone", None) is not None
+        or any(_DAY_OR_MONTH.match(text) for text in first[name].drop_nulls())
+    ]
     if not doubtful:
         return frame
     texts = pl.read_csv(io.BytesIO(data), columns=doubtful, infer_schema=False, separator=separator)
     return frame.with_columns(*texts.get_columns())
+
+
+def _with_points(frame: pl.DataFrame) -> pl.DataFrame:
+    """Numbers with a decimal comma that were read as text, for a word such as NA or a late decimal, with a point."""
+    changed = []
+    for column in frame.get_columns():
+        if column.dtype != pl.String:
+            continue
+        text = column.str.strip_chars()
+        empty = text.str.to_lowercase().is_in(list(MISSING_TEXT)).fill_null(True)
+        if bool((empty | text.str.contains(_COMMA_NUMBER)).all()):
+            changed.append(column.str.replace(",", ".", literal=True))
+    return frame.with_columns(changed)
 
 
 def _existing(path: PathLike) -> Path:

@@ -304,3 +304,23 @@ def test_a_store_on_disk_is_the_same_table(tmp_path: Path) -> None:
     plain = TimeSeriesDataFrame.from_store(data.store)
     assert plain.to_polars()["kind"].to_list() == ["k"] * 5
     assert plain.future_times(1).to_list() == [datetime(2024, 1, 4), datetime(2024, 1, 3)]
+
+
+def test_a_csv_keeps_the_offset_of_its_time_stamps(tmp_path: Path) -> None:
+    stamps = ["2024-01-01T00:00:00+01:00", "2024-01-01T01:00:00+01:00"]
+    (tmp_path / "t.csv").write_text(f"ds,y\n{stamps[0]},1.0\n{stamps[1]},2.0\n")
+    read = TimeSeriesDataFrame.from_csv(tmp_path / "t.csv")
+    assert [time.isoformat() for time in read.to_polars()["ds"]] == stamps
+    assert identical(read, TimeSeriesDataFrame.from_frame({"ds": stamps, "y": [1.0, 2.0]}))
+
+
+@pytest.mark.parametrize("cells", [["1,5", "NA", "-,25"], ["1"] * 10_001 + ["2,5", ""]])
+def test_decimal_commas_are_read_beside_words_and_after_whole_numbers(tmp_path: Path, cells: list[str]) -> None:
+    rows = "\n".join(f"{number};{cell};north, {number}" for number, cell in enumerate(cells))
+    (tmp_path / "t.csv").write_text(f"ds;y;place\n{rows}\n")
+    read = TimeSeriesDataFrame.from_csv(
+        tmp_path / "t.csv", separator=";", decimal_comma=True, future="place", categorical="place"
+    )
+    expected = [None if cell in ("NA", "") else float(cell.replace(",", ".")) for cell in cells]
+    assert read.to_polars()["y"].to_list() == expected
+    assert read.schema.categories["place"][0] == "north, 0"
