@@ -177,7 +177,7 @@ class _Builder:
         del stamps
         y, mask = self._target(layout)
         blocks = read_exogenous(self.table, self.runs, layout, self.schema, self.report, self.static_table)
-        weight = self._weight(layout)
+        weight = self._weight(layout, mask)
         text = self.runs.ids.dtype == pl.String
         ids = layout.ids.to_numpy() if not text else np.array(layout.ids.to_list(), dtype=np.str_)
         store = SeriesStore(
@@ -234,12 +234,21 @@ class _Builder:
         numbers = self._numbers(schema.target_col, schema.infinities)
         if numbers.observed is not None and not numbers.observed.any() and schema.all_missing != "keep":
             raise DataError(f"column {schema.target_col!r} must hold targets, but got only empty cells.")
-        y, seen = layout.merged_numbers(numbers.values, numbers.observed)
-        report.infinite = numbers.infinite
-        available = self._available(layout)
+        usable = self._available()
+        observed = numbers.observed
+        if usable is not None:
+            observed = usable if observed is None else observed & usable
+        y, seen = layout.merged_numbers(numbers.values, observed)
+        available = None if usable is None else layout.merged_flags(usable)
         missing = None if seen is None else ~seen
         if missing is not None and available is not None:
             missing &= available
+            report.unavailable = int(np.count_nonzero(~available))
+        if missing is not None and numbers.infinite is not None:
+            report.infinite = int(np.count_nonzero(numbers.infinite))
+            infinite = layout.merged_flags(numbers.infinite) & missing  # masked, whatever is done about empty targets
+            missing &= ~infinite
+            available = ~infinite if available is None else available & ~infinite
         if missing is not None and missing.any():
             self._count_missing(layout, missing)
         y = layout.place(y)
@@ -261,7 +270,6 @@ class _Builder:
         mask &= ~absent
         if available is not None:
             mask &= layout.place(available, False)
-            self.report.unavailable = int(np.count_nonzero(~available))
         observed = mask.copy()
         y = y if y.flags.writeable else y.copy()
         y[~mask] = 0
@@ -272,7 +280,8 @@ class _Builder:
                 self.report.filled += int(done.sum())
         return y, None if mask.all() else mask
 
-    def _available(self, layout: Layout) -> npt.NDArray[np.bool_] | None:
+    def _available(self) -> npt.NDArray[np.bool_] | None:
+        """[input rows] where the target may be used; None for everywhere."""
         name = self.schema.available_mask
         if name is None:
             return None
@@ -285,9 +294,10 @@ class _Builder:
                 f"column {name!r} (available_mask) must hold 0 and 1, but got another value at {self.runs.where(row)}. "
                 "Write 1 where the target may be used."
             )
-        return layout.merged(numbers.values != 0)
+        return np.asarray(numbers.values != 0)
 
-    def _weight(self, layout: Layout) -> npt.NDArray[Any] | None:
+    def _weight(self, layout: Layout, mask: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any] | None:
+        """Rows that were added for gaps have no weight of their own: 1 if they were filled, 0 if they are masked."""
         name = self.schema.weight
         if name is None:
             return None
@@ -300,7 +310,11 @@ class _Builder:
                 f"column {name!r} (weight) must hold numbers of at least 0, but got an empty or negative one at "
                 f"{self.runs.where(row)}. Write 1 for the usual importance."
             )
-        return layout.place(layout.merged_numbers(numbers.values, None)[0])
+        weight = layout.place(layout.merged_numbers(numbers.values, None)[0])
+        if layout.slot is not None:
+            added = layout.place(np.zeros(len(layout.slot), dtype=bool), True)
+            weight[added if mask is None else added & mask] = 1
+        return weight
 
     def _count_missing(self, layout: Layout, missing: npt.NDArray[np.bool_]) -> None:
         schema, report = self.schema, self.report

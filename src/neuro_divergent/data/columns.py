@@ -27,7 +27,8 @@ class Numbers:
 
     values: npt.NDArray[Any]
     observed: npt.NDArray[np.bool_] | None = None
-    infinite: int = 0
+    infinite: npt.NDArray[np.bool_] | None = None
+    """Where it was infinite; None when it never was."""
 
 
 @dataclass
@@ -111,7 +112,7 @@ def _checked(
     if np.shares_memory(values, raw):
         values = values.copy()
     values[~observed] = 0
-    return Numbers(values, observed, count)
+    return Numbers(values, observed, infinite if count else None)
 
 
 def _check_range(

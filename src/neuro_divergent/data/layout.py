@@ -103,6 +103,12 @@ class Layout:
             return values
         return np.asarray(values[np.append(self.groups[1:], len(values)) - 1])
 
+    def merged_flags(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """As `merged`; with merge "mean" whether any of each group has the flag."""
+        if self.groups is None or self.merge != "mean":
+            return self.merged(flags)
+        return np.asarray(np.logical_or.reduceat(self.sort(flags), self.groups))
+
     def merged_numbers(
         self, values: npt.NDArray[Any], observed: npt.NDArray[np.bool_] | None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:

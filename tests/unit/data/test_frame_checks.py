@@ -112,6 +112,15 @@ def test_infinities_are_refused_by_name_or_masked() -> None:
         load(one([1.0, 2.0], x=[1.0, float("-inf")]), future=("x",), infinities="mask")
 
 
+@pytest.mark.parametrize("missing", ["mask", "error", "zero", "linear"])
+def test_infinite_targets_are_masked_whatever_is_done_about_empty_ones(missing: Any) -> None:
+    data = load(one([1.0, float("inf"), 3.0]), infinities="mask", missing=missing)
+    assert data.to_polars()["y"].to_list() == [1.0, None, 3.0]
+    assert (data.report().infinite, data.report().missing) == (1, 0)
+    twice = {"ds": [0, 0, 1], "y": [float("-inf"), 2.0, 3.0]}
+    assert load(twice, infinities="mask", missing=missing, duplicates="mean").store.y.tolist() == [2.0, 3.0]
+
+
 def test_magnitudes_stay_finite_or_are_refused_by_name() -> None:
     assert load(one([1e30, 1e-30])).store.y.tolist() == pytest.approx([1e30, 1e-30], rel=1e-6)
     with pytest.raises(DataError, match=r"column 'y' must fit float32.*1e\+39 at series 'a', row 1.*dtype=\"float64\""):

@@ -240,3 +240,19 @@ def test_a_future_table_with_a_time_zone_is_refused_for_data_without_one() -> No
     data = load({"ds": ["2024-01-01T00:00", "2024-01-01T01:00"], "y": [1.0, 2.0], "price": [1, 2]}, future="price")
     with pytest.raises(DataError, match="must have no time zone, as in the data, but got"):
         data.future_values({"ds": ["2024-01-01T03:00+01:00"], "price": [3]}, 1)
+
+
+def test_the_mean_of_duplicates_leaves_unavailable_rows_out() -> None:
+    table = {"ds": [0, 0, 1, 1], "y": [100.0, 2.0, 5.0, 6.0], "ok": [0, 1, 0, 0]}
+    store = load(table, duplicates="mean", available_mask="ok").store
+    assert store.y.tolist() == [2.0, 0.0]
+    assert store.mask is not None
+    assert store.mask.tolist() == [True, False]
+
+
+def test_rows_filled_into_a_gap_have_the_usual_weight_and_masked_ones_none() -> None:
+    table = {"ds": [0, 1, 3], "y": [1.0, 2.0, 4.0], "w": [2.0, 3.0, 4.0]}
+    for gaps, expected in (("zero", [2.0, 3.0, 1.0, 4.0]), ("mask", [2.0, 3.0, 0.0, 4.0])):
+        weight = load(table, freq=1, weight="w", gaps=gaps).store.weight  # type: ignore[arg-type]
+        assert weight is not None
+        assert weight.tolist() == expected
