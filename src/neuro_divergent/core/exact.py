@@ -71,7 +71,8 @@ def parse_json(data: bytes, name: str) -> Any:
     if deepest > MAX_JSON_DEPTH:
         raise CorruptFileError(f"{name} must be nested at most {MAX_JSON_DEPTH} deep, but is {deepest} deep")
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        # As text: given bytes, the parser would guess their encoding and see other brackets than were counted above.
+        return json.loads(data.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"{name} must be JSON, but is not: {error}") from None
 

@@ -150,6 +150,13 @@ def test_a_text_does_not_hide_nesting():
             parse_json(data, "file")
 
 
+def test_an_encoding_does_not_hide_nesting():
+    """In UTF-16 the sign ∡ has a byte that looks like a quotation mark: what follows would not be counted."""
+    hidden = ('{"∡":' + "[" * 500 + "]" * 500 + ',"":1}').encode("utf-16-le")
+    with pytest.raises(CorruptFileError, match="must be JSON, but is not"):
+        parse_json(hidden, "file")
+
+
 def test_other_peoples_files_are_not_replaced(tmp_path):
     """A run's directory is no place for a model: following the first message must not delete the run."""
     place = tmp_path / "run"
