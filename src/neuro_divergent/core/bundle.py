@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,29 @@ Fetch = Callable[[str, int], bytes]
 """Gives the content of a file of the bundle, which must have at most so many bytes."""
 
 
-def write(path: str | os.PathLike[str], contents: Mapping[str, files.Content], *, overwrite: bool = False) -> None:
-    """Write the files, read them back, and give them a manifest: a new directory, whole and right or not there."""
+def write(
+    path: str | os.PathLike[str],
+    contents: Mapping[str, files.Content],
+    *,
+    overwrite: bool = False,
+    scratch: files.Scratch | None = None,
+) -> None:
+    """Write the files and a manifest, and read them back: a new directory, whole and right or not there.
+
+    Args:
+        path: the directory to make.
+        contents: its files by name.
+        overwrite: replace a bundle that is there already.
+        scratch: memory to read back into, for somebody who writes often.
+    """
+    scratch = scratch or files.Scratch()
+    facts = {name: facts_of(files.pieces(data)) for name, data in contents.items()}
+    everything = {**contents, MANIFEST: manifest(facts)}
     with files.new_directory(path, overwrite=overwrite, synced=True, mark=MANIFEST) as directory:
-        for name, data in contents.items():
+        for name, data in everything.items():
             files.write_new(directory / name, data, sync=False)
-        facts = {name: _settled(directory / name, data) for name, data in contents.items()}
-        files.write_new(directory / MANIFEST, manifest(facts))
+        for name, data in everything.items():  # after all were written: the first flush does most of the others' work
+            _settle(directory / name, data, scratch)
 
 
 def manifest(facts: Mapping[str, Mapping[str, Any]]) -> bytes:
@@ -126,28 +142,21 @@ def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:
     return listed
 
 
-def _settled(path: Path, data: files.Content) -> dict[str, Any]:
-    """Flush a file; size and sha256 are those of what reading it gives, which must be what was written."""
+def _settle(path: Path, data: files.Content, scratch: files.Scratch) -> None:
+    """Flush a file; reading it must give what was written."""
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
         os.fsync(descriptor)
-        return facts_of(_read_back(descriptor, data, path))
+        place = 0
+        for piece in files.pieces(data):
+            room = scratch.of(len(piece))
+            if not files.equal(room[: files.read_into(descriptor, place, room)], piece):
+                raise CorruptFileError(f"{path} must be read as it was written, but differs. Is the disk failing?")
+            place += len(piece)
+        if files.read_into(descriptor, place, scratch.of(1)):
+            raise CorruptFileError(f"{path} must be read as it was written, but is longer")
     finally:
         os.close(descriptor)
-
-
-def _read_back(descriptor: int, data: files.Content, path: Path) -> Iterator[memoryview]:
-    parts = list(files.pieces(data))
-    room = files.aligned(max(len(piece) for piece in parts) + 1)
-    place = 0
-    for piece in parts:
-        found = room[: files.read_into(descriptor, place, room[: len(piece)])]
-        if not files.equal(found, piece):
-            raise CorruptFileError(f"{path} must be read as it was written, but differs. Is the disk failing?")
-        place += len(piece)
-        yield found
-    if files.read_into(descriptor, place, room[:1]):
-        raise CorruptFileError(f"{path} must be read as it was written, but is longer")
 
 
 def _checked(path: str, data: bytes, facts: dict[str, Any]) -> bytes:

@@ -267,6 +267,19 @@ def aligned(size: int) -> memoryview:
     return room[begin : begin + size].data
 
 
+class Scratch:
+    """Memory for one piece of a file, used again by the next one: having it anew costs as much as reading into it."""
+
+    def __init__(self) -> None:
+        self._memory = memoryview(b"")
+
+    def of(self, size: int) -> memoryview:
+        """So many bytes, with whatever is in them."""
+        if len(self._memory) < size:
+            self._memory = aligned(size)
+        return self._memory[:size]
+
+
 def sync_directory(path: Path) -> None:
     """Flush a directory's entries, where the system allows it (POSIX does, Windows does not)."""
     if os.name != "posix":

@@ -109,6 +109,7 @@ class LocalPlace:
         self.run = run
         self.path = run / CHECKPOINTS
         self.address = str(self.path)
+        self._scratch = files.Scratch()
 
     def names(self) -> list[str]:
         """The checkpoints, oldest first."""
@@ -120,7 +121,7 @@ class LocalPlace:
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
         """Make a checkpoint by one rename, after its files have been read back."""
-        bundle.write(self.path / name, contents, overwrite=True)
+        bundle.write(self.path / name, contents, overwrite=True, scratch=self._scratch)
         bundle.confirm(self.path / name)
 
     def remove(self, name: str) -> None:
