@@ -4,8 +4,9 @@ Three batches: the one that the recipe takes for this table, for which the limit
 1024. The time of a machine drifts by more than the limit between two trainings, so both sides are in one training: the
 25 steps after each save, during which it is written, against the 25 steps before the next one, when nothing is. The
 share is the difference of the two times over the time of 50 undisturbed steps, the median over all saves of several
-trainings; without a save it is zero. Beside it stands the processor time that the two threads spend on saving.
-One save is known to a tenth of the time only, so that many are looked at where the limit holds.
+trainings, less the same figure of trainings in between that do not save. All steps are one epoch, because the end of an
+epoch takes time of its own. One save is known to a tenth of the time only, so that many are looked at where the limit
+holds. Beside it stands the processor time that the two threads spend on saving.
 
 python benchmarks/checkpoint.py --steps 600 --repeats 20
 """
@@ -67,10 +68,11 @@ def watched(seconds: dict[str, float], phase: str, work: Callable[..., Any]) -> 
     return call
 
 
-def train(data: nd.TimeSeriesDataFrame, steps: int, batch_size: int | str, checkpoints: nd.Checkpoints) -> Cost:
+def train(data: nd.TimeSeriesDataFrame, steps: int, batch_size: int | str, checkpoints: nd.Checkpoints | None) -> Cost:
     clock = Steps()
     config = nd.TrainingConfig(
         max_steps=steps,
+        steps_per_epoch=steps,
         batch_size=batch_size,
         validation_split=None,
         checkpoints=checkpoints,
@@ -89,32 +91,43 @@ def train(data: nd.TimeSeriesDataFrame, steps: int, batch_size: int | str, check
     return Cost([b - a for a, b in pairwise(clock.ends)], seconds, int(fitted.config.batch_size))
 
 
+def shares_of(spans: list[float], every: int) -> tuple[list[float], list[float]]:
+    """For each save, or each step at which there could be one: its share of the time, and the time of a step."""
+    half = every // 2
+    saves = range(every - 1, len(spans) - every + 1, every)
+    plain = [sum(spans[save + half : save + 2 * half]) for save in saves]
+    shares = [(sum(spans[save : save + half]) - rest) / (2 * rest) for save, rest in zip(saves, plain, strict=True)]
+    return shares, [rest / half for rest in plain]
+
+
 def measure(data: nd.TimeSeriesDataFrame, batch_size: int | str, repeats: int, options: argparse.Namespace) -> float:
     """Print what saving costs with batches of this size; the share of the time."""
-    every, half = options.every, options.every // 2
-    costs, shares, plain = [], [], []
+    every = options.every
+    costs: list[Cost] = []
+    shares: list[float] = []
+    control: list[float] = []
+    plain: list[float] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for number in range(repeats):
             path = Path(folder) / str(number)
             checkpoints = nd.Checkpoints(path, every_n_epochs=None, every_n_steps=every, keep_last=2)
             costs.append(train(data, options.steps, batch_size, checkpoints))
-            spans = costs[-1].steps
-            for save in range(every - 1, len(spans) - every + 1, every):
-                undisturbed = sum(spans[save + half : save + 2 * half])
-                plain.append(undisturbed / half)
-                shares.append((sum(spans[save : save + half]) - undisturbed) / (2 * undisturbed))
+            saving, step = shares_of(costs[-1].steps, every)
+            shares, plain = shares + saving, plain + step
+            control += shares_of(train(data, options.steps, batch_size, None).steps, every)[0]
         newest = sorted((Path(folder) / "0" / "checkpoints").iterdir())[-1]
         size = sum(file.stat().st_size for file in newest.iterdir()) / 1e6
     threads = {phase: min(cost.saving[phase] for cost in costs) for phase in PHASES}
-    saves, share = options.steps // every, median(shares)
+    saves, share = options.steps // every, median(shares) - median(control)
     print(
         f"\nNHITS, steps of {costs[0].batch_size} windows, {1000 * median(plain):.1f} ms each, threads: "
         f"{torch.get_num_threads()}; a checkpoint of {size:.1f} MB every {every} steps, {len(shares)} of them looked at"
     )
+    low, _, high = (100 * share for share in quantiles(shares))
     print(
-        f"saving adds {100 * share:+.1f} % (quarters {100 * quantiles(shares)[0]:+.1f} and "
-        f"{100 * quantiles(shares)[2]:+.1f} %): a save takes {1000 * threads['save'] / saves:.1f} ms of the training's "
-        f"thread and {1000 * threads['write'] / saves:.1f} ms in the background"
+        f"saving adds {100 * share:.1f} % (half of the saves between {low:+.1f} and {high:+.1f} %, and "
+        f"{100 * median(control):+.1f} % in trainings without): a save takes {1000 * threads['save'] / saves:.1f} ms "
+        f"of the training's thread and {1000 * threads['write'] / saves:.1f} ms in the background"
     )
     return share
 
@@ -123,12 +136,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--every", type=int, default=50)
-    parser.add_argument("--repeats", type=int, default=20, help="trainings; a fifth as many with larger batches")
+    parser.add_argument("--repeats", type=int, default=20, help="trainings of each kind; a tenth with larger batches")
     parser.add_argument("--folder", type=Path, help="where to save; a temporary folder unless given")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/checkpoint.json")
     options = parser.parse_args()
     data = nd.TimeSeriesDataFrame.from_frame(nd.samples.hourly_panel())
-    repeats = {"auto": options.repeats, 256: max(options.repeats // 5, 1), 1024: max(options.repeats // 5, 1)}
+    repeats = {"auto": options.repeats, 256: max(options.repeats // 10, 1), 1024: max(options.repeats // 10, 1)}
     shares = {size: measure(data, size, count, options) for size, count in repeats.items()}
     share = shares["auto"]
     if options.write:
