@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import NeuroDivergentError, StorageError
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
 
 log = logging.getLogger(__name__)
-
-_POLITE = 10
-"""By how much the priority of the thread that writes is lower. More would cost less, but delay the file for seconds."""
 
 
 class Saver:
@@ -96,7 +90,7 @@ class Saver:
         kept = Kept(step_name(state.step), self._count, score)
         if self.settings.asynchronous:
             arguments = (snapshot, kept)
-            self._writing = threading.Thread(target=self._write_aside, args=arguments, name="nd-saver", daemon=True)
+            self._writing = threading.Thread(target=self.write, args=arguments, name="nd-saver", daemon=True)
             self._writing.start()
         else:
             self.write(snapshot, kept)
@@ -142,14 +136,6 @@ class Saver:
                 log.warning("a checkpoint that is not needed any more stays: %s", error)
                 continue
             self._kept = [item for item in self._kept if item.name != name]
-
-    def _write_aside(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
-        """Write in a thread that leaves the cores to the training; on Linux a thread has a priority of its own."""
-        if sys.platform == "linux":
-            own = threading.get_native_id()
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, own, min(os.getpriority(os.PRIO_PROCESS, own) + _POLITE, 19))
-        self.write(snapshot, kept)
 
     def _known(self, name: str) -> Kept:
         """Number and score of a checkpoint of an earlier session; one that cannot be read has neither."""
