@@ -36,6 +36,8 @@ Content = bytes | Sequence[bytes | memoryview]
 
 BLOCK_BYTES = 4096
 """What memory and places in a file must be multiples of, for the disk to take one to the other without a copy."""
+_HUGE_BYTES = 2**21
+"""Pages of which large memory consists where the system has such: the disk takes one as easily as a small one."""
 
 _PIECE_BYTES = 2**24
 """Few large pieces: each one interrupts a training that computes beside it, and large memory is cheap to hand over."""
@@ -262,8 +264,9 @@ def address(memory: bytes | memoryview) -> int:
 
 def aligned(size: int) -> memoryview:
     """Memory that begins where a disk wants it to."""
-    room = np.empty(size + BLOCK_BYTES, np.uint8)
-    begin = -room.ctypes.data % BLOCK_BYTES
+    step = BLOCK_BYTES if size < 2 * _HUGE_BYTES else _HUGE_BYTES
+    room = np.empty(size + step, np.uint8)
+    begin = -room.ctypes.data % step
     return room[begin : begin + size].data
 
 
