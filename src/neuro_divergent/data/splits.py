@@ -71,7 +71,7 @@ def split_by_date(store: SeriesStore, when: Any, *, horizon: int = 1, lookback: 
         lookback: rows that a training window needs before its horizon.
     """
     time = _time(store, when)
-    return _cut(store, _rows_before(store, time), horizon, lookback)
+    return _cut(store, rows_before(store, time), horizon, lookback)
 
 
 def split_by_series(store: SeriesStore, share: float, seed: int = 0) -> Split:
@@ -112,8 +112,8 @@ def _time(store: SeriesStore, when: Any) -> Any:
         raise ConfigError(f"when must be a time such as '2024-01-31', but got when={when!r}") from None
 
 
-def _rows_before(store: SeriesStore, time: Any) -> Ints:
-    """[S] how many rows of each series are before a time, found by bisection over its steps."""
+def rows_before(store: SeriesStore, time: Any) -> Ints:
+    """[S] how many rows of each series are before a time, or each before its own; by bisection over its steps."""
     freq, lengths = Frequency.parse(store.freq), store.lengths
     low, high = np.zeros_like(lengths), lengths.copy()
     while bool((low < high).any()):

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.forecasting.fit import VALIDATION_GIVEN
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.held_back import trained_rows
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, point_column
 from neuro_divergent.forecasting.many import fit_many
@@ -132,8 +132,8 @@ def ensemble(
         members: the models, trained on one kind of table.
         method: "mean"; "median"; "weighted": by one over the validation error; "greedy": the members that, added one
             at a time and with repetition, lower the validation error of the mean most (Caruana et al. 2004).
-        validation: a table whose end the models were not trained on; None takes the part of the training data that
-            every member held back for validation.
+        validation: a table whose end the models were not trained on; None takes the rows of the training data after
+            the last moment that any member was trained on.
         metric: mae, mse, rmse, mape or smape.
         rounds: how many times the greedy method adds a member.
         name: of the forecast's column.
@@ -144,7 +144,8 @@ def ensemble(
         raise ConfigError(f"members are weighted by mae, mse, rmse, mape or smape, but got metric={metric!r}")
     if method not in ("weighted", "greedy"):
         raise ConfigError(f"method must be mean, median, weighted or greedy, but got method={method!r}")
-    forecasts, truth = validation_forecasts(members, validation)
+    equal = Ensemble(members, name=name)  # refuses members that do not go together
+    forecasts, truth = validation_forecasts(equal.members, validation)
     score = metrics.METRICS[metric]
     if method == "weighted":
         errors = np.array([float(score(truth, values)) for values in forecasts])
@@ -179,7 +180,12 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     table = longest.table(validation)
     lengths = table.store.lengths
     if validation is None:
-        first = np.max([_first_held_back(member, table) for member in members], axis=0)
+        if any((trained_rows(member, member.data) >= member.data.store.lengths).all() for member in members):
+            raise ConfigError(
+                "weights need rows that no member was trained on, but some held nothing back, or were saved, which "
+                "keeps the last rows only. Give validation=..."
+            )
+        first = np.max([trained_rows(member, table) for member in members], axis=0)
     else:
         first = np.minimum(lengths, longest.model.input_size)
     series, time = window_places(lengths, first, lengths, h, max(1, h // 2))
@@ -187,26 +193,11 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
         series, time = same_moments(table, series, time)
     if not len(series):
         raise DataError(
-            f"weights need a window of {h} held-back steps, but no series has one. Give a longer validation=..."
+            f"weights need a window of {h} steps that no member was trained on, but no series has one. "
+            "Give a longer validation=..."
         )
     values = [hindcast(member, table, series, time, point_column(member.model.name), h)[:, :, 0] for member in members]
     return np.stack(values), actual(table.store, series, time, h)
-
-
-def _first_held_back(member: Forecaster, table: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:
-    """[S] the row of each series from which on a member was not trained."""
-    lengths, share = table.store.lengths, member.config.validation_split
-    given = [event["rows"] for event in member.history.events if event.get("event") == VALIDATION_GIVEN]
-    if member.config.refit_on_all or (not given and not isinstance(share, float)):
-        raise ConfigError(
-            "weights need rows that no member was trained on, but some held nothing back. Give validation=..."
-        )
-    if not given:
-        assert isinstance(share, float)
-        return np.asarray(np.ceil(lengths * (1 - share)), dtype=np.int64)
-    # Counted from the end, because a model that was saved has kept the end of its table only.
-    rows = dict(zip(member.data.ids.tolist(), given[0], strict=True))
-    return np.maximum(lengths - np.array([rows.get(name, 0) for name in table.ids.tolist()], dtype=np.int64), 0)
 
 
 def seed_ensemble(

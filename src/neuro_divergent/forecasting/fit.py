@@ -18,7 +18,7 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import isolated
-from neuro_divergent.data import seasonality, splits
+from neuro_divergent.data import seasonality
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.sampling import Curriculum as CurriculumSampler
 from neuro_divergent.data.sampling import Sampler, Sequential
@@ -27,6 +27,7 @@ from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Range, Short, Windows
 from neuro_divergent.forecasting.anchor import Anchor, remembered
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.held_back import VALIDATION_GIVEN, training_rows
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.supervised import supervised, train_supervised
@@ -44,9 +45,6 @@ log = logging.getLogger(__name__)
 
 MAX_VALIDATION_WINDOWS = 4096
 """A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
-
-VALIDATION_GIVEN = "validation_given"
-"""The event in the history of a training that was given validation rows: `rows` of each series, in their order."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +116,9 @@ def fit(
         begin = train_supervised(model, table, config, begin, validation=validation, short=short)
     held: Range | None = None
     if validation is not None:
-        table, training_rows = joined(table, later_rows(table, validation))
-        trained: Range = (np.zeros_like(training_rows), training_rows)
-        held = (training_rows, table.store.lengths)
+        table, rows = joined(table, later_rows(table, validation))
+        trained: Range = (np.zeros_like(rows), rows)
+        held = (rows, table.store.lengths)
     else:
         trained = (np.zeros(table.n_series, dtype=np.int64), table.store.lengths)
     store = usable_columns(model, table.store)
@@ -128,9 +126,9 @@ def fit(
     anchor = anchor_lengths(model, store)
     problem = Problem(model, store, anchor, hidden, short, lambda: table.all_times().to_numpy(), task, begin_with)
     resolved = config.resolved(model.recipe(len(problem.windows(trained))))
-    share = resolved.validation_split
-    if held is None and isinstance(share, float):
-        trained, held = splits.split_by_time(store, share, model.h, lookback=model.input_size)
+    if held is None and resolved.validation_split is not None:
+        rows = training_rows(model, store, resolved)
+        trained, held = (np.zeros_like(rows), rows), (rows, store.lengths)
     if config.early_stopping == "auto" and (held is None or len(problem.windows(held)) == 0):
         resolved = resolved.replace(early_stopping=None)  # the recipe's has nothing to look at; a user's is refused
     state = _train(problem, resolved, trained, held, begin)
@@ -138,8 +136,8 @@ def fit(
         state = _refit(problem, resolved, state, begin)
     if validation is not None and held is not None:
         # Whoever looks for rows that were not trained on must know of these: the table holds both.
-        rows = (table.store.lengths - np.asarray(held[0])).tolist()
-        state.history.events.insert(0, {"step": 0, "epoch": 0, "event": VALIDATION_GIVEN, "rows": rows})
+        given = (table.store.lengths - np.asarray(held[0])).tolist()
+        state.history.events.insert(0, {"step": 0, "epoch": 0, "event": VALIDATION_GIVEN, "rows": given})
     module = state.module
     assert isinstance(module, ForecastModule)
     return Forecaster(
