@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.data import splits
 from neuro_divergent.forecasting.evaluate import Evaluation, Hindcasts, Truth, scored, truth_of
+from neuro_divergent.forecasting.held_back import trained_rows
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, forecast_columns
 
@@ -38,6 +38,8 @@ class Held:
     truth: Truth
     found: Hindcasts
     evaluation: Evaluation
+    share: float
+    """How much of the rows of the series that were looked at was held back."""
     neighbours: tuple[Floats, ...] = ()
     """For some series, the errors one step ahead at origins that follow each other."""
 
@@ -101,13 +103,9 @@ def columns_of(fitted: Forecaster) -> Columns:
 
 
 def held_back(fitted: Forecaster) -> Held | None:
-    """Forecasts of the validation part of a model's own table; None where nothing was held back."""
-    share = fitted.config.validation_split
-    if fitted.config.refit_on_all or not isinstance(share, float):
-        return None
-    table, model = fitted.data, fitted.model
-    _, (first, last) = splits.split_by_time(table.store, share, model.h, lookback=model.input_size)
-    return looked_back(fitted, table, first, last)
+    """Forecasts of the rows of a model's own table that it was not trained on; None where nothing was held back."""
+    table = fitted.data
+    return looked_back(fitted, table, trained_rows(fitted, table), table.store.lengths)
 
 
 def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> Held | None:
@@ -127,11 +125,12 @@ def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
         return None
     columns = columns_of(fitted)
     found = Hindcasts(columns, hindcast(fitted, table, series, time, columns, h))
-    truth = truth_of(table, series, time, h)
+    truth, seen = truth_of(table, series, time, h), np.unique(series)
     return Held(
         truth=truth,
         found=found,
         evaluation=scored(table, truth, {fitted.model.name: found}),
+        share=float((last - first)[seen].sum() / lengths[seen].sum()),
         neighbours=() if together else _neighbours(fitted, table, first, last),
     )
 

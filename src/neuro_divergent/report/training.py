@@ -57,7 +57,7 @@ def training_report(
         page.chooser(charts, "Series", _shown(len(charts), data.n_series))
     else:
         page.text("The forecast needs the columns known ahead: neuro-divergent predict ... --future FILE", soft=True)
-    _quality(page, fitted, held)
+    _quality(page, held)
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
     page.heading("Data")
@@ -96,21 +96,20 @@ def _facts(fitted: Forecaster, held: Held | None) -> list[tuple[str, str, Mood]]
     return facts
 
 
-def _quality(page: Page, fitted: Forecaster, held: Held | None) -> None:
+def _quality(page: Page, held: Held | None) -> None:
     page.heading("How good is it")
     if held is None:
         page.text(
-            "Nothing was held back: every row was trained on, so these rows cannot say how good the model is. "
+            "Nothing was held back, or less than one forecast: rows that were trained on cannot say how good it is. "
             "Compare models honestly with: neuro-divergent cv DATA --models ..."
         )
         return
-    count, share = len(held.truth.series), fitted.config.validation_split
-    assert isinstance(share, float)
+    count, percent, season = len(held.truth.series), f"{100 * held.share:.3g} %", held.truth.season
     page.text(
-        f"{count:,} forecasts of {held.n_series:,} series over the last {100 * share:.0f} % of the rows, each from the "
-        "rows before it. The network never learned from these rows; they only decided when to stop. The seasonal naive "
-        f"forecast, which repeats the last {held.truth.season} step{'s' if held.truth.season > 1 else ''}, was given "
-        "the same rows. For figures that decided nothing, see neuro-divergent cv."
+        f"{count:,} forecasts of {held.n_series:,} series over the last {percent} of their rows, each from the rows "
+        "before it. The network never learned from these rows; they only decided when to stop. The seasonal naive "
+        f"forecast, which repeats the last {season} step{'s' if season > 1 else ''}, was given the same rows. For "
+        "figures that decided nothing, see neuro-divergent cv."
     )
     sections.score_table(page, held.evaluation.table)
     page.text("MASE below 1 is better than the naive forecast was on the history. The best row is coloured.", soft=True)

@@ -109,6 +109,35 @@ def test_nothing_is_claimed_where_nothing_was_held_back(fitted):
     assert "better" not in text.split("<h2")[0]
 
 
+def test_validation_rows_that_were_given_are_the_ones_that_were_held_back():
+    """By hand: of 200 rows the last 10 were given, 5 %; windows of h=6 begin at rows 190 to 194."""
+    rows = pl.DataFrame({"unique_id": ["a"] * 200, "ds": range(200), "y": np.sin(np.arange(200.0))})
+    config = nd.TrainingConfig(max_steps=2, progress=False)
+    model = nd.DLinear(h=6, input_size=24)
+    fitted = model.fit(rows[:190], config, validation=rows[190:])
+    assert held_back(fitted).truth.time.tolist() == [190, 191, 192, 193, 194]
+    text = training_report(fitted, interactive=False).render()
+    assert "5 forecasts of 1 series over the last 5 % of their rows" in text
+    # Nothing but the given rows is held back, whatever the configuration says about a split.
+    without = model.fit(rows[:190], config.replace(validation_split=None), validation=rows[190:])
+    assert held_back(without).truth.time.tolist() == [190, 191, 192, 193, 194]
+    too_few = model.fit(rows[:195], config, validation=rows[195:])
+    assert held_back(too_few) is None
+    assert "less than one forecast" in training_report(too_few, interactive=False).render()
+
+
+def test_the_page_says_how_much_was_held_back_where_a_horizon_is_longer_than_the_split():
+    """By hand: a fifth of 100 rows is shorter than h=30, so 30 rows are held back; 50 rows are too few for both."""
+    parts = [(name, count) for name, count in (("long", 100), ("short", 50))]
+    rows = pl.concat([pl.DataFrame({"unique_id": [n] * c, "ds": range(c), "y": np.arange(float(c))}) for n, c in parts])
+    config = nd.TrainingConfig(max_steps=2, progress=False, validation_split=0.2)
+    fitted = nd.DLinear(h=30, input_size=20).fit(rows, config)
+    held = held_back(fitted)
+    assert (held.truth.series.tolist(), held.truth.time.tolist()) == ([0], [70])
+    text = training_report(fitted, interactive=False).render()
+    assert "1 forecasts of 1 series over the last 30 % of their rows" in text
+
+
 def test_a_notebook_shows_it_apart_from_its_own_styles(fitted):
     shown = training_report(fitted, interactive=False)._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
