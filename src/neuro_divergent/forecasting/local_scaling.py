@@ -13,6 +13,7 @@ from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.report import DataReport
 from neuro_divergent.data.series_scaling import SeriesScaler, series_scaler
 from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.forecasting.held_back import training_rows
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
@@ -27,12 +28,22 @@ class LocalScaling:
         self.name, self.scaler, self.ids = name, scaler, ids
 
     @classmethod
-    def fit(cls, name: str, table: TimeSeriesDataFrame, share: float) -> LocalScaling:
-        """Measure the first `share` of the rows of each series: what is held back must not be seen."""
+    def fit(cls, name: str, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
+        """Measure the first `until` rows of each series: what is held back must not be seen."""
         store = table.store
-        until = np.maximum(1, np.ceil(store.lengths * share)).astype(np.int64)
         scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until, store.ids)
         return cls(name, scaler, store.ids)
+
+    def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
+        """The scaling with the new series of a table, which are to be trained on: their first `until` rows."""
+        known, own = set(self.ids.tolist()), self.scaler.to_arrays()
+        new = np.array([name not in known for name in table.ids.tolist()])
+        if not new.any():
+            return self
+        found = self.of(table, until).to_arrays()
+        arrays = {name: np.concatenate([array, found[name][new]]) for name, array in own.items()}
+        ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # other tables, other types
+        return LocalScaling(self.name, series_scaler(self.name).from_arrays(arrays), ids)
 
     def of(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesScaler:
         """The scaler for the series of a table, in their order; new ones are measured on their first `until` rows."""
@@ -72,7 +83,9 @@ class LocalScaling:
     @classmethod
     def from_parts(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LocalScaling:
         """What `facts` and the scaler's arrays were."""
-        return cls(facts["name"], series_scaler(facts["name"]).from_arrays(arrays), np.array(facts["ids"]))
+        return cls(
+            facts["name"], series_scaler(facts["name"]).from_arrays(arrays), np.array(facts["ids"], dtype=object)
+        )
 
 
 def fit_locally(
@@ -81,18 +94,15 @@ def fit_locally(
     """Train on a table whose series are scaled one by one; None trains on the table as it is."""
     if name is None:
         return model.fit(table, config, **options)
-    from neuro_divergent.training.config import PLAIN_DEFAULTS
-
-    held = PLAIN_DEFAULTS["validation_split"] if config.validation_split == "auto" else config.validation_split
-    share = 1.0 if held is None or options.get("validation") is not None else 1.0 - held
-    local, whole = LocalScaling.fit(name, table, share), table
     if options.get("validation") is not None:
         from neuro_divergent.forecasting.fit import joined, later_rows
 
+        local = LocalScaling.fit(name, table, table.store.lengths)
         whole, rows = joined(table, later_rows(table, options["validation"]))
         shown, later = _apart(local.scaled(whole), rows)
         options = options | {"validation": later}
     else:
+        local, whole = LocalScaling.fit(name, table, training_rows(model, table.store, config)), table
         shown = local.scaled(table)
     fitted = model.fit(shown, config, **options)
     fitted.data, fitted.local = whole, local

@@ -10,6 +10,7 @@ import polars as pl
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
+from neuro_divergent.forecasting.held_back import training_rows
 from neuro_divergent.forecasting.horizon import check_series, taken_columns
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.optim import Optimizer
@@ -34,7 +35,7 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
     forecaster.module, forecaster.data = trained.module, joined
-    forecaster.config, forecaster.history = trained.config, trained.history
+    forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
     return forecaster
 
 
@@ -74,8 +75,11 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
 
     # The season was found in the first data; the weights belong to it.
     model = forecaster.model.replace(anchor=forecaster.anchor or None)
-    local = forecaster.local
-    result = fit(model, table if local is None else local.scaled(table), config, short="drop", begin_with=begin)
+    local, shown = forecaster.local, table
+    if local is not None:
+        local = local.including(table, training_rows(model, table.store, config))
+        shown = local.scaled(table)
+    result = fit(model, shown, config, short="drop", begin_with=begin)
     result.model, result.data, result.local = forecaster.model, table, local
     return result
 

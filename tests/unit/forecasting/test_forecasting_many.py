@@ -84,6 +84,19 @@ def test_the_series_scaler_does_not_see_what_is_held_back():
     assert losses[0] == losses[1]
 
 
+def test_the_series_scaler_does_not_see_the_horizon_that_is_held_back_where_it_is_longer_than_the_split():
+    """A fifth of 100 rows is shorter than h=30, so rows 70 to 99 are held back: what is in them is not trained on."""
+    y = np.random.default_rng(0).normal(size=100)
+    losses = []
+    for held_back in (0.0, 1e3):
+        y[70:80] = held_back
+        rows = pl.DataFrame({"unique_id": ["a"] * 100, "ds": range(100), "y": y})
+        models = [nd.DLinear(h=30, input_size=20, scaler="identity")]
+        fitted = NeuralForecast(models, local_scaler_type="standard").fit(rows, FAST.replace(validation_split=0.2))
+        losses.append(fitted["DLinear"].history.step_loss)
+    assert losses[0] == losses[1]
+
+
 class TestSavedTogether:
     def test_forecasts_are_bit_identical_in_a_new_process(self, fitted, tmp_path):
         fitted.save(tmp_path / "m")

@@ -1,6 +1,6 @@
 """Tables that are not the training table: later rows, other codes, other time stamps, series that end early."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -174,6 +174,37 @@ def test_a_new_series_is_scaled_without_the_rows_that_are_forecast():
         return fitted["DLinear"].evaluate(rows, n_windows=2).frame.sort("cutoff")["DLinear"].to_list()[:6]
 
     assert forecasts(0.0) == forecasts(1e4)
+
+
+def test_a_new_series_is_scaled_without_the_rows_that_a_fine_tuning_holds_back(tmp_path):
+    config = FAST.replace(validation_split=0.2)
+    model = nd.DLinear(h=6, input_size=24, scaler="identity")
+    fitted = nd.NeuralForecast([model], local_scaler_type="standard").fit(panel(), config)["DLinear"]
+    y = np.random.default_rng(0).normal(50, 7, 100)
+
+    def tuned(held_back):
+        y[80:] = held_back  # the last fifth
+        hours = [datetime(2024, 1, 1) + timedelta(hours=row) for row in range(100)]
+        return fitted.fine_tune(pl.DataFrame({"unique_id": ["new"] * 100, "ds": hours, "y": y}), config)
+
+    low, high = tuned(0.0), tuned(1e4)
+    assert low.history.step_loss == high.history.step_loss
+    # Its forecasts are given in the units that the training had: mean and deviation of its first 80 rows, by hand.
+    high.save(tmp_path / "m")
+    for known in (low, high, nd.load(tmp_path / "m")):
+        found = known.local.of(known.data).to_arrays()
+        assert found["location"] == pytest.approx([y[:80].mean()], rel=1e-5)
+        assert found["scale"] == pytest.approx([y[:80].std()], rel=1e-5)
+    assert fitted.local.ids.tolist() == ["series-00", "series-01", "series-02"]  # the first model has not changed
+
+
+def test_a_scaled_series_that_an_update_brings_is_known_from_then_on():
+    fitted = nd.NeuralForecast([nd.DLinear(h=6, input_size=24)], local_scaler_type="minmax").fit(panel(), FAST)
+    fresh = panel(1).with_columns(unique_id=pl.lit("new"))
+    fitted.update(fresh)
+    later = fresh.with_columns(y=pl.col("y") + 1e4)
+    found = fitted["DLinear"].local.of(nd.TimeSeriesDataFrame.from_frame(later)).to_arrays()
+    assert found["location"][0] == pytest.approx(fresh["y"].min(), rel=1e-5)
 
 
 def test_the_naive_forecast_looks_behind_an_outage_of_many_seasons():
