@@ -201,8 +201,6 @@ class _Builder:
         )
         store = check_series(store, schema, self.report)
         self.report.freq, self.report.time_zone = store.freq, zone
-        self.report.masked = 0 if store.mask is None else int(len(store.mask) - np.count_nonzero(store.mask))
-        self.report.n_series, self.report.rows_stored = len(store.ids), len(store.y)
         return store, schema, self.report
 
     def _column(self, name: str) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +19,21 @@ ROW_ARRAYS = ("y", "mask", "future", "historical", "categorical", "weight")
 SERIES_ARRAYS = ("ids", "start", "static", "static_categorical")
 
 
-def check_series(store: SeriesStore, schema: DataSchema, report: DataReport) -> SeriesStore:
-    """Find the series that need a word, and keep, drop or refuse them as the schema says."""
+def check_series(
+    store: SeriesStore, schema: DataSchema, report: DataReport, known: Collection[object] = ()
+) -> SeriesStore:
+    """Find the series that need a word, and keep, drop or refuse them as the schema says.
+
+    Those whose names are known were judged when they were whole: perhaps only their end is here.
+    """
     constant, empty = constant_and_empty(store)
     report.constant_series = tuple(store.ids[constant].tolist())
     report.all_missing_series = tuple(store.ids[empty].tolist())
-    keep = np.ones(len(store.ids), dtype=bool)
-    for which, policy, what in ((constant, schema.constant, "constant"), (empty, schema.all_missing, "all_missing")):
+    new, keep = np.ones((2, len(store.ids)), dtype=bool)
+    if known:
+        new = np.array([name not in known for name in store.ids.tolist()])
+    for found, policy, what in ((constant, schema.constant, "constant"), (empty, schema.all_missing, "all_missing")):
+        which = found & new
         if policy == "error" and which.any():
             names = listing(store.ids[which].tolist())
             rule = "change" if what == "constant" else "have at least one target"
@@ -39,7 +48,9 @@ def check_series(store: SeriesStore, schema: DataSchema, report: DataReport) -> 
         report.dropped_series += tuple(store.ids[~keep].tolist())
         store = select_series(store, np.flatnonzero(keep))
     if schema.min_length is not None:
-        store = ensure_length(store, schema.min_length, schema.short, report)
+        store = ensure_length(store, np.where(new[keep], schema.min_length, 0), schema.short, report)
+    report.n_series, report.rows_stored = len(store.ids), len(store.y)
+    report.masked = 0 if store.mask is None else int(len(store.mask) - np.count_nonzero(store.mask))
     return store
 
 
@@ -55,8 +66,10 @@ def constant_and_empty(store: SeriesStore) -> tuple[npt.NDArray[np.bool_], npt.N
     return (low == high) & (counts > 1), counts == 0
 
 
-def ensure_length(store: SeriesStore, length: int, short: str, report: DataReport) -> SeriesStore:
-    """Refuse, drop or pad the series with fewer rows than `length`."""
+def ensure_length(
+    store: SeriesStore, length: int | npt.NDArray[np.int64], short: str, report: DataReport
+) -> SeriesStore:
+    """Refuse, drop or pad the series with fewer rows than `length`, or than their own of [S] lengths."""
     lacking = np.maximum(length - store.lengths, 0)
     names = tuple(store.ids[lacking > 0].tolist())
     report.short_series = names
@@ -64,7 +77,7 @@ def ensure_length(store: SeriesStore, length: int, short: str, report: DataRepor
         return store
     if short == "error":
         raise DataError(
-            f"every series must have at least {length} rows, but got {len(names):,} shorter ones: "
+            f"every series must have at least {np.max(length)} rows, but got {len(names):,} shorter ones: "
             f"{listing(names, 20)}. "
             'Say short="drop" or short="pad", or ask for shorter windows.'
         )

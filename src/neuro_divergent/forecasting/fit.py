@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import torch
 from torch import Tensor
 
@@ -359,15 +360,20 @@ def later_rows(table: TimeSeriesDataFrame, rows: Any, *, new_series: bool = Fals
 
 def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple[TimeSeriesDataFrame, np.ndarray]:
     """Training and validation rows as one table, and how many rows of each series are training rows."""
-    import polars as pl
-
     unknown = sorted(set(validation.ids.tolist()) - set(table.ids.tolist()))
     if unknown:
         raise DataError(f"validation must hold later rows of the training series, but has new ones: {unknown[:5]}")
     both = pl.concat([table.to_polars(), validation.to_polars()], how="vertical_relaxed")
-    # Both were repaired when they were read: what is still empty was masked, and no policy is asked a second time.
+    return read_again(both, table), table.store.lengths
+
+
+def read_again(rows: pl.DataFrame, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+    """Rows of tables that were read already as one table like one of them.
+
+    They were repaired when they were read: what is still empty was masked, and no policy is asked a second time.
+    """
     done: dict[str, Any] = {"missing": "mask", "constant": "keep", "all_missing": "keep", "min_length": None}
-    whole = TimeSeriesDataFrame.from_frame(both, schema=table.schema.replace(**done))
+    whole = TimeSeriesDataFrame.from_frame(rows, schema=table.schema.replace(**done))
     whole.schema = whole.schema.replace(**{name: getattr(table.schema, name) for name in done})
     whole.library = table.library
-    return whole, table.store.lengths
+    return whole

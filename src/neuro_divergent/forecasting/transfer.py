@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data import checks
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.held_back import training_rows
@@ -106,12 +107,14 @@ def _check_columns(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
 
 
 def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-    """Both tables as one; a row of both is taken from the newer one."""
+    """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
+    from neuro_divergent.forecasting.fit import read_again
+
     both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
     keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
     latest = both.unique(subset=keys, keep="last", maintain_order=True)
-    joined = TimeSeriesDataFrame.from_frame(latest, schema=known.schema.replace(missing="mask"))
-    joined.library = known.library
+    joined = read_again(latest, known)
+    joined.store = checks.check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
     return joined
 
 
