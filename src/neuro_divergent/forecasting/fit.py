@@ -28,7 +28,7 @@ from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.windows import Range, Short, Windows
 from neuro_divergent.forecasting.anchor import Anchor, remembered
 from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.held_back import VALIDATION_GIVEN, training_rows
+from neuro_divergent.forecasting.held_back import note_validation, training_rows
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.supervised import supervised, train_supervised
@@ -137,8 +137,7 @@ def fit(
         state = _refit(problem, resolved, state, begin)
     if validation is not None and held is not None:
         # Whoever looks for rows that were not trained on must know of these: the table holds both.
-        given = (table.store.lengths - np.asarray(held[0])).tolist()
-        state.history.events.insert(0, {"step": 0, "epoch": 0, "event": VALIDATION_GIVEN, "rows": given})
+        note_validation(state.history, table.store.lengths - np.asarray(held[0]))
     module = state.module
     assert isinstance(module, ForecastModule)
     return Forecaster(

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.model import Model
     from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.history import History
 
 Ints = npt.NDArray[np.int64]
 
 VALIDATION_GIVEN = "validation_given"
 """The event in the history of a training whose table ends with validation rows that no split of it would find:
 `rows` of each series, in their order."""
+
+
+def note_validation(history: History, rows: Ints) -> None:
+    """Write down how many rows at the end of each series of a table are for validation."""
+    history.events.insert(0, {"step": 0, "epoch": 0, "event": VALIDATION_GIVEN, "rows": rows.tolist()})
 
 
 def training_rows(model: Model, store: SeriesStore, config: TrainingConfig) -> Ints:

@@ -11,7 +11,7 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data import checks
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.held_back import training_rows
+from neuro_divergent.forecasting.held_back import note_validation, trained_rows, training_rows
 from neuro_divergent.forecasting.horizon import check_series, taken_columns
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.optim import Optimizer
@@ -35,6 +35,10 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
     settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
+    if trained.config.validation_split is not None:
+        # Only the end of the table was split, and of the rows before it the first training knows many.
+        known_rows = np.maximum(trained_rows(forecaster, joined), trained_rows(trained, joined))
+        note_validation(trained.history, joined.store.lengths - known_rows)
     forecaster.module, forecaster.data = trained.module, joined
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
     return forecaster

@@ -92,3 +92,14 @@ def test_members_that_do_not_go_together_are_refused_before_they_are_weighted():
         ensemble(members, "weighted")
     with pytest.raises(nd.ConfigError, match="at least one fitted model"):
         ensemble([], "greedy")
+
+
+def test_an_update_holds_back_the_end_of_its_own_rows():
+    """By hand: of 210 rows the update sees the last 24 + 6 - 1 + 10 = 39 and holds back a fifth, 8, so rows 202 to 209
+    are left; of the series without new rows, those that the first training held back, 160 to 199."""
+    rows = table({"a": 210, "b": 200})
+    fitted = nd.DLinear(h=6, input_size=24).fit(rows.filter(pl.col("ds") < 200), FAST)
+    fitted.update(rows.filter(pl.col("ds") >= 200), FAST)
+    assert trained_rows(fitted, fitted.data).tolist() == [202, 160]
+    fitted.update(rows.filter(pl.col("ds") >= 209))  # as a rule nothing is held back
+    assert trained_rows(fitted, fitted.data).tolist() == [210, 200]
