@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import torch_generator
+from neuro_divergent.data.scaling import Statistics
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import Loss
 
@@ -62,10 +62,8 @@ def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Ten
     The outputs of a single pass would leave out the uncertainty of the steps before. Of N draws the k-th smallest
     stands for the level k / (N + 1), so that few draws do not make intervals too narrow.
     """
-    draw: Any = module.network.sample_paths
     number = int(getattr(module.network, "samples", 100))
     scaled, stats = module.as_network_sees(batch)
-    location, scale = module.scaler.affine_map(stats)
     places = (((number + 1) * levels.double() - 1) / max(number - 1, 1)).clamp(0.0, 1.0).to(levels.dtype)
     parts = []
     size = max(1, ROWS_DRAWN // number)
@@ -73,7 +71,7 @@ def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Ten
         rows = slice(first, first + size)
         some = scaled.rows(first, min(first + size, batch.size))
         generator = torch_generator(0, "quantiles of paths", first)
-        drawn = draw(some, module.loss, number, generator, location=location[rows], scale=scale[rows])
+        drawn = module.paths(some, Statistics(stats.location[rows], stats.scale[rows]), number, generator)
         parts.append(drawn.quantile(places, dim=0).movedim(0, -1))
     return torch.cat(parts)
 

@@ -126,6 +126,18 @@ class ForecastModule(nn.Module):
         anchor = forecast.anchor.unsqueeze(-1)
         return self.loss.unscale(raw, anchor, torch.ones_like(anchor))
 
+    def paths(self, scaled: Batch, stats: Statistics, number: int, generator: torch.Generator | None = None) -> Tensor:
+        """Trajectories that the network draws itself for windows that `as_network_sees` has scaled, [N, B, H, 1].
+
+        They are in original units, where counts must be drawn; where the scaler bends values, drawn ones are bent back.
+        """
+        draw: Callable[..., Tensor] = self.network.sample_paths  # type: ignore[assignment]  # torch says Module
+        if self.scaler.affine:
+            location, scale = self.scaler.affine_map(stats)
+            return draw(scaled, self.loss, number, generator, location=location, scale=scale)
+        drawn = draw(scaled, self.loss, number, generator)
+        return self.scaler.inverse(drawn.movedim(0, -1), stats).movedim(-1, 0)
+
     def loss_values(self, batch: Batch, loss: Loss | None = None) -> Tensor:
         """Unreduced loss [B, H, C] of a batch with targets, in the loss's own units."""
         loss = loss or self.loss
@@ -155,7 +167,8 @@ class ForecastModule(nn.Module):
             """[B, 1, Q] → [B, 1] the point forecast in scaled units; the median where a head wants a level."""
             if self.head is not None:
                 output = self.head(output, output.new_tensor([0.5]))
-            if self.loss.units == "scaled":
+            # A scaler that bends values takes only losses whose outputs are values, and their point is one of them.
+            if self.loss.units == "scaled" or not self.scaler.affine:
                 return self.loss.point(output)
             location, scale = self.scaler.affine_map(stats)
             known = self.loss.unscale(_raised(output, location.dtype), location, scale)

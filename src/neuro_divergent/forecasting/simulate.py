@@ -81,7 +81,6 @@ def _drawn_by_model(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths:
     ahead = known_ahead(table, store, future, forecaster.model.h)
     windows = forecast_windows(forecaster, store)
     module, parameter = forecaster.module.eval(), next(forecaster.module.parameters())
-    draw: Any = forecaster.network.sample_paths
     parts = []
     size = max(1, 20_000 // n_paths)
     for first in range(0, table.n_series, size):
@@ -89,9 +88,7 @@ def _drawn_by_model(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths:
         batch = windows.forecast_batch(numbers, *(None if part is None else part[numbers] for part in ahead))
         with torch.no_grad():
             scaled, stats = module.as_network_sees(batch.to(parameter.device, parameter.dtype))
-            location, scale = module.scaler.affine_map(stats)
-            generator = torch_generator(seed, "paths", first)
-            drawn = draw(scaled, module.loss, n_paths, generator, location=location, scale=scale)
+            drawn = module.paths(scaled, stats, n_paths, torch_generator(seed, "paths", first))
         parts.append(drawn[..., 0].transpose(0, 1).double().cpu().numpy())
     paths = np.concatenate(parts)
     return paths if forecaster.local is None else forecaster.local.original(paths, table)

@@ -80,6 +80,19 @@ class TestPaths:
         few = fitted.model.replace(samples=3).build(fitted.module.spec)
         assert few.samples == 3
 
+    def test_bent_values_are_drawn_and_bent_back(self):
+        """The first step has nothing before it: its paths are drawn from the quantiles that one pass gives it."""
+        config = FAST.replace(loss=nd.MQLoss(level=[80]))
+        fitted = DeepAR(h=3, input_size=12, hidden_size=8, samples=4000, scaler="invariant").fit(panel(1), config)
+        window = torch.from_numpy(fitted.data.store.y[-12:].copy()).view(1, 12, 1)
+        with torch.no_grad():
+            low, _, high = fitted.module(nd.Batch(window))[0, 0, 0].sort().values.tolist()
+        asked = fitted.predict(level=[79])
+        found = [asked["DeepAR-lo-79"][0], asked["DeepAR-hi-79"][0]]
+        assert found == pytest.approx([low, high], abs=0.05 * (high - low))
+        drawn = fitted.simulate(n_paths=4000)["DeepAR"].to_numpy().reshape(4000, 3)[:, 0]
+        assert np.quantile(drawn, (0.105, 0.895)) == pytest.approx([low, high], abs=0.05 * (high - low))
+
     def test_paths_around_a_point_forecast_with_intervals(self):
         data = nd.TimeSeriesDataFrame.from_frame(panel())
         fitted = nd.DLinear(h=6, input_size=24).fit(data.drop_last(60), FAST)
