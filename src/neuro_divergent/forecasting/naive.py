@@ -20,41 +20,38 @@ def seasonal_naive(store: SeriesStore, h: int, season: int) -> npt.NDArray[np.fl
 
     A series shorter than a season repeats what it has; one without any observed value gives NaN.
     """
-    forecast = np.full((len(store.ids), h), np.nan)
-    for number in range(len(store.ids)):
-        first, last = int(store.offsets[number]), int(store.offsets[number + 1])
-        y = np.asarray(store.y[first:last], dtype=np.float64)
-        seen = np.ones(len(y), dtype=bool) if store.mask is None else np.asarray(store.mask[first:last])
-        forecast[number] = _repeat(y, seen, h, min(season, max(1, len(y))))
-    return forecast
-
-
-def _repeat(y: npt.NDArray[np.float64], seen: npt.NDArray[np.bool_], h: int, season: int) -> npt.NDArray[np.float64]:
-    pattern = np.full(season, np.nan)
-    for back in range(1, len(y) // season + 1):
-        stop = len(y) - (back - 1) * season
-        part = np.where(seen[stop - season : stop], y[stop - season : stop], np.nan)
-        pattern = np.where(np.isnan(pattern), part, pattern)
-        if not np.isnan(pattern).any():
-            break
-    if np.isnan(pattern).any() and seen.any():
-        pattern = np.where(np.isnan(pattern), y[seen][-1], pattern)
-    return np.resize(pattern, h)
+    return naive_from(store, np.arange(len(store.ids)), store.lengths, h, season)
 
 
 def naive_from(
     store: SeriesStore, series: npt.NDArray[np.int64], time: npt.NDArray[np.int64], h: int, season: int
 ) -> npt.NDArray[np.float64]:
     """[N, h] the seasonal naive forecast of series[i] from its rows before time[i]."""
-    forecast = np.full((len(series), h), np.nan)
-    for row, (number, rows) in enumerate(zip(series.tolist(), time.tolist(), strict=True)):
-        first = int(store.offsets[number])
-        begin = first + max(0, rows - 10 * season)  # the newest seasons are enough to find a value for each place
-        if store.mask is not None and begin > first:
-            newest = np.asarray(store.mask[begin : first + rows]).reshape(10, season)
-            begin = begin if bool(newest.any(axis=0).all()) else first  # but after a long outage they are not
-        y = np.asarray(store.y[begin : first + rows], dtype=np.float64)
-        seen = np.ones(len(y), dtype=bool) if store.mask is None else np.asarray(store.mask[begin : first + rows])
-        if len(y):
-            forecast[row] = _repeat(y, seen, h, min(season, len(y)))
-    return forecast
+    period = np.clip(time, 1, season)
+    rows = (time - period)[:, None] + np.arange(h) % period[:, None]
+    first = store.offsets[:-1][series]
+    if store.mask is not None:
+        gaps = np.flatnonzero((time > 0) & ~store.mask[first[:, None] + rows].all(axis=1))
+        gaps = gaps[np.argsort(series[gaps], kind="stable")]
+        for some in np.split(gaps, np.flatnonzero(np.diff(series[gaps])) + 1) if len(gaps) else ():
+            begin = first[some[0]]
+            seen = np.asarray(store.mask[begin : begin + time[some].max()])
+            rows[some] = _observed(rows[some], seen, time[some], season)
+    values = np.asarray(store.y[np.maximum(first[:, None] + rows, 0)], dtype=np.float64)
+    return np.where(rows >= 0, values, np.nan)
+
+
+def _observed(
+    rows: npt.NDArray[np.int64], seen: npt.NDArray[np.bool_], time: npt.NDArray[np.int64], season: int
+) -> npt.NDArray[np.int64]:
+    """For rows [N, h] of one series the newest observed ones that lie whole seasons before them, -1 without any.
+
+    Only whole seasons before time[i] count; where none of them has a value, the last observed row before time[i] does.
+    The newest observed row of each place in the season is found for all origins in one pass over the series: a place
+    that is never observed (closed Sundays, nights) would send each of them through the whole history.
+    """
+    number = np.where(seen, np.arange(len(seen)), -1)
+    last = np.maximum.accumulate(number)[time - 1]
+    padded = np.append(number, np.full(-len(number) % season, -1))
+    found = np.maximum.accumulate(padded.reshape(-1, season), axis=0).reshape(-1)[rows]
+    return np.where(found >= (time % np.minimum(time, season))[:, None], found, last[:, None])
