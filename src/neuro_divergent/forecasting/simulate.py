@@ -48,8 +48,9 @@ def simulate(
         table: what to forecast after.
         n_paths: how many paths of each series.
         seed: key of the draws; None for the training's.
-        method: "model" draws step by step with models that can (DeepAR); "gaussian_copula" draws from the forecast
-            distribution of each step, tied together by the correlation of past errors; "auto" is the first if possible.
+        method: "model" draws step by step with models that can (DeepAR, but for implicit quantiles);
+            "gaussian_copula" draws from the forecast distribution of each step, tied together by the correlation of
+            past errors; "auto" is the first if possible.
         future: the columns known ahead.
         h: how many steps; at most the model's.
     """
@@ -61,7 +62,9 @@ def simulate(
     if n_paths < 1:
         raise ConfigError(f"n_paths must be at least 1, but got n_paths={n_paths}")
     seed = forecaster.config.seed if seed is None else seed
-    own = hasattr(forecaster.network, "sample_paths") and forecaster.loss.probabilistic
+    # What the network feeds back must be drawn from its outputs themselves: those before a head are features.
+    own = forecaster.loss.probabilistic and forecaster.module.head is None
+    own = own and hasattr(forecaster.network, "sample_paths")
     if method == "model" and not own:
         raise ConfigError(
             f"{forecaster.model.kind} with {forecaster.loss.kind} draws no paths itself. Use method='gaussian_copula'"

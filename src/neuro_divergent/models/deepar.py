@@ -90,7 +90,7 @@ class _Network(RecursiveRecurrent):
 
         Args:
             batch: windows as the network sees them: scaled.
-            loss: the distribution behind the outputs.
+            loss: the distribution behind the outputs; it has no head.
             number: how many trajectories of each window.
             generator: where the randomness comes from.
             location: [B, 1, 1], with `scale`: the map of the window's scaler back to original units. Given, the values

@@ -93,6 +93,21 @@ class TestPaths:
         drawn = fitted.simulate(n_paths=4000)["DeepAR"].to_numpy().reshape(4000, 3)[:, 0]
         assert np.quantile(drawn, (0.105, 0.895)) == pytest.approx([low, high], abs=0.05 * (high - low))
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_features_before_a_head_are_not_drawn_as_values(self, weighted):
+        """Quantiles of 4,000 draws against the forecast's own, asked for with all others: a head sorts its values."""
+        loss = nd.ImplicitQuantile(width=8)
+        loss = nd.Weighted(loss=loss, by="horizon", decay=0.9) if weighted else loss
+        frame = panel(1).with_columns(pl.col("y") + 1000)
+        fitted = DeepAR(h=4, input_size=24, hidden_size=16, layers=1).fit(frame, FAST.replace(loss=loss))
+        drawn = fitted.simulate(n_paths=4000)["DeepAR"].to_numpy().reshape(4000, 4)
+        every = fitted.predict(quantiles=[share / 1000 for share in range(5, 1000, 10)])
+        asked = every.select("DeepAR_ql0.105", "DeepAR_ql0.895").to_numpy()
+        spread = asked[:, 1] - asked[:, 0]
+        assert (np.abs(np.quantile(drawn, (0.105, 0.895), axis=0).T - asked) < 0.06 * spread[:, None]).all()
+        with pytest.raises(nd.ConfigError, match=f"DeepAR with {loss.kind} draws no paths itself"):
+            fitted.simulate(method="model")
+
     def test_paths_around_a_point_forecast_with_intervals(self):
         data = nd.TimeSeriesDataFrame.from_frame(panel())
         fitted = nd.DLinear(h=6, input_size=24).fit(data.drop_last(60), FAST)
