@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
@@ -25,6 +24,9 @@ MAD_OF_STANDARD = 0.6744897501960817
 
 NOISE_ULPS = 8.0
 """A spread of fewer rounding steps than this is noise of the arithmetic, not of the data."""
+
+ROWS_AT_ONCE = 1 << 20
+"""Rows that are scaled together: their float64 copies are all that is needed beside the result."""
 
 Floats = npt.NDArray[np.floating[Any]]
 Doubles = npt.NDArray[np.float64]
@@ -57,6 +59,7 @@ class SeriesScaler(ABC):
         mask: npt.NDArray[np.bool_] | None = None,
         until: npt.NDArray[np.int64] | None = None,
         ids: Sequence[object] | npt.NDArray[np.generic] | None = None,
+        series: npt.NDArray[np.int64] | None = None,
     ) -> Self:
         """Measure each series and return the scaler itself.
 
@@ -64,18 +67,19 @@ class SeriesScaler(ABC):
             y: [N] all series end to end.
             offsets: [S + 1] series s is y[offsets[s] : offsets[s + 1]].
             mask: [N] true where y was observed; None when everything was.
-            until: [S] how many first rows of each series are training rows; None means all.
+            until: [M] how many first rows of each series are training rows; None means all.
             ids: [S] names for error messages; numbers without them.
+            series: [M] which series to measure, one of them perhaps several times; None means each once.
         """
-        number = len(offsets) - 1
-        found = np.zeros((len(self.fields), number))
-        for series in range(number):
-            first, last = int(offsets[series]), int(offsets[series + 1])
-            last = last if until is None else min(last, first + int(until[series]))
+        numbers = np.arange(len(offsets) - 1) if series is None else series
+        found = np.zeros((len(self.fields), len(numbers)))
+        for place, number in enumerate(numbers.tolist()):
+            first, last = int(offsets[number]), int(offsets[number + 1])
+            last = last if until is None else min(last, first + int(until[place]))
             values = y[first:last].astype(np.float64)
             if mask is not None:
                 values = values[mask[first:last]]
-            found[:, series] = self._fit_one(values, series if ids is None else ids[series])
+            found[:, place] = self._fit_one(values, number if ids is None else ids[number])
         self._state = dict(zip(self.fields, found, strict=True))
         return self
 
@@ -90,12 +94,12 @@ class SeriesScaler(ABC):
     def transform_flat(
         self, y: Floats, offsets: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_] | None = None
     ) -> Floats:
-        """All series end to end, scaled; 0 stays where nothing was observed. One series at a time in memory."""
+        """All series end to end, scaled; 0 stays where nothing was observed. Some rows at a time in memory."""
         out = np.zeros_like(y)
-        for series, (first, last) in enumerate(pairwise(offsets.tolist())):
-            rows = slice(first, last)
-            keep = slice(None) if mask is None else mask[rows]
-            out[rows][keep] = self.transform(y[rows][keep], np.asarray(series))
+        for first in range(0, len(y), ROWS_AT_ONCE):
+            rows = np.arange(first, min(first + ROWS_AT_ONCE, len(y)))
+            rows = rows if mask is None else rows[mask[rows]]
+            out[rows] = self.transform(y[rows], np.searchsorted(offsets, rows, side="right") - 1)
         return out
 
     def to_arrays(self) -> dict[str, Doubles]:

@@ -119,13 +119,10 @@ class Forecaster:
         values = horizon.forecast(self, table, self.network_columns(columns), future=future, h=h)
         return self.finished(values, table, columns)
 
-    def prepared(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesStore:
-        """The columns of a table that the model takes, its series scaled as in the training.
-
-        Series that were not trained on are measured on their first `until` [S] rows; None means all.
-        """
+    def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
+        """The columns of a table that the model takes, its series scaled as in the training."""
         store = horizon.taken_columns(self.model, table.store)
-        return store if self.local is None else store.replace(y=self.local.scaled_store(table, until).y)
+        return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
 
     def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
         """The columns of a forecast; without levels what the loss was trained for."""
@@ -148,23 +145,20 @@ class Forecaster:
         series: npt.NDArray[np.int64] | None = None,
         until: npt.NDArray[np.int64] | None = None,
     ) -> Floats:
-        """Forecasts [N, H, K] of some series of a table in their own units; those of a point get their intervals.
+        """Forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all), made complete.
 
-        `until` is what `prepared` was given.
+        They are in original units. Those of a hierarchy are reconciled, those of a point get their intervals.
         """
-        if self.local is not None:
-            values = self.local.original(values, table, series, until)
         if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
             values = self.model.joint.finished(self, values, table, columns)
         if self.intervals is None or values.shape[2] == len(columns.names):
             return values
-        from neuro_divergent.forecasting.intervals import series_scale
+        from neuro_divergent.forecasting.intervals import mean_change
 
-        scale = series_scale(table.store)
-        ids = table.ids
-        if series is not None:
-            ids, scale = ids[series], scale[series]
-        return self.intervals.around(values[:, :, 0], ids, scale, columns)
+        series = np.arange(table.n_series) if series is None else series
+        until = table.store.lengths[series] if until is None else until
+        scale = mean_change(table.store, series, until)
+        return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
 
     def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
         """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.

@@ -19,7 +19,7 @@ from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.future import FutureValues
 from neuro_divergent.data.store import SeriesStore
 from neuro_divergent.data.window_grid import grid_shifts
-from neuro_divergent.forecasting.horizon import SERIES_PER_BATCH, check_series, from_store
+from neuro_divergent.forecasting.horizon import SERIES_PER_BATCH, check_series, from_store, taken_columns
 from neuro_divergent.forecasting.levels import Columns
 
 if TYPE_CHECKING:
@@ -39,49 +39,69 @@ def hindcast(
     if not len(series):
         return np.empty((0, steps, len(columns.names)))
     check_series(forecaster, table)
-    until = table.store.lengths.copy()  # what a new series may be measured on: the rows before its first forecast
-    np.minimum.at(until, series, time)
-    store = forecaster.prepared(table, until)
     network = forecaster.network_columns(columns)
     if forecaster.model.joint is not None:
         shape = (steps, len(columns.names))
-        finish = lambda values: forecaster.finished(values, table, columns, until=until)  # noqa: E731
-        return _together(forecaster, store, series, time, network, shape, finish)
+        finish = lambda values, rows: forecaster.finished(values, table, columns, until=rows)  # noqa: E731
+        return _together(forecaster, table, series, time, network, shape, finish)
     if forecaster.model.capabilities.multivariate:
-        values = _together(forecaster, store, series, time, network, (steps, len(network.names)))
+        values = _together(forecaster, table, series, time, network, (steps, len(network.names)))
     else:
         values = np.concatenate(
             [
-                _each(forecaster, store, series[some], time[some], network, steps)
+                _each(forecaster, table, series[some], time[some], network, steps)
                 for some in _chunks(len(series), SERIES_PER_BATCH)
             ]
         )
-    return forecaster.finished(values, table, columns, series, until)
+    return forecaster.finished(values, table, columns, series, time)
 
 
 def _chunks(count: int, size: int) -> list[slice]:
     return [slice(first, first + size) for first in range(0, count, size)]
 
 
-def _each(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, columns: Columns, steps: int) -> Floats:
+def _each(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
+) -> Floats:
     """Every forecast from a series of its own: the rows of its lookback."""
-    first = store.offsets[:-1][series]
-    begin = first + np.maximum(time - forecaster.model.input_size, 0)
-    cut = cut_rows(store, series, begin, first + time)
-    return from_store(forecaster, cut, columns, _ahead(forecaster, store, series, time, steps), steps)
+    store = taken_columns(forecaster.model, table.store)
+    begin = np.maximum(time - forecaster.model.input_size, 0)
+    ahead = _ahead(forecaster, store, series, time, steps)
+    return _from_rows(forecaster, table, store, series, (begin, time), columns, ahead, steps)
+
+
+def _from_rows(
+    forecaster: Forecaster,
+    table: TimeSeriesDataFrame,
+    store: SeriesStore,
+    series: Ints,
+    rows: tuple[Ints, Ints],
+    columns: Columns,
+    ahead: FutureValues,
+    steps: int,
+) -> Floats:
+    """Forecasts of series[i] from its rows between two, in original units; a new series is measured on those before."""
+    (begin, stop), first = rows, store.offsets[:-1][series]
+    cut = cut_rows(store, series, first + begin, first + stop)
+    if forecaster.local is None:
+        return from_store(forecaster, cut, columns, ahead, steps)
+    scaler = forecaster.local.of(table, series, stop)
+    scaled = cut.replace(y=scaler.transform_flat(cut.y, cut.offsets, cut.mask))
+    values = from_store(forecaster, scaled, columns, ahead, steps)
+    return np.asarray(scaler.inverse(values, np.arange(len(series))), dtype=np.float64)
 
 
 def _together(
     forecaster: Forecaster,
-    store: SeriesStore,
+    table: TimeSeriesDataFrame,
     series: Ints,
     time: Ints,
     columns: Columns,
     shape: tuple[int, int],
-    finish: Callable[[Floats], Floats] = np.asarray,
+    finish: Callable[[Floats, Ints], Floats] = lambda values, _: values,
 ) -> Floats:
-    """All series from the moment of each forecast, `finish` applied to them; then those that were asked for."""
-    steps = shape[0]
+    """All series from the moment of each forecast; `finish` gets them and their rows by then. Then those asked for."""
+    store, steps = taken_columns(forecaster.model, table.store), shape[0]
     shifts, everyone = grid_shifts(store), np.arange(len(store.ids))
     moments = time + shifts[series]
     values = np.full((len(series), *shape), np.nan)
@@ -95,10 +115,10 @@ def _together(
             )
         # A series that is over by then keeps its last row, which lies before the window: all of it is masked.
         begin = np.clip(moment - forecaster.model.input_size - shifts, 0, rows - 1)
-        cut = cut_rows(store, everyone, store.offsets[:-1] + begin, store.offsets[:-1] + rows)
         ahead = _ahead(forecaster, store, everyone, moment - shifts, steps)
+        found = _from_rows(forecaster, table, store, everyone, (begin, rows), columns, ahead, steps)
         chosen = np.flatnonzero(moments == moment)
-        values[chosen] = finish(from_store(forecaster, cut, columns, ahead, steps))[series[chosen]]
+        values[chosen] = finish(found, rows)[series[chosen]]
     return values
 
 
@@ -188,6 +208,16 @@ def window_places(lengths: Ints, first: Ints, last: Ints, steps: int, step_size:
     series = np.repeat(np.arange(len(lengths)), counts)
     position = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
     return series, np.asarray(last[series] - steps - (counts[series] - 1 - position) * step_size)
+
+
+def by_series(series: Ints) -> list[Ints]:
+    """Which places of [N] numbers of series belong to each of them.
+
+    >>> by_series(np.array([4, 2, 4]))
+    [array([1]), array([0, 2])]
+    """
+    order = np.argsort(series, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(series) else []
 
 
 def same_moments(table: TimeSeriesDataFrame, series: Ints, time: Ints) -> tuple[Ints, Ints]:

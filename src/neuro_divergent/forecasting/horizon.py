@@ -41,7 +41,8 @@ def forecast(
     check_ends(forecaster, table.store)
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, max(steps, forecaster.model.h), given=steps)
-    return from_store(forecaster, store, columns, ahead, steps)
+    values = from_store(forecaster, store, columns, ahead, steps)
+    return values if forecaster.local is None else forecaster.local.original(values, table)
 
 
 def from_store(

@@ -23,7 +23,7 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
+from neuro_divergent.forecasting.hindcast import actual, by_series, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, point_column
 from neuro_divergent.forecasting.local_scaling import fit_locally
 
@@ -77,7 +77,10 @@ class Calibration:
     """[S] by which the errors were divided."""
 
     def around(self, point: Floats, ids: npt.NDArray[np.generic], scale: Floats, columns: Columns) -> Floats:
-        """[N, H, K] the columns around point forecasts [N, H] of series of these names and scales (where unknown)."""
+        """[N, H, K] the columns around point forecasts [N, H] of series of these names.
+
+        A series whose errors were not measured has the scale given, or where that is NaN the mean of the others.
+        """
         horizon = self.scores.shape[2]
         if point.shape[1] > horizon:
             raise ConfigError(
@@ -86,7 +89,7 @@ class Calibration:
             )
         number = {name: position for position, name in enumerate(self.ids.tolist())}
         rows = np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.int64)
-        scale = np.where(rows >= 0, self.scale[rows], scale)
+        scale = np.where(rows >= 0, self.scale[rows], np.where(np.isnan(scale), self.scale.mean(), scale))
         central = {level: abs(2 * level - 1) for level in columns.probabilities}
         radius = self._radii(sorted(set(central.values())))
         values = np.empty((*point.shape, len(columns.names)))
@@ -183,14 +186,25 @@ def series_scale(store: SeriesStore, until: npt.NDArray[np.int64] | None = None)
         store: the series.
         until: [S] how many first rows count; those that keep fewer than two count whole.
     """
-    scale = np.full(len(store.ids), np.nan)
-    for number, (first, last) in enumerate(zip(store.offsets, store.offsets[1:], strict=False)):
-        stop = last if until is None or until[number] < 2 else first + until[number]
-        y = np.asarray(store.y[first:stop], dtype=np.float64)
-        y = y if store.mask is None else y[store.mask[first:stop]]
-        scale[number] = np.abs(np.diff(y)).mean() if len(y) > 1 else np.nan
-    good = np.isfinite(scale) & (scale > 0)
+    counted = store.lengths if until is None else np.where(until < 2, store.lengths, until)
+    scale = mean_change(store, np.arange(len(store.ids)), counted)
+    good = ~np.isnan(scale)
     return np.where(good, scale, scale[good].mean() if good.any() else 1.0)
+
+
+def mean_change(store: SeriesStore, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]) -> Floats:
+    """[N] mean absolute change between two observed rows among the first until[i] of series[i]; NaN without any."""
+    scale = np.full(len(series), np.nan)
+    for some in by_series(series):
+        first, count = store.offsets[series[some[0]]], until[some]
+        y = np.asarray(store.y[first : first + count.max()], dtype=np.float64)
+        if store.mask is not None:
+            seen = store.mask[first : first + count.max()]
+            y, count = y[seen], np.append(0, np.cumsum(seen))[count]
+        changes = np.maximum(count - 1, 0)
+        total = np.append(0.0, np.cumsum(np.abs(np.diff(y))))[changes]
+        scale[some] = np.where(total > 0, total, np.nan) / np.maximum(changes, 1)
+    return scale
 
 
 def enough(count: npt.NDArray[np.integer[Any]], coverage: float) -> npt.NDArray[np.bool_]:

@@ -36,45 +36,44 @@ class LocalScaling:
 
     def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
         """The scaling with the new series of a table, which are to be trained on: their first `until` rows."""
-        known, own = set(self.ids.tolist()), self.scaler.to_arrays()
-        new = np.array([name not in known for name in table.ids.tolist()])
-        if not new.any():
-            return self
-        found = self.of(table, until).to_arrays()
-        arrays = {name: np.concatenate([array, found[name][new]]) for name, array in own.items()}
+        known = set(self.ids.tolist())
+        new = np.array([place for place, name in enumerate(table.ids.tolist()) if name not in known], dtype=np.int64)
+        found = self.of(table, new, until[new]).to_arrays()
+        arrays = {name: np.concatenate([array, found[name]]) for name, array in self.scaler.to_arrays().items()}
         ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # other tables, other types
         return LocalScaling(self.name, series_scaler(self.name).from_arrays(arrays), ids)
 
-    def of(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesScaler:
-        """The scaler for the series of a table, in their order; new ones are measured on their first `until` rows."""
-        store, known = table.store, self.scaler.to_arrays()
+    def of(
+        self,
+        table: TimeSeriesDataFrame,
+        series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
+    ) -> SeriesScaler:
+        """The scaler of series [N] of a table (None: all); new ones are measured on their first until[i] rows."""
+        store = table.store
+        series = np.arange(table.n_series) if series is None else series
         number = {name: position for position, name in enumerate(self.ids.tolist())}
-        rows = np.array([number.get(name, -1) for name in store.ids.tolist()], dtype=np.int64)
-        if (rows >= 0).all():
-            return series_scaler(self.name).from_arrays({name: array[rows] for name, array in known.items()})
-        fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, until, store.ids).to_arrays()
-        mixed = {name: np.where(rows >= 0, array[rows], fresh[name]) for name, array in known.items()}
-        return series_scaler(self.name).from_arrays(mixed)
+        rows = np.array([number.get(name, -1) for name in store.ids.tolist()], dtype=np.int64)[series]
+        state, new = {name: array[rows] for name, array in self.scaler.to_arrays().items()}, np.flatnonzero(rows < 0)
+        if len(new):
+            seen = None if until is None else until[new]
+            fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, seen, store.ids, series[new])
+            for name, array in fresh.to_arrays().items():
+                state[name][new] = array
+        return series_scaler(self.name).from_arrays(state)
 
     def scaled(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
         """The table with its target scaled."""
         return _with_store(table, self.scaled_store(table))
 
-    def scaled_store(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64] | None = None) -> SeriesStore:
+    def scaled_store(self, table: TimeSeriesDataFrame) -> SeriesStore:
         """The store of a table with its target scaled."""
         store = table.store
-        return store.replace(y=self.of(table, until).transform_flat(store.y, store.offsets, store.mask))
+        return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, store.mask))
 
-    def original(
-        self,
-        values: npt.NDArray[np.float64],
-        table: TimeSeriesDataFrame,
-        series: npt.NDArray[np.int64] | None = None,
-        until: npt.NDArray[np.int64] | None = None,
-    ) -> npt.NDArray[np.float64]:
-        """Forecasts [N, ...] of some series of a table in their own units."""
-        numbers = np.arange(table.n_series) if series is None else series
-        return np.asarray(self.of(table, until).inverse(values, numbers), dtype=np.float64)
+    def original(self, values: npt.NDArray[np.float64], table: TimeSeriesDataFrame) -> npt.NDArray[np.float64]:
+        """Forecasts [S, ...] of the series of a table in their own units."""
+        return np.asarray(self.of(table).inverse(values, np.arange(table.n_series)), dtype=np.float64)
 
     def facts(self) -> dict[str, Any]:
         """Plain data for a file."""

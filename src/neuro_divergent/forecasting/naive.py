@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from neuro_divergent.data import seasonality
 from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.forecasting.hindcast import by_series
 
 
 def season_of(store: SeriesStore) -> int:
@@ -32,8 +33,8 @@ def naive_from(
     first = store.offsets[:-1][series]
     if store.mask is not None:
         gaps = np.flatnonzero((time > 0) & ~store.mask[first[:, None] + rows].all(axis=1))
-        gaps = gaps[np.argsort(series[gaps], kind="stable")]
-        for some in np.split(gaps, np.flatnonzero(np.diff(series[gaps])) + 1) if len(gaps) else ():
+        for own in by_series(series[gaps]):
+            some = gaps[own]
             begin = first[some[0]]
             seen = np.asarray(store.mask[begin : begin + time[some].max()])
             rows[some] = _observed(rows[some], seen, time[some], season)

@@ -127,8 +127,7 @@ def _distribution(forecaster: Forecaster, table: TimeSeriesDataFrame, columns: C
     """[S, H, 1 + G] what is drawn from; where paths are reconciled, the distributions before that."""
     if forecaster.model.joint is None or not forecaster.loss.probabilistic:
         return forecaster.forecast_values(table, columns, future=future)
-    values = forecast(forecaster, table, columns, future=future)
-    return values if forecaster.local is None else forecaster.local.original(values, table)
+    return forecast(forecaster, table, columns, future=future)
 
 
 def probabilities(loss: Loss) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """Conformal prediction: ranks by hand, coverage on windows that nobody has seen."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from neuro_divergent.forecasting.intervals import (
     PredictionIntervals,
     adapted,
     corrected_quantile,
+    mean_change,
     series_scale,
 )
 from neuro_divergent.forecasting.levels import named_columns
@@ -106,6 +108,21 @@ def test_the_scale_is_the_mean_absolute_change():
     assert series_scale(store, np.array([4])).item() == pytest.approx((2 + 1 + 0) / 3)
     constant = nd.TimeSeriesDataFrame.from_frame(frame.with_columns(y=pl.lit(4.0))).store
     assert series_scale(constant).item() == 1.0
+
+
+def test_the_scale_before_each_forecast_by_hand():
+    """Series a observes 1, 3, 2, 7 with a gap after 3; series b 5, 5, 8. No change so far is no scale."""
+    frame = pl.DataFrame({"unique_id": list("aaaabbb"), "ds": [0, 1, 3, 4, 0, 1, 2], "y": [1.0, 3, 2, 7, 5, 5, 8]})
+    store = nd.TimeSeriesDataFrame.from_frame(frame).store
+    series, until = np.array([1, 0, 0, 1, 0, 0, 0]), np.array([3, 4, 1, 2, 5, 3, 2])
+    expected = [(0 + 3) / 2, (2 + 1) / 2, np.nan, np.nan, (2 + 1 + 5) / 3, 2.0, 2.0]
+    assert mean_change(store, series, until) == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_new_series_without_a_change_has_the_mean_scale_of_the_measured_ones():
+    found = replace(calibration(np.ones((2, 9, 1))), scale=np.array([1.0, 3.0]))
+    low, high = bounds(found, ids=("s1", "new", "new too"), scale=np.array([np.nan, np.nan, 5.0]))
+    assert (high - low)[:, 0].tolist() == [2 * 3.0, 2 * 2.0, 2 * 5.0]
 
 
 @pytest.fixture(scope="module")

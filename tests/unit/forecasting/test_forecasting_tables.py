@@ -164,16 +164,50 @@ def test_a_refit_of_a_resumed_run_with_more_epochs_begins_afresh(tmp_path):
     assert len(longer.history.step_loss) == 3 * epochs
 
 
-def test_a_new_series_is_scaled_without_the_rows_that_are_forecast():
-    fitted = nd.NeuralForecast([nd.DLinear(h=6, input_size=24)], local_scaler_type="standard").fit(panel(), FAST)
-    fresh = panel(1).with_columns(unique_id=pl.lit("new"))
+def rising(rows=90, gaps=(3, 38, 39, 69)):
+    """A series unlike the panel's: its level and its changes grow, and some rows lack."""
+    hours = np.arange(rows)
+    begin = panel()["ds"].min()
+    times = [begin + timedelta(hours=hour) for hour in range(rows)]
+    frame = pl.DataFrame({"unique_id": "new", "ds": times, "y": 2000 + hours**2 + 50 * np.sin(hours)})
+    return frame.filter(~pl.int_range(pl.len()).is_in(gaps))
+
+
+def fitted_locally(scaler):
+    """A model that sees the values as they are but for the scaling of whole series, with measured errors."""
+    model = nd.MLP(h=6, input_size=24, hidden_size=8, scaler="identity")
+    options = {"prediction_intervals": nd.PredictionIntervals(n_windows=2)}
+    return nd.NeuralForecast([model], local_scaler_type=scaler).fit(panel(), FAST, **options)["MLP"]
+
+
+@pytest.mark.parametrize("scaler", [None, "standard", "robust", "minmax", "boxcox"])
+def test_each_forecast_of_a_new_series_is_what_predict_says_from_the_rows_before_it(scaler):
+    """Point and intervals; a series is measured on all rows before the forecast, however many windows are asked for."""
+    fitted = fitted_locally(scaler)
+    found = fitted.evaluate(rising(), level=[80], n_windows=12).frame
+    columns = ["MLP", "MLP-lo-80", "MLP-hi-80"]
+    assert found["cutoff"].n_unique() == 12
+    for (cutoff,), part in found.group_by("cutoff"):
+        said = fitted.predict(rising().filter(pl.col("ds") <= cutoff), level=[80])
+        assert part.select(columns).to_numpy() == pytest.approx(said.select(columns).to_numpy(), abs=0.02), cutoff
+    newest = fitted.evaluate(rising(), level=[80]).frame
+    expected = found.tail(6).select(columns).to_numpy()
+    assert newest.select(columns).to_numpy() == pytest.approx(expected, abs=0.02)
+
+
+def test_rows_that_are_forecast_change_nothing_of_the_forecast_of_a_new_series():
+    """By hand: the first origin has one row before it, so it has no change of its own to be as wide as."""
+    fitted = fitted_locally("standard")
     place = pl.int_range(pl.len())
 
-    def forecasts(held_back):
-        rows = fresh.with_columns(y=pl.when(place < 108).then(pl.col("y")).otherwise(held_back))
-        return fitted["DLinear"].evaluate(rows, n_windows=2).frame.sort("cutoff")["DLinear"].to_list()[:6]
+    def forecasts(held_back, first):
+        shown = pl.when(place < first).then(pl.col("y")).otherwise(held_back + 100.0 * place)
+        found = fitted.evaluate(rising(37, ()).with_columns(y=shown), level=[80], n_windows=6).frame.sort("ds")
+        return found.select("MLP", "MLP-lo-80", "MLP-hi-80").to_numpy()
 
-    assert forecasts(0.0) == forecasts(1e4)
+    for window, first in enumerate(range(1, 37, 6)):
+        until = slice(0, 6 * (window + 1))
+        assert np.array_equal(forecasts(0.0, first)[until], forecasts(1e4, first)[until])
 
 
 def test_a_new_series_is_scaled_without_the_rows_that_a_fine_tuning_holds_back(tmp_path):
