@@ -156,25 +156,21 @@ class TimeSeriesDataFrame:
         Args:
             frame: any table that has the columns known ahead; None when there are none but the calendar's.
             h: how many steps.
-            given: for how many of them the table must have rows; the last of those stands for the steps after it. None
-                for all.
+            given: for how many of them the table must have rows, None for all. Further steps are taken up to the first
+                that a series does not know; the last one taken stands for the steps after it.
         """
         own_values = FutureValues(None, None)
         own = (*self.schema.future, *self.schema.future_categorical)
         own = tuple(name for name in own if name in self.store.future_names or name in self.store.categories)
+        least = h if given is None else min(h, given)
         if own and frame is None:
             raise DataError(
-                f"the columns {listing(own)} are known ahead, but their values for the {h} steps after the last row "
-                "were not given. Hand them over: predict(future=...)."
+                f"the columns {listing(own)} are known ahead, but their values for the {least} steps after the last "
+                "row were not given. Hand them over: predict(future=...)."
             )
         if own:
-            known = min(h, given or h)
-            own_values = read_future(take_over(frame)[0].collect(), self.store, self.schema, self._horizon(known))
-            rows = np.minimum(np.arange(h), known - 1)
-            numbers, codes = own_values
-            own_values = FutureValues(
-                None if numbers is None else numbers[:, rows], None if codes is None else codes[:, rows]
-            )
+            future = take_over(frame)[0].collect()
+            own_values = read_future(future, self.store, self.schema, self._horizon(h), least)
         if not self.schema.features:
             return own_values
         added = horizon_features(self.store, self.schema, self.future_times(h)).reshape(self.n_series, h, -1)

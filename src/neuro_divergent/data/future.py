@@ -25,8 +25,14 @@ class FutureValues(NamedTuple):
     """[S, h, K] codes of the schema's `future_categorical` columns."""
 
 
-def read_future(table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame) -> FutureValues:
-    """Find a row of `table` for every row of `horizon` (series number, ticks, shown time), and convert its columns."""
+def read_future(
+    table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame, least: int
+) -> FutureValues:
+    """Find the row of `table` for each row of `horizon` (series number, ticks, shown time), and convert its columns.
+
+    At least the first `least` steps must be there; further ones count up to the first that a series does not know, and
+    the last one that counts stands for the rest.
+    """
     own = tuple(name for name in store.future_names if name in schema.future)
     names = (*own, *schema.future_categorical)
     if not names:
@@ -34,17 +40,20 @@ def read_future(table: pl.DataFrame, store: SeriesStore, schema: DataSchema, hor
     _check_names(table, schema, names)
     if not len(table):
         raise DataError(f"the future table must have rows for {', '.join(map(repr, names))}, but got none.")
-    steps = len(horizon) // len(store.ids)
-    rows = _matched(table, store, schema, horizon)
-    chosen = table[rows]
-    where: Where = lambda row: f"row {int(rows[row])} of the future table"  # noqa: E731
-    shape = (len(store.ids), steps)
-    numbers = [_numbers(chosen[name], where, schema).reshape(shape) for name in own]
+    rows = _matched(table, store, schema, horizon, least)
+    chosen = table[rows.reshape(-1)]
     report = DataReport()
+    numbers = [_numbers(chosen[name], rows, schema, least) for name in own]
     codes = [
-        encode(chosen[name], report, store.categories[name])[0].reshape(shape) for name in schema.future_categorical
+        encode(chosen[name], report, store.categories[name])[0].reshape(rows.shape)
+        for name in schema.future_categorical
     ]
-    return FutureValues(np.stack(numbers, axis=2) if numbers else None, np.stack(codes, axis=2) if codes else None)
+    known = min((part.shape[1] for part in numbers), default=rows.shape[1])
+    steps = np.minimum(np.arange(len(horizon) // len(store.ids)), known - 1)
+    return FutureValues(
+        np.stack([part[:, steps] for part in numbers], axis=2) if numbers else None,
+        np.stack([part[:, steps] for part in codes], axis=2) if codes else None,
+    )
 
 
 def _check_names(table: pl.DataFrame, schema: DataSchema, names: tuple[str, ...]) -> None:
@@ -58,9 +67,9 @@ def _check_names(table: pl.DataFrame, schema: DataSchema, names: tuple[str, ...]
 
 
 def _matched(
-    table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame
+    table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame, least: int
 ) -> npt.NDArray[np.int64]:
-    """[S * h] the row of the table for each step of each series."""
+    """[S, n] the row of the table for each step of each series, up to the first step that one of them lacks."""
     numbers = _series_numbers(table, store, schema)
     stamps = future_stamps(table, numbers, schema)
     ticks = stamps.times().astype("datetime64[us]").astype(np.int64) if stamps.unit != "i" else stamps.ticks
@@ -74,14 +83,23 @@ def _matched(
             f"of series {store.ids[twice['series'][1]].item()!r}. Remove them."
         )
     found = horizon.join(given, on=["series", "ticks"], how="left", maintain_order="left")
-    lacking = found.filter(pl.col("row").is_null())
-    if len(lacking):
+    shape = (len(store.ids), -1)
+    there = found["row"].is_not_null().to_numpy().reshape(shape)
+    known = _complete(there)
+    if known < least:
+        lacking = found.filter(((np.arange(there.shape[1]) < least) & ~there).reshape(-1))
         raise DataError(
             f"the future table must have a row for every step of the horizon, but got none for series "
             f"{store.ids[lacking['series'][0]].item()!r} at {lacking['time'][0]} ({len(lacking):,} rows lack in all). "
             "Add them."
         )
-    return found["row"].to_numpy().astype(np.int64)
+    rows = found["row"].fill_null(-1).to_numpy().astype(np.int64).reshape(shape)
+    return np.asarray(rows[:, :known])
+
+
+def _complete(known: npt.NDArray[np.bool_]) -> int:
+    """How many first steps of [S, h] all series know."""
+    return int(np.append(known.all(axis=0), False).argmin())
 
 
 def _series_numbers(table: pl.DataFrame, store: SeriesStore, schema: DataSchema) -> npt.NDArray[np.int64]:
@@ -118,11 +136,19 @@ def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSc
     return stamps
 
 
-def _numbers(series: pl.Series, where: Where, schema: DataSchema) -> npt.NDArray[Any]:
+def _numbers(series: pl.Series, rows: npt.NDArray[np.int64], schema: DataSchema, least: int) -> npt.NDArray[Any]:
+    """[S, n] a column at some rows of the table, up to the first step at which a cell is empty."""
+    where: Where = lambda row: f"row {int(rows.reshape(-1)[row])} of the future table"  # noqa: E731
     numbers = read_numbers(series, where, DataReport(), dtype=schema.dtype)
-    if numbers.observed is not None:
+    values = numbers.values.reshape(rows.shape)
+    if numbers.observed is None:
+        return values
+    observed = numbers.observed.reshape(rows.shape)
+    known = _complete(observed)
+    if known < least:
+        row = int(rows[:, :least][~observed[:, :least]][0])
         raise DataError(
-            f"column {series.name!r} must be known for every step of the horizon, but got an empty cell at "
-            f"{where(int(np.argmin(numbers.observed)))}. Fill it in."
+            f"column {series.name!r} must be known for every step of the horizon, but got an empty cell at row {row} "
+            "of the future table. Fill it in."
         )
-    return numbers.values
+    return np.asarray(values[:, :known])

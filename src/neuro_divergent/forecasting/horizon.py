@@ -160,16 +160,11 @@ def known_ahead(
 ) -> FutureValues:
     """The columns known ahead that the model takes: numbers [S, steps, F] and codes [S, steps, K].
 
-    With `given`, a table of only so many steps is enough; the last of them stands for those after it.
+    With `given`, a table of only so many steps is enough; the last that is there stands for those after it.
     """
     if store.future is None and store.categorical is None:
         return FutureValues(None, None)
-    try:
-        values = table.future_values(future, steps)
-    except DataError:
-        if given is None or given >= steps:
-            raise
-        values = table.future_values(future, steps, given=given)
+    values = table.future_values(future, steps, given=given)
     codes = None
     if store.categorical is not None:
         # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.

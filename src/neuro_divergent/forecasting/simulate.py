@@ -51,7 +51,7 @@ def simulate(
         method: "model" draws step by step with models that can (DeepAR, but for implicit quantiles);
             "gaussian_copula" draws from the forecast distribution of each step, tied together by the correlation of
             past errors; "auto" is the first if possible.
-        future: the columns known ahead.
+        future: the columns known ahead, as for `predict`.
         h: how many steps; at most the model's.
     """
     steps = checked_horizon(h, forecaster.model.h)
@@ -70,18 +70,20 @@ def simulate(
             f"{forecaster.model.kind} with {forecaster.loss.kind} draws no paths itself. Use method='gaussian_copula'"
         )
     if own and method != "gaussian_copula":
-        paths = _drawn_by_model(forecaster, table, n_paths, seed, future)
+        paths = _drawn_by_model(forecaster, table, n_paths, seed, future, steps)
     else:
-        paths = _drawn_by_copula(forecaster, table, n_paths, seed, future)
+        paths = _drawn_by_copula(forecaster, table, n_paths, seed, future, steps)
     if forecaster.model.joint is not None:
         paths = forecaster.model.joint.paths(paths, table)
-    return _frame(forecaster, table, paths[:, :, :steps])
+    return _frame(forecaster, table, paths)
 
 
-def _drawn_by_model(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any) -> Floats:
-    """[S, N, H]"""
+def _drawn_by_model(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any, steps: int
+) -> Floats:
+    """[S, N, steps]"""
     store = forecaster.prepared(table)
-    ahead = known_ahead(table, store, future, forecaster.model.h)
+    ahead = known_ahead(table, store, future, forecaster.model.h, given=steps)
     windows = forecast_windows(forecaster, store)
     module, parameter = forecaster.module.eval(), next(forecaster.module.parameters())
     parts = []
@@ -93,14 +95,14 @@ def _drawn_by_model(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths:
             scaled, stats = module.as_network_sees(batch.to(parameter.device, parameter.dtype))
             drawn = module.paths(scaled, stats, n_paths, torch_generator(seed, "paths", first))
         parts.append(drawn[..., 0].transpose(0, 1).double().cpu().numpy())
-    paths = np.concatenate(parts)
+    paths = np.concatenate(parts)[:, :, :steps]
     return paths if forecaster.local is None else forecaster.local.original(paths, table)
 
 
 def _drawn_by_copula(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any
+    forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any, steps: int
 ) -> Floats:
-    """[S, N, H]"""
+    """[S, N, steps]"""
     if not (forecaster.loss.probabilistic or forecaster.intervals is not None):
         raise ConfigError(
             f"{forecaster.loss.kind} forecasts a point, so there is nothing to draw from. Train with MQLoss or "
@@ -109,10 +111,10 @@ def _drawn_by_copula(
     name = forecaster.model.name
     grid = probabilities(forecaster.loss)
     columns = Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid))
-    values = _distribution(forecaster, table, columns, future)[:, :, 1:]
+    values = _distribution(forecaster, table, columns, future, steps)[:, :, 1:]
     factor = np.linalg.cholesky(error_correlation(forecaster, table))
-    normal = _normal(forecaster, table, n_paths, seed)
-    return inverted(values, np.array(grid), _normal_cdf(normal @ factor.T))
+    normal = _normal(forecaster, table, n_paths, seed) @ factor.T
+    return inverted(values, np.array(grid), _normal_cdf(normal[:, :, :steps]))
 
 
 def _normal(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int) -> Floats:
@@ -123,11 +125,13 @@ def _normal(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, se
     return joint.placed(joint.draws(forecaster, shape, seed), joint.order(table))
 
 
-def _distribution(forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, future: Any) -> Floats:
-    """[S, H, 1 + G] what is drawn from; where paths are reconciled, the distributions before that."""
+def _distribution(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, future: Any, steps: int
+) -> Floats:
+    """[S, steps, 1 + G] what is drawn from; where paths are reconciled, the distributions before that."""
     if forecaster.model.joint is None or not forecaster.loss.probabilistic:
-        return forecaster.forecast_values(table, columns, future=future)
-    return forecast(forecaster, table, columns, future=future)
+        return forecaster.forecast_values(table, columns, future=future, h=steps)
+    return forecast(forecaster, table, columns, future=future, h=steps)
 
 
 def probabilities(loss: Loss) -> tuple[float, ...]:

@@ -275,6 +275,36 @@ def test_a_shorter_horizon_needs_the_columns_of_its_own_steps_only(priced):
         priced.predict(future=prices(priced, 1), h=2)
 
 
+def test_further_steps_count_up_to_the_first_that_a_series_does_not_know(priced):
+    """Three prices are known: the network sees what it does when the third is written down for the fourth step too."""
+    first = prices(priced, 4)["ds"].min()
+    fourth = pl.col("ds").dt.offset_by("-3h") == first
+    written = prices(priced, 4).with_columns(price=pl.when(fourth).then(pl.col("price") - 1).otherwise("price"))
+    expected = priced.predict(future=written, h=2)
+    assert not expected.equals(priced.predict(future=prices(priced, 2), h=2))
+    short = prices(priced, 4).filter(~fourth | (pl.col("unique_id") == "series-00"))  # one series knows all four
+    empty = prices(priced, 4).with_columns(price=pl.when(fourth).then(None).otherwise("price"))
+    for future in (prices(priced, 3), short, empty, prices(priced, 3).to_arrow().to_reader()):
+        assert priced.predict(future=future, h=2).equals(expected)
+
+
+def test_only_steps_that_lack_are_passed_over(priced):
+    broken = prices(priced, 4).with_columns(pl.col("price").cast(pl.String))
+    broken = broken.with_columns(price=pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("abc")).otherwise("price"))
+    with pytest.raises(nd.DataError, match="'abc' at row 3 of the future table"):
+        priced.predict(future=broken, h=2)
+    twice = pl.concat([prices(priced, 4), prices(priced, 4)[3:4]])
+    with pytest.raises(nd.DataError, match="one row per series and time, but got several"):
+        priced.predict(future=twice, h=2)
+    with pytest.raises(nd.DataError, match="values for the 2 steps after the last row were not given"):
+        priced.predict(h=2)
+    with pytest.raises(nd.DataError, match=r"at 2024-01-06 01:00:00 \(2 rows lack in all\)"):
+        priced.predict(future=prices(priced, 1), h=2)
+    empty = prices(priced, 4).with_columns(price=pl.when(pl.int_range(pl.len()) == 5).then(None).otherwise("price"))
+    with pytest.raises(nd.DataError, match="got an empty cell at row 5 of the future table"):
+        priced.predict(future=empty, h=2)
+
+
 def test_the_calendar_goes_on_where_the_future_table_ends():
     frame = panel(1).with_columns(price=pl.lit(1.0))
     fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, future=["price"], features=["hour"])

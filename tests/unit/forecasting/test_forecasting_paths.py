@@ -119,6 +119,22 @@ class TestPaths:
         spread = frame.group_by("unique_id", "ds", maintain_order=True).agg(pl.col("DLinear").std())["DLinear"]
         assert ((middle - fitted.predict()["DLinear"]).abs() < 0.5 * spread).all()
 
+    @pytest.mark.parametrize("model", [nd.MLP(h=4, input_size=12, hidden_size=8), DeepAR(h=4, input_size=12)])
+    def test_paths_of_fewer_steps_need_the_columns_of_their_own_steps_only(self, model):
+        """They begin as the whole paths do whose further steps have the last price that is known."""
+        frame = panel(2).with_columns(price=pl.col("ds").dt.hour().cast(pl.Float64))
+        config = FAST.replace(loss=nd.DistributionLoss(distribution="Normal"))
+        fitted = model.replace(hidden_size=8).fit(frame, config, future=["price"])
+        ahead = fitted.make_future_dataframe().with_columns(price=pl.col("ds").dt.hour().cast(pl.Float64))
+        step = pl.int_range(pl.len()).over("unique_id")
+        repeated = ahead.with_columns(price=pl.col("price").filter(step == 1).first().over("unique_id"))
+        repeated = ahead.with_columns(price=pl.when(step < 2).then("price").otherwise(repeated["price"]))
+        short = fitted.simulate(n_paths=5, future=ahead.filter(step < 2), h=2)
+        whole = fitted.simulate(n_paths=5, future=repeated)
+        assert short.equals(whole.filter(pl.int_range(pl.len()).over("unique_id", "sample_id") < 2))
+        with pytest.raises(nd.DataError, match="values for the 2 steps after the last row were not given"):
+            fitted.simulate(h=2)
+
     def test_what_cannot_be_drawn(self, quantiles, tmp_path):
         with pytest.raises(nd.ConfigError, match="paths have at most the model's h=6 steps"):
             quantiles.simulate(h=7)
