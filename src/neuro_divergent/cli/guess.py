@@ -77,11 +77,22 @@ def _named(names: Sequence[str], likely: Sequence[str]) -> str | None:
 def _time(frame: pl.DataFrame) -> str | None:
     import polars as pl
 
-    temporal = [name for name, kind in frame.schema.items() if kind in (pl.Date, pl.Datetime)]
+    temporal = [column.name for column in frame.get_columns() if _holds_times(column)]
     if temporal:
         return _named(temporal, TIMES) or temporal[0]
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     return _named(texts, TIMES) or _named([name for name, kind in frame.schema.items() if kind.is_integer()], TIMES)
+
+
+def _holds_times(column: pl.Series) -> bool:
+    """Whether a column holds dates or times; those with an offset come as text."""
+    import polars as pl
+
+    from neuro_divergent.data.timestamps import OFFSET
+
+    if column.dtype != pl.String:
+        return column.dtype in (pl.Date, pl.Datetime)
+    return any(OFFSET.search(cell.strip()) for cell in column.drop_nulls().head(1))
 
 
 def _id(frame: pl.DataFrame, time: str | None) -> str | None:

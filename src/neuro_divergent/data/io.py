@@ -52,7 +52,8 @@ def read_csv(
     header = _header(file, data, separator)
     options: dict[str, Any] = {"separator": separator, "try_parse_dates": True, "decimal_comma": decimal_comma}
     try:
-        frame = pl.read_csv(io.BytesIO(data), infer_schema_length=10_000, **options)
+        texts = _undecided(data, options)
+        frame = pl.read_csv(io.BytesIO(data), infer_schema_length=10_000, schema_overrides=texts, **options)
     except pl.exceptions.PolarsError:
         # A later row may contradict the types of the first ones: read text, and let the columns say which cell it is.
         _check_ragged(file, data, header, separator)
@@ -60,7 +61,6 @@ def read_csv(
             frame = pl.read_csv(io.BytesIO(data), infer_schema=False, **options)
     if not len(frame):
         raise DataFileError(f"{file} must have rows, but got a header only.")
-    frame = _undecided(frame, data, separator)
     if decimal_comma:
         frame = _with_points(frame)
     if frame.width != len(header) or frame.to_series(frame.width - 1).null_count():
@@ -68,25 +68,22 @@ def read_csv(
     return frame
 
 
-def _undecided(frame: pl.DataFrame, data: bytes, separator: str) -> pl.DataFrame:
-    """Dates such as 02/01/2026, and stamps with an offset, as the text that they are.
+def _undecided(data: bytes, options: dict[str, Any]) -> dict[str, type[pl.String]]:
+    """Columns of dates such as 02/01/2026, and of stamps with an offset, to be read as the text that they are.
 
     The reader would take the day first, and bring the stamps to UTC, without a word.
     """
-    dates = [name for name, kind in frame.schema.items() if kind == pl.Date or isinstance(kind, pl.Datetime)]
+    first = pl.read_csv(io.BytesIO(data), n_rows=100, **options)
+    dates = [name for name, kind in first.schema.items() if kind == pl.Date or isinstance(kind, pl.Datetime)]
     if not dates:
-        return frame
-    first = pl.read_csv(io.BytesIO(data), columns=dates, infer_schema=False, separator=separator, n_rows=100)
-    doubtful = [
-        name
+        return {}
+    texts = pl.read_csv(io.BytesIO(data), columns=dates, infer_schema=False, separator=options["separator"], n_rows=100)
+    return {
+        name: pl.String
         for name in dates
-        if getattr(frame.schema[name], "time_zone", None) is not None
-        or any(_DAY_OR_MONTH.match(text) for text in first[name].drop_nulls())
-    ]
-    if not doubtful:
-        return frame
-    texts = pl.read_csv(io.BytesIO(data), columns=doubtful, infer_schema=False, separator=separator)
-    return frame.with_columns(*texts.get_columns())
+        if getattr(first.schema[name], "time_zone", None) is not None
+        or any(_DAY_OR_MONTH.match(text) for text in texts[name].drop_nulls())
+    }
 
 
 def _with_points(frame: pl.DataFrame) -> pl.DataFrame:

@@ -12,12 +12,13 @@ from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.columns import Stamps, Where, first_true, is_text
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
-_OFFSET = re.compile(r"\d(Z|z|[+-]\d{2}:?\d{2})$")
+OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")
+"""Behind a clock or a whole date only: the end of 2024-01-31 and of 31-01-2024 is none."""
 _DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
 _ASKED = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y")
 """Forms that are proposed, never assumed: day and month may be the other way round."""
 _DATETIMES = tuple(
-    f"{day}{gap}{clock}" for day in _DATES for gap in (" ", "T") for clock in ("%H:%M:%S%.f", "%H:%M:%S", "%H:%M")
+    f"{day}{gap}{clock}" for day in _DATES for gap in (" ", "T") for clock in ("%H:%M:%S", "%H:%M:%S%.f", "%H:%M")
 )
 
 
@@ -121,8 +122,9 @@ def _from_text(text: pl.Series, where: Where, *, zone: str | None, form: str | N
         return text.cast(pl.Int64, strict=False)
     if form is not None:
         return _strict(text, _parse(text, form), where, f"written as time_format={form!r}")
-    if _OFFSET.search(text[0]):
-        return _with_offsets(text, where, zone)
+    given = OFFSET.search(text[0])
+    if given is not None:
+        return _with_offsets(text, given[2], where, zone)
     whole = text.cast(pl.Int64, strict=False)
     if whole.null_count() == 0:
         return whole
@@ -184,15 +186,18 @@ def _strict(text: pl.Series, parsed: pl.Series, where: Where, rule: str) -> pl.S
     return parsed
 
 
-def _with_offsets(text: pl.Series, where: Where, zone: str | None) -> pl.Series:
-    offsets = text.str.extract(r"\d(Z|z|[+-]\d{2}:?\d{2})$", 1)
+def _with_offsets(text: pl.Series, first: str, where: Where, zone: str | None) -> pl.Series:
+    # Nearly always all rows have the offset of the first: one then stands for all, and no row needs a pattern.
+    one = bool(text.str.ends_with(first).all())
+    offsets = pl.Series([first]) if one else text.str.extract(OFFSET.pattern, 2)
     row = first_true(offsets.is_null())
     if row is not None:
         raise DataError(
             f"column {text.name!r} must not mix time zones, but got {text[row][:60]!r} without one at {where(row)}. "
             "Write every time stamp with its offset, or none."
         )
-    offsets = offsets.str.replace(":", "").str.replace("(?i)^z$", "+0000").str.replace(r"^-0000$", "+0000")
+    offsets = offsets.str.replace(":", "").str.replace("(?i)^z$", "+00").str.replace(r"^([+-]\d{2})$", "${1}00")
+    offsets = offsets.str.replace("-0000", "+0000", literal=True)
     different = offsets.unique(maintain_order=True).to_list()
     if len(different) > 1 and zone is None:
         row = first_true(offsets != different[0]) or 0
@@ -200,8 +205,8 @@ def _with_offsets(text: pl.Series, where: Where, zone: str | None) -> pl.Series:
             f"column {text.name!r} must not mix time zones, but got offset {different[1]} at {where(row)} after "
             f'{different[0]}. If they are one zone in summer and winter, name it, e.g. time_zone="Europe/Berlin".'
         )
-    plain = text.str.replace(r"(Z|z|[+-]\d{2}:?\d{2})$", "").str.strip_chars()
-    local = _recognised(plain, where).cast(pl.Datetime("us"))
+    plain = text.str.strip_suffix(first) if one else text.str.replace(OFFSET.pattern, "${1}")
+    local = _recognised(plain.str.strip_chars_end(), where).cast(pl.Datetime("us"))
     minutes = (offsets.str.slice(1, 2).cast(pl.Int64) * 60 + offsets.str.slice(3, 2).cast(pl.Int64)) * pl.select(
         pl.when(offsets.str.starts_with("-")).then(-1).otherwise(1)
     ).to_series()

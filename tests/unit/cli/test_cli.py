@@ -201,6 +201,17 @@ def test_init_writes_a_run_file_that_trains(prices, tmp_path):
     assert config.max_epochs == 1
 
 
+def test_init_finds_the_column_of_times_with_an_offset(tmp_path):
+    """As a database writes them, which come as text; the column's name says nothing."""
+    hours = [datetime(2024, 1, 1) + timedelta(hours=hour) for hour in range(100)]
+    lines = [f"{site},{hour}+00,{hour.hour}.5" for site in ("north", "south") for hour in hours]
+    (tmp_path / "t.csv").write_text("\n".join(["site,measured,load", *lines]))
+    done = call("init", "t.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    data = yaml.safe_load((tmp_path / "run.yaml").read_text())["data"]
+    assert (data["time_col"], data["id_col"], data["target_col"]) == ("measured", "site", "load")
+
+
 @pytest.mark.parametrize(
     "named", [["--config", "run.yaml"], ["--set", "training.optimizer=sgd"]], ids=["in a run file", "with --set"]
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,7 @@ def test_integer_ids_sort_as_numbers() -> None:
         (["2024-01-01", "2024-01-02", None], {}, "empty cell at series 'a', row 2"),
         (["2024-01-01", "2024-01-02", "soon"], {}, "'soon' at series 'a', row 2"),
         (["01.02.2024", "02.02.2024", "03.02.2024"], {}, "time_format="),
+        (["31-12-2023", "01-01-2024", "02-01-2024"], {}, 'time_format="%d-%m-%Y"'),
         ([0.5, 1.0, 2.0], {}, "0.5 at series 'a', row 0"),
         (["2024-01-01", "2024-01-02", "2024-01-03"], {"freq": "MS"}, "2024-01-02 at series 'a', row 1.*freq=\"1d\""),
         (["2024-01-01", "2024-01-08", "2024-01-15"], {"freq": "W-SUN"}, "2024-01-01"),
@@ -213,6 +215,8 @@ def test_integer_ids_sort_as_numbers() -> None:
         (["2024-01-01", "2024-01-02", "2024-01-03"], {"freq": "1i"}, "time stamps"),
         (["2024-01-01T00:00Z", "2024-01-01T01:00+02:00", "2024-01-01T02:00Z"], {}, "mix time zones.*row 1"),
         (["2024-01-01T00:00Z", "2024-01-01T01:00", "2024-01-01T02:00Z"], {}, "mix time zones.*row 1"),
+        (["2024-01-01 00:00+01", "2024-01-01 01:00+01", "2024-01-01 02:00+02"], {}, r"zones.*\+0200 at .*row 2"),
+        (["2024-01-01 00:00-01", "2024-01-01 01:00-01", "2024-01-01"], {}, "row 2"),
         (["2024-01-01", "2024-01-02", "2024-01-03"], {"time_zone": "Mars/Olympus"}, "time_zone must be"),
         (["2024-03-31 01:00", "2024-03-31 02:00", "2024-03-31 03:00"], {"time_zone": "Europe/Berlin"}, "row 1.*skips"),
         ([timedelta(1), timedelta(2), timedelta(3)], {}, "must hold time stamps"),
@@ -270,6 +274,39 @@ def test_offsets_of_summer_and_winter_are_one_zone_when_it_is_named() -> None:
     assert (data.freq, len(data)) == ("1h", 3)
     fixed = load(one([1.0, 2.0], ["2024-01-01T00:00+02:00", "2024-01-01T01:00+02:00"]))
     assert fixed.to_polars()["ds"][0].isoformat() == "2024-01-01T00:00:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("ds", "expected"),
+    [
+        ("2024-01-01 00:00:00+00", "2024-01-01T00:00:00+00:00"),
+        ("2024-01-01 00:00:00.000+01", "2024-01-01T00:00:00+01:00"),
+        ("2024-01-01T00:00-05", "2024-01-01T00:00:00-05:00"),
+        ("2024-01-01 00:00:00 +0100", "2024-01-01T00:00:00+01:00"),
+        ("2024-01-01+01", "2024-01-01T00:00:00+01:00"),
+        ("2024-01-01T00:00:00+05:30", "2023-12-31T18:30:00+00:00"),
+        ("2024-01-01T00:00:00z", "2024-01-01T00:00:00+00:00"),
+    ],
+)
+def test_offsets_are_read_as_databases_and_scripts_write_them(ds: str, expected: str, tmp_path: Path) -> None:
+    """The first is how PostgreSQL writes a timestamptz. Half hours have no zone of their own and are kept in UTC."""
+    stamps = [ds.replace("01-01", f"01-0{day}") for day in (1, 2, 3)]
+    (tmp_path / "t.csv").write_text("ds,y\n" + "".join(f"{stamp},1.0\n" for stamp in stamps))
+    read = TimeSeriesDataFrame.from_csv(tmp_path / "t.csv", freq="1d")
+    assert read.to_polars()["ds"][0].isoformat() == expected
+
+
+def test_one_offset_may_be_written_in_several_ways() -> None:
+    ds = ["2024-01-01 00:00Z", "2024-01-01 01:00+00", "2024-01-01 02:00 -0000", "2024-01-01 03:00+00:00"]
+    expected = [datetime(2024, 1, 1, hour, tzinfo=UTC) for hour in range(4)]
+    assert load(one([1.0] * 4, ds)).to_polars()["ds"].to_list() == expected
+    ds = ["2024-03-31 00:00+01", "2024-03-31 01:00+0100", "2024-03-31 03:00+02"]
+    berlin = load(one([1.0] * 3, ds), time_zone="Europe/Berlin")
+    assert [time.isoformat() for time in berlin.to_polars()["ds"]] == [
+        "2024-03-31T00:00:00+01:00",
+        "2024-03-31T01:00:00+01:00",
+        "2024-03-31T03:00:00+02:00",
+    ]
 
 
 def test_series_of_different_frequencies_and_outlying_stamps_are_refused() -> None:
