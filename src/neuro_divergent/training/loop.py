@@ -157,18 +157,21 @@ def _base_rate(state: TrainState) -> float:
 def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
     """Nothing was stepped: count it and go on if that was asked for, otherwise end with the place named."""
     state.skipped += 1
-    # Under fp16 an overflow is how the loss scale finds its level: it is not a failure until it stays.
-    # It tries a larger scale every now and then, so that only steps left out one after the other are a sign of it.
     what = "loss" if not math.isfinite(state.loss) else "gradient"
     state.log(event="skipped", what=what, value=str(state.loss if what == "loss" else state.gradient_norm))
-    searching = state.precision.searching and _skipped_in_a_row(state) <= MOST_SKIPPED_IN_A_ROW
+    # Under fp16 gradients that overflow are how the loss scale finds its level: no failure until it stays.
+    # It tries a larger scale every now and then, so that only steps left out one after the other are a sign of it.
+    # The loss is looked at before it is scaled, so that no scale mends one that is not finite.
+    overflow = what == "gradient" and state.precision.searching
+    searching = overflow and _skipped_in_a_row(state) <= MOST_SKIPPED_IN_A_ROW
     if state.config.nonfinite == "skip" or searching:
         return
+    half = " Half precision ends at 65,504: try precision='bf16'." if state.precision.name == "fp16" else ""
     raise NonFiniteError(
         f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
         f"{state.loss if what == 'loss' else state.gradient_norm}. {finite.explanation(task, state, batch)} The "
         "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
-        "nonfinite='skip' leaves such steps out and counts them."
+        f"nonfinite='skip' leaves such steps out and counts them.{half}"
     )
 
 

@@ -31,7 +31,7 @@ class Precision:
         self.autocast_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name)
         self.scaler = _scaler(device, loss_scale) if name == "fp16" else None
         self.searching = self.scaler is not None and loss_scale == "dynamic"
-        """Whether an overflow may only mean that the loss scale has not found its level yet."""
+        """Whether gradients that overflow may only mean that the loss scale has not found its level yet."""
         self.sums_in_float64 = name == "accumulate64"
 
     def autocast(self) -> AbstractContextManager[Any]:

@@ -103,18 +103,19 @@ def test_what_a_device_cannot_do_is_refused():
 
 
 class OftenInfinite(nn.Module):
-    """Gives an infinity in so many of every `period` training passes."""
+    """Gives infinite gradients of a finite loss in so many of every `period` training passes."""
 
     def __init__(self, period, bad):
         super().__init__()
         self.inner, self.period, self.bad, self.seen = nn.Linear(4, 1, bias=False), period, bad, 0
 
     def forward(self, x):
+        out = self.inner(x)
         if self.training and torch.is_grad_enabled():
             self.seen += 1
             if (self.seen - 1) % self.period >= self.period - self.bad:
-                x = x * float("inf")
-        return self.inner(x)
+                out.register_hook(lambda gradient: gradient * float("inf"))
+        return out
 
 
 def test_overflows_end_a_run_only_when_they_follow_each_other():
@@ -129,6 +130,37 @@ def test_overflows_end_a_run_only_when_they_follow_each_other():
     # 100 good steps and then none: the 51st overflow, at step 151, is one too many.
     with pytest.raises(nd.NonFiniteError, match="at step 151 "):
         nd.Trainer(settings).fit(OftenInfinite(180, 80), (X / 100, Y))
+
+
+class Logarithm(nn.Module):
+    """Takes the logarithm of the first column, which is not a number where that is negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.inner(x) + torch.log(x[:, :1])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_loss_that_is_not_a_number_ends_a_run_in_every_format(precision, pieces):
+    x = np.abs(X) + 0.1
+    x[100, 0] = -1  # in the fourth batch of 32, as the rows are not shuffled
+    settings = nd.TrainingConfig(
+        max_epochs=2, precision=precision, loss=nd.MAE(), shuffle=False, batch_size=32 // pieces
+    ).replace(accumulate_gradients=pieces)
+    with pytest.raises(nd.NonFiniteError, match=r"the loss must be finite, but at step 4 .*1 of 32 rows"):
+        nd.Trainer(settings.replace(validation_split=None, progress=False)).fit(Logarithm(), (x, Y))
+
+
+def test_a_loss_that_fits_float32_does_not_end_a_run_in_half_precision():
+    """Squared errors of 300 are 90,000, more than float16 holds, and their scaled gradients overflow it at first."""
+    settings = nd.TrainingConfig(max_epochs=20, precision="fp16", loss=nd.MSE(), validation_split=None, progress=False)
+    history = nd.Trainer(settings).fit(Spy(), (X, Y + 300))
+    assert history.step_loss[0] > 65_504
+    assert {event["what"] for event in history.events if event.get("event") == "skipped"} == {"gradient"}
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
