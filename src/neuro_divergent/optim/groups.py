@@ -35,7 +35,8 @@ class ParameterGroup(Description):
     weight_decay: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Decay of these parameters; None takes the optimizer's."""
     decay_all: bool = False
-    """Whether biases, normalisations and embeddings that the pattern fits are decayed too."""
+    """Whether biases, normalisations and embeddings that the pattern fits are decayed too; the optimizer's own
+    `decay_all` decays them in every group."""
 
     @model_validator(mode="after")
     def _one_rate(self) -> ParameterGroup:
@@ -88,27 +89,24 @@ def parameter_groups(
             f"an optimizer needs a trainable parameter, but got {len(everything)} parameters, all frozen or none. "
             "Unfreeze some, or train a module that has parameters."
         )
-    exempt = undecayed_names(module)
-    settings = {
-        name: _Setting(learning_rate, weight_decay if decay_all or name not in exempt else 0.0) for name in trainable
-    }
+    exempt = set() if decay_all else undecayed_names(module)
+    settings = {name: _Setting(learning_rate, 0.0 if name in exempt else weight_decay) for name in trainable}
     for group in reversed(groups):
-        plain = set() if decay_all or group.decay_all else exempt
-        base = {name: _Setting(learning_rate, 0.0 if name in plain else weight_decay) for name in trainable}
-        settings |= _settings_of(group, list(everything), exempt, base)
+        spared = set() if group.decay_all else exempt
+        base = {name: _Setting(learning_rate, 0.0 if name in spared else weight_decay) for name in trainable}
+        settings |= _settings_of(group, list(everything), spared, base)
     return _collect(trainable, settings)
 
 
 def _settings_of(
     group: ParameterGroup,
     names: list[str],
-    exempt: set[str],
+    spared: set[str],
     base: dict[str, _Setting],
 ) -> dict[str, _Setting]:
     """What a group sets for the trainable parameters it fits; what it leaves open is the optimizer's own, `base`."""
     found = [name for pattern in patterns_of(group.pattern) for name in matching(names, pattern)]
-    decayed = found if group.decay_all else [name for name in found if name not in exempt]
-    if group.weight_decay and not decayed:
+    if group.weight_decay and spared.issuperset(found):
         raise ConfigError(
             f"biases, normalisations and embeddings are not decayed by default, but got a group with "
             f"pattern={group.pattern!r} and weight_decay={group.weight_decay} that fits nothing else. "
@@ -118,7 +116,7 @@ def _settings_of(
     for name in (name for name in found if name in base):
         rate, decay = base[name]
         if group.weight_decay is not None:
-            decay = group.weight_decay if name in decayed else 0.0
+            decay = 0.0 if name in spared else group.weight_decay
         chosen[name] = _Setting(group.rate(rate), decay)
     return chosen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatch
 
 import pytest
 import torch
@@ -156,6 +157,16 @@ def test_a_group_decays_what_is_spared_by_the_optimizers_decay() -> None:
         "0.bias": 0.01,
         "1.weight": 0.0,
         "1.bias": 0.01,
+    }
+
+
+@pytest.mark.parametrize("pattern", ["0.*", "*.bias"])
+def test_an_optimizer_that_decays_everything_does_so_in_groups_with_a_decay_of_their_own(pattern: str) -> None:
+    groups = (ParameterGroup(pattern=pattern, weight_decay=0.1),)
+    optimizer = AdamW(weight_decay=0.01, decay_all=True, groups=groups)
+    found = settings(optimizer.build(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))))
+    assert {name: decay for name, (_, decay) in found.items()} == {
+        name: 0.1 if fnmatch(name, pattern) else 0.01 for name in ("0.weight", "0.bias", "1.weight", "1.bias")
     }
 
 
