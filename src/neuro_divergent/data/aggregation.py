@@ -51,7 +51,8 @@ def aggregate(
         target_col: name of the column to be summed.
         id_col: name of the column to be made.
         columns: other columns to keep, and how the rows of a series at one time are combined: {"price": "mean"}.
-            "first" and "last" are meant in the order of the table, and empty cells are passed over.
+            Those of a parent are all rows of its children. "first" and "last" are meant in the order of the table, and
+            empty cells are passed over.
         separator: what stands between two keys in a name.
     """
     lazy, library = take_over(table)
@@ -60,17 +61,20 @@ def aggregate(
     keys = _keys(chosen)
     others = dict(columns or {})
     _check(frame, keys, (time_col, target_col, *others))
-    low = frame.group_by([*keys, time_col], maintain_order=True).agg(_added(target_col), *_combined(others))
-    low = _gaps_shown(low, keys, time_col)
-    low = low.with_columns(_named(level, separator).alias(_level_column(number)) for number, level in enumerate(chosen))
+    # Every level is made from the rows of the table: those of its children no longer say which of them came first.
+    rows = frame.select(*dict.fromkeys([*keys, time_col, target_col, *others]))
+    rows = rows.with_columns(pl.col(name).fill_nan(None) for name in others if rows.schema[name].is_float())
+    rows = _gaps_shown(rows, keys, time_col)
+    names = {_level_column(number): _named(level, separator) for number, level in enumerate(chosen)}
+    rows = rows.with_columns(**names)
     parts = [
-        low.group_by(_level_column(number), time_col, maintain_order=True)
+        rows.group_by(name, time_col, maintain_order=True)
         .agg(_added(target_col), *_combined(others))
-        .rename({_level_column(number): id_col})
-        for number in range(len(chosen))
+        .rename({name: id_col})
+        for name in names
     ]
     data = pl.concat([part.select(id_col, time_col, target_col, *others) for part in parts])
-    hierarchy = _hierarchy(low, chosen, separator)
+    hierarchy = _hierarchy(rows, chosen, separator)
     return Aggregated(_given_back(data.sort(id_col, time_col), library), hierarchy)
 
 
@@ -123,26 +127,26 @@ def _combined(columns: Mapping[str, How]) -> list[pl.Expr]:
     return [getattr(pl.col(name).drop_nulls(), how)() for name, how in columns.items()]
 
 
-def _gaps_shown(low: pl.DataFrame, keys: Sequence[str], time_col: str) -> pl.DataFrame:
-    """Rows without a value where a bottom series lacks one between its first and its last row."""
-    place, first, last, rows = "__place", "__first", "__last", "__rows"  # names that no key has
-    times = low.select(pl.col(time_col).unique().sort()).with_row_index(place)
+def _gaps_shown(rows: pl.DataFrame, keys: Sequence[str], time_col: str) -> pl.DataFrame:
+    """Further rows, without a value, where a bottom series lacks one between its first and its last row."""
+    place, first, last, count = "__place", "__first", "__last", "__count"  # names that no key has
+    times = rows.select(pl.col(time_col).unique().sort()).with_row_index(place)
     spans = (
-        low.join(times, on=time_col)
+        rows.join(times, on=time_col)
         .group_by(keys)
-        .agg(pl.col(place).min().alias(first), pl.col(place).max().alias(last), pl.len().alias(rows))
-        .filter(pl.col(last) - pl.col(first) + 1 > pl.col(rows))
+        .agg(pl.col(place).min().alias(first), pl.col(place).max().alias(last), pl.col(place).n_unique().alias(count))
+        .filter(pl.col(last) - pl.col(first) + 1 > pl.col(count))
     )
     if not len(spans):
-        return low
+        return rows
     wanted = (
         spans.select(*keys, pl.int_ranges(first, pl.col(last) + 1).cast(pl.List(pl.UInt32)).alias(place))
         .explode(place)
         .join(times, on=place)
         .drop(place)
     )
-    missing = wanted.join(low, on=[*keys, time_col], how="anti")
-    return pl.concat([low, missing.select(*keys, time_col)], how="diagonal")
+    missing = wanted.join(rows, on=[*keys, time_col], how="anti")
+    return pl.concat([rows, missing.select(*keys, time_col)], how="diagonal")
 
 
 def _level_column(number: int) -> str:
@@ -155,9 +159,9 @@ def _named(level: Sequence[str], separator: str) -> pl.Expr:
     return pl.concat_str([pl.col(key).cast(pl.String) for key in level], separator=separator)
 
 
-def _hierarchy(low: pl.DataFrame, levels: Sequence[tuple[str, ...]], separator: str) -> Hierarchy:
+def _hierarchy(rows: pl.DataFrame, levels: Sequence[tuple[str, ...]], separator: str) -> Hierarchy:
     names = [_level_column(number) for number in range(len(levels))]
-    bottom = low.select(names).unique().sort(names[-1])
+    bottom = rows.select(names).unique().sort(names[-1])
     if len(bottom) != bottom[names[-1]].n_unique():
         raise DataError(
             f"the names of the bottom series must differ, but keys joined by {separator!r} give some twice. "

@@ -170,6 +170,34 @@ def test_first_and_last_are_meant_in_the_order_of_the_table():
         assert found.filter(pl.col("unique_id") == "N").sort("ds")["price"].to_list() == expected
 
 
+@pytest.mark.parametrize(
+    ("price", "how", "expected"),
+    [
+        ([1.0, 2.0, 3.0], "last", {"N": 3.0, "N/A": 3.0, "N/B": 2.0}),
+        ([1.0, 2.0, 3.0], "first", {"N": 1.0, "N/A": 1.0, "N/B": 2.0}),
+        ([None, 2.0, 3.0], "first", {"N": 2.0, "N/A": 3.0, "N/B": 2.0}),
+        ([float("nan"), 2.0, 3.0], "first", {"N": 2.0, "N/A": 3.0, "N/B": 2.0}),
+        ([1.0, 5.0, 3.0], "mean", {"N": 3.0, "N/A": 2.0, "N/B": 5.0}),
+        ([1.0, float("nan"), 3.0], "max", {"N": 3.0, "N/A": 3.0, "N/B": None}),
+        (["a", None, "c"], "last", {"N": "c", "N/A": "c", "N/B": None}),
+    ],
+)
+def test_a_parent_is_made_of_the_rows_of_the_table(price, how, expected):
+    """Two rows of shop A at one time, with B between them: by hand from the three rows, not from A and B."""
+    rows = {"state": ["N"] * 3, "shop": ["A", "B", "A"], "ds": [1, 1, 1], "y": [1.0, 2.0, 4.0], "price": price}
+    found = nd.aggregate(pl.DataFrame(rows), [["state"], ["state", "shop"]], columns={"price": how}).data
+    assert dict(zip(found["unique_id"], found["price"], strict=True)) == expected
+    assert dict(zip(found["unique_id"], found["y"], strict=True)) == {"N": 7.0, "N/A": 5.0, "N/B": 2.0}
+
+
+def test_a_gap_is_found_beside_rows_of_the_same_time():
+    """Three rows of A over three days, two of them on the first: the second day is missing all the same."""
+    rows = {"state": ["N"] * 6, "shop": list("AAABBB"), "ds": [1, 1, 3, 1, 2, 3], "y": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
+    found = nd.aggregate(pl.DataFrame(rows), [["state"], ["state", "shop"]]).data
+    assert series(found, "N/A") == [3.0, None, 4.0]
+    assert series(found, "N") == [11.0, None, 36.0]
+
+
 @pytest.mark.parametrize("name", ["rows", "first", "last", "moment"])
 def test_a_key_may_have_any_name(name):
     gap = sales().filter(~((pl.col("shop") == "2") & (pl.col("ds") == 2))).rename({"shop": name})
