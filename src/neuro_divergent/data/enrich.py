@@ -19,7 +19,8 @@ from neuro_divergent.data.store import SeriesStore
 def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tuple[SeriesStore, DataSchema]:
     """The store with the schema's features as further columns; the span of time is kept for later data."""
     features = parse_features(schema.features)
-    _check_names([column for feature in features for column in feature.columns], schema)
+    if schema.span is None:  # otherwise it is that of a model, which cannot rename its columns any more
+        _check_names([column for feature in features for column in feature.columns], schema)
     if schema.span is None and len(times):
         physical = times.to_physical()
         schema = schema.replace(span=(int(physical.min()), int(physical.max())))  # type: ignore[arg-type]

@@ -234,3 +234,14 @@ def test_a_feature_must_not_have_the_name_of_a_column(name: str, role: dict[str,
     table = pl.DataFrame({"ds": times, "y": [1.0] * 9, "month": [1.0] * 9, "week": [1.0] * 9, "day": times})
     with pytest.raises(DataError, match=f"name of a column of the table, but got '{name}'"):
         TimeSeriesDataFrame.from_frame(table, features=[name], **role)
+
+
+def test_a_model_that_knows_a_feature_and_a_column_of_one_name_reads_new_data() -> None:
+    """The schema of a model that was saved before such names were refused."""
+    times = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 1, 9), "1d", eager=True)
+    table = pl.DataFrame({"when": times, "y": [1.0] * 9})
+    known = TimeSeriesDataFrame.from_frame(table, time_col="when", features=["time", "lag:1"])
+    old = known.schema.replace(time_col="time")
+    again = TimeSeriesDataFrame.from_frame(table.rename({"when": "time"}), schema=old)
+    assert again.store.fingerprint() == known.store.fingerprint()
+    assert again.schema == old
