@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import time as clock
@@ -63,6 +64,7 @@ def train(
         Replace a run that is there already.
     resume
         Go on from the last checkpoint in OUT, with the same bits as if nothing had happened; start if there is none.
+        Without OUT it is the run of TABLE and MODEL that wrote last.
     report
         Write OUT/report.html.
     json
@@ -111,17 +113,37 @@ def train(
 def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
     """Where the run goes, made and found writable before the training begins.
 
-    Unless one was given: a free name, the newest one that is taken to resume, the first one to overwrite.
+    Unless one was given: a free name, the run that wrote last to resume, the first one to overwrite.
     """
     directory = out
     if directory is None:
-        names = [f"{data.stem or 'table'}-{kind.lower()}"]
-        while (Path("runs") / names[-1]).exists() and any((Path("runs") / names[-1]).iterdir()):
-            names.append(f"{names[0]}-{len(names) + 1}")
-        directory = Path("runs") / (names[max(len(names) - 2, 0)] if resume else names[0] if overwrite else names[-1])
+        directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
+        number = 2
+        while not (overwrite or resume) and directory.exists() and any(directory.iterdir()):
+            directory = first.with_name(f"{first.name}-{number}")
+            number += 1
+        if resume:
+            directory = _newest(first)
     elif (directory / "model").exists() and not (overwrite or resume):
         raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
     return writable_directory(directory, "the run's directory")
+
+
+def _newest(first: Path) -> Path:
+    """The run of this name, with a number or without, that was begun, resumed or heard of last.
+
+    Numbers do not tell: those of deleted runs are given again. Nor does the time of a directory, which a file put into
+    it changes and a further line of the events does not.
+    """
+    named = re.compile(re.escape(first.name) + r"(-\d+)?")
+    written = [
+        file
+        for place in first.parent.glob("*")
+        if named.fullmatch(place.name)
+        for file in (place / "config.json", place / "events.jsonl")
+        if file.is_file()
+    ]
+    return max(written, key=lambda file: file.stat().st_mtime_ns).parent if written else first
 
 
 def lookback(table: TimeSeriesDataFrame, h: int) -> int:

@@ -524,3 +524,26 @@ def test_resume_goes_on_with_the_newest_run_of_the_table(prices, tmp_path):
         "prices-dlinear-2",
         "prices-dlinear-3",
     ]
+
+
+def test_the_newest_run_is_the_one_that_wrote_last_whatever_its_number(prices, tmp_path):
+    flags = ["--time", "timestamp", "--target", "close", "--h", "7", "--model", "dlinear", "--no-report"]
+    flags += ["--max-epochs", "1"]
+
+    def place(*more):
+        """Where the command saved its model."""
+        done = call("train", prices, *flags, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return re.search(r"saved to runs/(.*)/model", done.stdout)[1]
+
+    assert place("--resume") == "prices-dlinear"  # there is none yet
+    assert [place(), place()] == ["prices-dlinear-2", "prices-dlinear-3"]
+    shutil.rmtree(tmp_path / "runs" / "prices-dlinear-2")
+    assert place("--resume") == "prices-dlinear-3"
+    assert place() == "prices-dlinear-2"
+    (tmp_path / "runs" / "prices-dlinear-3" / "notes.txt").write_text("not of the run")
+    (tmp_path / "runs" / "prices-dlinear-wide").mkdir()
+    (tmp_path / "runs" / "prices-dlinear-wide" / "config.json").write_text("another model's")
+    assert place("--resume") == "prices-dlinear-2"
+    assert place("--resume", "--out", "runs/prices-dlinear") == "prices-dlinear"
+    assert place("--resume") == "prices-dlinear"
