@@ -18,6 +18,8 @@ Where = Callable[[int], str]
 """From a row of the input to "series 'a', row 17"."""
 
 MISSING_TEXT = ("", "na", "n/a", "nan", "null", "none", "#n/a")
+COMMA_NUMBER = r"^[-+]?(\d+(,\d*)?|,\d+)([eE][-+]?\d+)?$"
+"""How numbers are written in a column with decimal commas."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -143,21 +145,26 @@ def _numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> p
     if row is not None:
         raise DataError(
             f"column {series.name!r} must hold numbers, but got the text {str(text[row])[:60]!r} at {where(row)}. "
-            f"{_number_advice(str(text[row]))}"
+            f"{_number_advice(text, row, text.str.contains(COMMA_NUMBER) | empty, where)}"
         )
     converted = len(numbers) - int((numbers.is_null() | empty).sum())
     report.text_numbers[series.name] = report.text_numbers.get(series.name, 0) + converted
     return numbers.set(empty, None)
 
 
-def _number_advice(text: str) -> str:
+def _number_advice(column: pl.Series, row: int, commas: pl.Series, where: Where) -> str:
     """What to do about a cell that a person would read as a number, or about one that nobody would."""
+    text = str(column[row])
     if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?", text):
         return f"Take the commas between the thousands out first: {text.replace(',', '')}."
     if re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+(,\d*)?", text):
         plain = text.replace(".", "")
         return f"Take the points between the thousands out first: {plain}; a CSV also needs decimal_comma=True."
     if re.fullmatch(r"[-+]?\d*,\d+", text):
+        odd = first_true(~commas)  # which keeps the others from being read with decimal_comma=True
+        if odd is not None:
+            other = f"{str(column[odd])[:60]!r} at {where(odd)}"
+            return f"If the comma is a decimal one, correct {other} first; a CSV also needs decimal_comma=True."
         return "If the comma is a decimal one, read the CSV with decimal_comma=True."
     if re.fullmatch(r"[-+]?[$€£¥]?\s?[-+]?[\d.,]+\s?[%$€£¥]?", text):
         return "Take the sign beside the number out first."

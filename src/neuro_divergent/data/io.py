@@ -16,10 +16,9 @@ import polars as pl
 
 from neuro_divergent.core.errors import DataError, DataFileError, NeuroDivergentError
 from neuro_divergent.core.extras import require
-from neuro_divergent.data.columns import MISSING_TEXT
+from neuro_divergent.data.columns import COMMA_NUMBER, MISSING_TEXT
 from neuro_divergent.data.parquet_pages import check_pages
 
-_COMMA_NUMBER = r"^[-+]?(\d+(,\d*)?|,\d+)([eE][-+]?\d+)?$"
 _DAY_OR_MONTH = re.compile(r"\s*\d{1,2}[/-]\d{1,2}[/-]\d{4}")
 PathLike = str | os.PathLike[str]
 
@@ -94,7 +93,7 @@ def _with_points(frame: pl.DataFrame) -> pl.DataFrame:
             continue
         text = column.str.strip_chars()
         empty = text.str.to_lowercase().is_in(list(MISSING_TEXT)).fill_null(True)
-        if bool((empty | text.str.contains(_COMMA_NUMBER)).all()):
+        if bool((empty | text.str.contains(COMMA_NUMBER)).all()):
             changed.append(column.str.replace(",", ".", literal=True))
     return frame.with_columns(changed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,12 @@ def test_decimal_commas_are_read_beside_words_and_after_whole_numbers(tmp_path: 
     expected = [None if cell in ("NA", "") else float(cell.replace(",", ".")) for cell in cells]
     assert read.to_polars()["y"].to_list() == expected
     assert read.schema.categories["place"][0] == "north, 0"
+
+
+@pytest.mark.parametrize("odd", ["1.5", "1.000,5", "about 3"])
+@pytest.mark.parametrize("decimal_comma", [True, False])
+def test_a_cell_that_does_not_go_with_decimal_commas_is_named(tmp_path: Path, odd: str, decimal_comma: bool) -> None:
+    (tmp_path / "t.csv").write_text(f"ds;y\n0;3,5\n1;NA\n2;{odd}\n")
+    said = re.escape(f"but got the text '3,5' at series 'y', row 0. If the comma is a decimal one, correct '{odd}' at ")
+    with pytest.raises(DataError, match=f"{said}series 'y', row 2 first; "):
+        TimeSeriesDataFrame.from_csv(tmp_path / "t.csv", separator=";", decimal_comma=decimal_comma)
