@@ -213,8 +213,8 @@ def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range
     assert isinstance(loss, Loss)
     refuse_classes(loss)
     # A loss weights the rows by itself: what the training loss says about them is not what the validation's does.
-    validated = problem.weighted(config.validation_loss or loss) if held is not None else problem
-    problem = problem.weighted(loss)
+    given, problem = problem, problem.weighted(loss)
+    validated = problem if held is None or config.validation_loss is None else given.weighted(config.validation_loss)
     store = problem.store
     windows = problem.windows(trained)
     if len(windows) == 0:

@@ -359,3 +359,16 @@ def test_the_rows_are_weighted_by_each_loss_for_itself():
     assert frozen_validation(loss=recent, validation_loss=by_function) == pytest.approx(
         frozen_validation(loss=nd.MAE(), validation_loss=by_function)
     )
+
+
+def test_a_function_weights_the_rows_once_for_training_and_validation():
+    asked = []
+
+    def by(time, value):
+        asked.append(len(value))
+        return np.ones(len(value))
+
+    frozen_validation(loss=nd.Weighted(loss=nd.MAE(), by=by))
+    assert asked == [60]
+    frozen_validation(loss=nd.MAE(), validation_loss=nd.Weighted(loss=nd.MAE(), by=by))
+    assert asked == [60, 60]
