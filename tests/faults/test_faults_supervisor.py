@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from fault_runs import MODELS, config_of, fingerprint, table
-from fault_tools import worker
+from fault_tools import environment, worker
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import ConfigError, TrainingError
 from neuro_divergent.training.checkpointing import FaultTolerance
+from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE
 from neuro_divergent.training.places import LocalPlace
 from neuro_divergent.training.supervisor import supervise
 
@@ -59,6 +65,20 @@ def test_what_would_fail_again_is_not_tried_again(tmp_path: Path) -> None:
     assert (tmp_path / "seen").read_text() == "x"
 
 
+def lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def children() -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
@@ -97,6 +117,88 @@ def test_a_training_that_was_stopped_in_its_process_is_not_trained_further_in_th
     fitted = model.fit(table(), config_of("mlp", tmp_path, max_epochs=20, **tolerant))
     assert len(fitted.history.step_loss) == 1
     assert fitted.history.stopped == "the time of 1e-09 minutes is over"
+
+
+def watched_process(run: Path) -> list[int]:
+    """The processes that do the job of a run."""
+    wanted = f"neuro_divergent.forecasting.supervised\0{run / 'job'}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and wanted in (entry / "cmdline").read_bytes() and lives(int(entry.name)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_training_whose_supervisor_was_killed_is_saved_and_ends(tmp_path: Path) -> None:
+    """However often it validates and saves, which are signs of life too; and a refit is not begun."""
+    program = f"""
+import pathlib
+from fault_runs import MODELS, config_of, table
+from neuro_divergent.training.checkpointing import FaultTolerance
+fields = {{"max_epochs": 100000, "validation_split": 0.2, "early_stopping": None, "refit_on_all": True}}
+tolerant = {{"fault_tolerance": FaultTolerance(retries=1), "compile": False}}
+MODELS["mlp"][0].fit(table(), config_of("mlp", pathlib.Path({str(tmp_path)!r}), **fields, **tolerant))
+"""
+    supervisor = subprocess.Popen([sys.executable, "-c", program], env=environment())
+    try:
+        wait_for(lambda: LocalPlace(tmp_path).names())
+        (training,) = watched_process(tmp_path)
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+    try:
+        wait_for(lambda: not lives(training))
+    finally:
+        for left in watched_process(tmp_path):
+            os.kill(left, signal.SIGKILL)
+    last = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()][-1]
+    assert last["error"] == "SystemExit: 143"
+    assert LocalPlace(tmp_path).names()[-1] == f"step-{last['step']:08d}"
+    assert not (tmp_path / "refit").exists()
+
+
+DATA = (np.arange(40, dtype=np.float32).reshape(20, 2) / 40, np.ones((20, 1), dtype=np.float32))
+
+
+def plain(directory: Path | None, *callbacks: nd.Callback, **fields: Any) -> nd.TrainingConfig:
+    """Three epochs of five steps."""
+    checkpoints = None if directory is None else nd.Checkpoints(directory, **fields)
+    base = {"max_epochs": 3, "batch_size": 4, "validation_split": None, "progress": False, "compile": False}
+    return nd.TrainingConfig(checkpoints=checkpoints, callbacks=callbacks, **base)
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_supervisor_that_was_gone_before_the_first_step_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thread: bool, saved: bool
+) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "beat"))
+    monkeypatch.setenv(SUPERVISOR, str(gone.pid))
+    steps: list[int] = []
+
+    class Count(nd.Callback):
+        def on_batch_end(self, state: Any) -> None:
+            steps.append(state.step)
+
+    codes: list[Any] = []
+
+    def fit() -> None:
+        with pytest.raises(SystemExit) as caught:
+            nd.Trainer(plain(tmp_path if saved else None, Count())).fit(torch.nn.Linear(2, 1), DATA)
+        codes.append(caught.value.code)
+
+    if thread:  # where no signal can be handled
+        other = threading.Thread(target=fit)
+        other.start()
+        other.join()
+    else:
+        fit()
+    assert (codes, steps) == ([143], [])
 
 
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 VARIABLE = "NEURO_DIVERGENT_HEARTBEAT"
 """The environment variable by which a supervisor names the file."""
 
+SUPERVISOR = "NEURO_DIVERGENT_SUPERVISOR"
+"""The environment variable by which a supervisor names its own process."""
+
 SECONDS_BETWEEN_BEATS = 0.5
 
 
@@ -26,21 +30,28 @@ def heartbeat() -> list[Callback]:
 
 
 class _Heartbeat(Callback):
-    """Writes what the training is at ("step 120") and when; stops the training when its supervisor is gone."""
+    """Writes what the training is at ("step 120") and when; a training without its supervisor is saved and
+    ended, because nobody would take its result."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._last = 0.0
-        self._parent = os.getppid()
+        self._looked = 0.0
+        self._supervisor = int(os.environ.get(SUPERVISOR, "0"))
+        self._is_child = os.getppid() == self._supervisor
+        self._alone = False
 
     def on_fit_start(self, state: TrainState) -> None:
         self._beat("starting", state)
+        self._end_if_alone(state)
 
     def on_batch_end(self, state: TrainState) -> None:
-        if time.monotonic() - self._last >= SECONDS_BETWEEN_BEATS:
+        # Two timers: whatever beats in between must not put off the look at the supervisor.
+        now = time.monotonic()
+        if now - self._looked >= SECONDS_BETWEEN_BEATS:
+            self._end_if_alone(state)
+        if now - self._last >= SECONDS_BETWEEN_BEATS:
             self._beat("step", state)
-            if os.getppid() != self._parent:
-                state.stop("the supervisor is gone")
 
     def on_validation_start(self, state: TrainState) -> None:
         self._beat("validation", state)
@@ -56,6 +67,34 @@ class _Heartbeat(Callback):
 
     def on_fit_end(self, state: TrainState) -> None:
         self._beat("ending", state)
+        if self._alone:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def _end_if_alone(self, state: TrainState) -> None:
+        self._looked = time.monotonic()
+        if self._alone or not self._supervisor_is_gone():
+            return
+        self._alone = True
+        if state.saver is None:
+            raise SystemExit(128 + signal.SIGTERM)
+        why = "the supervisor is gone"
+        if state.guard is not None:
+            state.guard.stop(signal.SIGTERM, why)
+        else:
+            state.stop(why)
+
+    def _supervisor_is_gone(self) -> bool:
+        if os.name == "nt" or self._supervisor == 0:  # there a process keeps the number of its parent for good
+            return False
+        if self._is_child:  # at once, whoever is to bury the supervisor
+            return os.getppid() != self._supervisor
+        try:
+            os.kill(self._supervisor, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:  # somebody else's, but there
+            return False
+        return False
 
     def _beat(self, what: str, state: TrainState) -> None:
         self._last = time.monotonic()

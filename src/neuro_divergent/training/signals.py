@@ -90,12 +90,17 @@ class Guard:
             compilers.end()
         if self.received is not None:
             _raise(signal.Signals(number))
-        self.received, self._since = signal.Signals(number), time.monotonic()
-        self.state.stop(f"{self.received.name} was received")
+        name = signal.Signals(number).name
+        self.stop(signal.Signals(number), f"{name} was received")
         if compilers is not None:
-            log.warning("%s: leaving the compiler and saving; once more stops at once", self.received.name)
+            log.warning("%s: leaving the compiler and saving; once more stops at once", name)
             raise StoppedBeforeStepError
-        log.warning("%s: finishing the step and saving; once more stops at once", self.received.name)
+        log.warning("%s: finishing the step and saving; once more stops at once", name)
+
+    def stop(self, number: signal.Signals, why: str) -> None:
+        """Have the run saved after this step, and the signal its way then, whether it came or ought to have come."""
+        self.received, self._since = number, time.monotonic()
+        self.state.stop(why)
 
     def _is_echo(self, number: int) -> bool:
         """Whether one signal came twice: to every process of a service, and once more from the supervisor."""

@@ -16,7 +16,7 @@ from typing import Any
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
 from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.heartbeat import VARIABLE
+from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
             stdout=log_file,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=os.environ | {VARIABLE: str(beat)},
+            env=os.environ | {VARIABLE: str(beat), SUPERVISOR: str(os.getpid())},
             start_new_session=True,
         )
         with _signals_forwarded(process):
