@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -117,6 +118,31 @@ def test_a_training_that_was_stopped_in_its_process_is_not_trained_further_in_th
     fitted = model.fit(table(), config_of("mlp", tmp_path, max_epochs=20, **tolerant))
     assert len(fitted.history.step_loss) == 1
     assert fitted.history.stopped == "the time of 1e-09 minutes is over"
+
+
+def test_a_last_checkpoint_that_could_not_be_written_is_no_end(tmp_path: Path) -> None:
+    """Files of a checkpoint grow with the history: a limit between those of step 150 and 200 fails the last one."""
+    model, _ = MODELS["mlp"]
+    fields = {"max_epochs": None, "max_steps": 200, "early_stopping": None}
+
+    def config(name: str, **more: Any) -> nd.TrainingConfig:
+        when = {"every_n_steps": 50, "every_n_epochs": None}
+        checkpoints = nd.Checkpoints(tmp_path / name, **when, on_failure="continue")
+        return config_of("mlp", None, **fields | {"checkpoints": checkpoints} | more)
+
+    model.fit(table(), config("whole"))
+    place = LocalPlace(tmp_path / "whole")
+    small, large = (len(place.read(name)["state.json"]) for name in place.names()[-2:])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((small + large) // 2, before[1]))
+    try:
+        with pytest.raises(TrainingError, match=r"that of step 200 could not be written: .*File too large"):
+            model.fit(table(), config("watched", fault_tolerance=FaultTolerance(retries=1)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert LocalPlace(tmp_path / "watched").names() == place.names()[:3]
+    fitted = model.fit(table(), config("watched", fault_tolerance=FaultTolerance(retries=1)), resume="auto")
+    assert len(fitted.history.step_loss) == 200
 
 
 def watched_process(run: Path) -> list[int]:

@@ -6,24 +6,25 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError, NonFiniteError
+from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError, NonFiniteError, TrainingError
 from neuro_divergent.core.exact import parse_json
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.report import DataReport
 from neuro_divergent.data.schema import DataSchema
 from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.training.callbacks.base import CallbackSettings
+from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.checkpointing import is_remote
 from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.places import forget
+from neuro_divergent.training.places import forget, step_name
 from neuro_divergent.training.resume import Resume
 from neuro_divergent.training.supervisor import POINTLESS, supervise
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.training.state import TrainState
 
 JOB = "job"
 
@@ -91,6 +92,7 @@ def work(folder: Path) -> None:
 
     job = parse_json((folder / "job.json").read_bytes(), "job.json")
     config = TrainingConfig.from_dict(job["config"])
+    config = config.replace(callbacks=(*config.callbacks, _HandOver()))
     tables = {name: _table(folder / name, facts) for name, facts in job["tables"].items()}
     fit(
         Model.from_dict(job["model"]),
@@ -101,6 +103,21 @@ def work(folder: Path) -> None:
         resume="auto",
         resume_with={name: getattr(config, name) for name in job["resume_with"]},
     )
+
+
+class _HandOver(Callback):
+    """The other process takes the newest checkpoint for the end of the run: then it must be that of the last step."""
+
+    engine: ClassVar[bool] = True
+
+    def on_fit_end(self, state: TrainState) -> None:
+        assert state.saver is not None
+        if step_name(state.step) not in state.saver.place.names():
+            failed = [event["why"] for event in state.history.events if event.get("event") == "checkpoint_failed"]
+            raise TrainingError(
+                "a watched training hands over its result as its last checkpoint, but that of step "
+                f"{state.step} could not be written: {failed[-1] if failed else 'it is not there'}"
+            )
 
 
 def _refuse_callables(config: TrainingConfig) -> None:
