@@ -66,6 +66,15 @@ def test_what_would_fail_again_is_not_tried_again(tmp_path: Path) -> None:
     assert (tmp_path / "seen").read_text() == "x"
 
 
+def test_a_clock_that_was_set_is_no_hang_and_hides_none(tmp_path: Path) -> None:
+    """The times of the file are an hour off, as after a sleep, or on a server with a clock of its own."""
+    ago = "[(beat.write_text(f'step {i}'), os.utime(beat, (0, time.time() - 3600)), time.sleep(0.1)) for i in range(5)]"
+    assert run(tmp_path, ago, retries=0, health_check_interval=60, startup_seconds=60) == []
+    ahead = "beat.write_text('step 7'); os.utime(beat, (0, time.time() + 3600))\nif attempt == 2: time.sleep(600)"
+    reasons = run(tmp_path, ahead, retries=1, health_check_interval=0.3)
+    assert reasons == ["attempt 1: no sign of life for 0.3 s at step 7"]
+
+
 def lives(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
