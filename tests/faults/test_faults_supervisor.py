@@ -75,6 +75,13 @@ def test_a_clock_that_was_set_is_no_hang_and_hides_none(tmp_path: Path) -> None:
     assert reasons == ["attempt 1: no sign of life for 0.3 s at step 7"]
 
 
+def test_a_training_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-S", "-c", COUNT + "os.chdir('/'); beat.write_text('step 7')", str(tmp_path / "seen")]
+    assert supervise(command, FaultTolerance(retries=0), "run") == []
+    assert (tmp_path / "run" / "attempts" / "heartbeat").read_text() == "step 7"
+
+
 def lives(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

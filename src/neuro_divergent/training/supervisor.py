@@ -39,7 +39,7 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
         settings: how often to try again, and when a training counts as hung.
         directory: where the attempts' output and the signs of life are kept.
     """
-    folder = Path(directory) / "attempts"
+    folder = Path(directory).resolve() / "attempts"  # the training may change its directory
     reasons: list[str] = []
     for attempt in range(1, settings.retries + 2):
         try:
