@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ class Send(nd.Callback):
             for number in self.numbers:
                 os.kill(os.getpid(), number)
         self.steps_after += state.step > self.step
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A process that was started in the background may have been told to ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def network() -> nn.Module:
@@ -76,14 +85,33 @@ def test_a_second_signal_ends_at_once_without_saving(tmp_path: Path) -> None:
 
 
 def test_without_checkpoints_a_signal_keeps_its_usual_meaning() -> None:
-    sender = Send(signal.SIGINT)
-    # A process that was started in the background may have been told to ignore it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            nd.Trainer(config(None, sender)).fit(network(), DATA)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        nd.Trainer(config(None, Send(signal.SIGINT))).fit(network(), DATA)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """As SIGINT is in a background job; the other one is taken over as ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert len(nd.Trainer(config(tmp_path, Send(signal.SIGINT))).fit(network(), DATA)) == 3
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with pytest.raises(SystemExit):
+        nd.Trainer(config(tmp_path, Send(signal.SIGTERM))).fit(network(), DATA)
+
+
+def test_a_handler_that_python_did_not_set_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program around Python may have set one before Python began, and then Python tells None for it. A stand-in,
+    because only such a program could."""
+    monkeypatch.setattr(signal, "getsignal", lambda _: None)
+    was = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    seen: list[Any] = []
+
+    class Look(nd.Callback):
+        def on_batch_end(self, state: Any) -> None:
+            seen.append(signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+    nd.Trainer(config(tmp_path, Look())).fit(network(), DATA)
+    signal.signal(signal.SIGTERM, was)
+    assert set(seen) == {signal.SIG_DFL}
 
 
 def test_a_training_in_another_thread_leaves_signals_alone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -52,15 +52,14 @@ class Guard:
     def __enter__(self) -> Guard:
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and self.state.saver is not None:
-            self._previous = {number: signal.signal(number, self._handle) for number in WATCHED}
+            self._previous = take_over(self._handle)
             self.state.guard = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        give_back(self._previous)
         self.state.guard = None
         if kind is None:
             self.raise_if_received()
@@ -69,7 +68,7 @@ class Guard:
         """Let the signal have its way, now that the run is safe."""
         if self.received is not None:
             number, self.received = self.received, None
-            _raise(number)
+            raise_as(number)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
@@ -89,7 +88,7 @@ class Guard:
         if compilers is not None:
             compilers.end()
         if self.received is not None:
-            _raise(signal.Signals(number))
+            raise_as(number)
         name = signal.Signals(number).name
         self.stop(signal.Signals(number), f"{name} was received")
         if compilers is not None:
@@ -108,7 +107,24 @@ class Guard:
         return again and VARIABLE in os.environ
 
 
-def _raise(number: signal.Signals) -> NoReturn:
+def take_over(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:
+    """Handle SIGINT and SIGTERM in this process; what was found is to be given back.
+
+    One that is ignored, as SIGINT is in a background job, stays ignored; one that was not set from Python is left to
+    the program around it, because it could not be given back.
+    """
+    mine = [number for number in WATCHED if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    return {number: signal.signal(number, handler) for number in mine}
+
+
+def give_back(previous: Mapping[signal.Signals, Any]) -> None:
+    """The handlers as `take_over` found them."""
+    for number, handler in previous.items():
+        signal.signal(number, handler)
+
+
+def raise_as(number: int) -> NoReturn:
+    """What a signal that was handled raises in the end."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
