@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -87,6 +88,63 @@ def lives(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("end", ["time.sleep(600)", "os.kill(os.getppid(), signal.SIGKILL); time.sleep(600)"])
+def test_no_process_of_a_failed_attempt_is_left_when_the_next_one_begins(tmp_path: Path, end: str) -> None:
+    """Hung, or left alone by the shell that started it: two trainings must not share a directory."""
+    script = f"""
+mine = pathlib.Path(sys.argv[1]).with_name(f"pid-{{attempt}}"); mine.write_text(str(os.getpid()))
+first = mine.with_name("pid-1").read_text()
+if attempt == 1:
+    beat.write_text("step 7"); {end}
+stat = pathlib.Path(f"/proc/{{first}}/stat")
+sys.exit(3 if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX" else 0)
+"""
+    python = shlex.join([sys.executable, "-S", "-c", COUNT + script, str(tmp_path / "seen")])
+    reasons = supervise(
+        ["sh", "-c", f"{python}; exit $?"], FaultTolerance(retries=1, health_check_interval=1), tmp_path
+    )
+    assert len(reasons) == 1
+    assert not lives(int((tmp_path / "pid-1").read_text()))
+
+
+SAVES = """
+def handle(number, frame):
+    got.append(number)
+got = []; signal.signal(signal.SIGINT, handle); signal.signal(signal.SIGTERM, handle)
+beat.write_text(f"step 7{NAMED}")
+seen.with_name("ready").touch()
+while not got: time.sleep(0.01)
+time.sleep(1)
+seen.with_name("saved").write_text(str(got))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("named", [" {os.getpid()}", ""])
+def test_a_signal_reaches_the_training_below_a_shell_once(tmp_path: Path, number: signal.Signals, named: str) -> None:
+    """With and without the training saying which process it is; the supervisor waits until it has saved."""
+    script = COUNT + SAVES.replace("{NAMED}", named)
+    python = shlex.join([sys.executable, "-S", "-c", script, str(tmp_path / "seen")])
+    program = f"""
+import signal
+from neuro_divergent.training.checkpointing import FaultTolerance
+from neuro_divergent.training.supervisor import supervise
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    supervise(["sh", "-c", {python + "; exit 1"!r}], FaultTolerance(retries=0), {str(tmp_path)!r})
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment())
+    try:
+        wait_for(lambda: (tmp_path / "ready").exists())
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    finally:
+        process.kill()
+    assert (tmp_path / "saved").read_text() == f"[{int(number)}]"
 
 
 def wait_for(condition: Callable[[], Any]) -> None:

@@ -30,7 +30,7 @@ def heartbeat() -> list[Callback]:
 
 
 class _Heartbeat(Callback):
-    """Writes what the training is at ("step 120") and when; a training without its supervisor is saved and
+    """Writes what the training is at ("step 120") and in which process; a training without its supervisor is saved and
     ended, because nobody would take its result."""
 
     def __init__(self, path: Path) -> None:
@@ -100,4 +100,4 @@ class _Heartbeat(Callback):
         self._last = time.monotonic()
         # Not the atomic writer: this is written often, read seldom, and half a word does no harm.
         with suppress(OSError):  # a full disk must not end a training that could go on
-            self.path.write_text(f"{what} {state.step}", encoding="utf-8")
+            self.path.write_text(f"{what} {state.step} {os.getpid()}", encoding="utf-8")

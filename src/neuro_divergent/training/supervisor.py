@@ -9,14 +9,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
 from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE
+from neuro_divergent.training.signals import give_back, raise_as, take_over
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
     """One process from start to end: its exit code, and what went wrong in words."""
     beat, output = folder / "heartbeat", folder / f"attempt-{attempt}.log"
     beat.write_text("starting 0", encoding="utf-8")
-    with open(output, "wb") as log_file:
+    with open(output, "wb") as log_file, _signals_kept() as received:
         # A session of its own: a Ctrl-C in the terminal reaches it once, through us, not twice.
         process = subprocess.Popen(
             list(command),
@@ -73,9 +74,12 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
             env=os.environ | {VARIABLE: str(beat), SUPERVISOR: str(os.getpid())},
             start_new_session=True,
         )
-        with _signals_forwarded(process):
-            hung = _watch(process, settings, beat)
-    place = f"at {_read(beat)}"
+        try:
+            hung = _watch(process, settings, beat, received)
+        finally:
+            if process.poll() != 0:
+                _end(process, beat, received)
+    place = f"at {' '.join(_read(beat).split()[:2])}"
     if hung:
         return 1, f"no sign of life for {hung:g} s {place}"
     code = process.returncode
@@ -86,10 +90,10 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
     return code, last if code == POINTLESS else f"exit code {code} {place}{said}"
 
 
-def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Path) -> float:
-    """Wait for the end; a process without signs of life is killed, and for how long it had none is given."""
+def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Path, received: Sequence[int]) -> float:
+    """Wait for the end or a signal; a process without signs of life is killed, and how long it had none is given."""
     seen, since = "", time.monotonic()
-    while process.poll() is None:
+    while process.poll() is None and not received:
         sign = _sign(beat)
         # By the clock that nobody sets: the time of the file is only compared with itself.
         if sign != seen or not sign:
@@ -99,47 +103,94 @@ def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Pat
             settings.health_check_interval if working else max(settings.startup_seconds, settings.health_check_interval)
         )
         if time.monotonic() - since > allowed:
-            process.kill()
-            process.wait()
+            _kill(process)
             return allowed
         time.sleep(_POLL_SECONDS)
     return 0.0
 
 
 @contextmanager
-def _signals_forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Hand SIGINT and SIGTERM on, give the training its time to save, then let them have their way here."""
-    if threading.current_thread() is not threading.main_thread():
-        try:
-            yield
-        finally:
-            _end(process, signal.SIGTERM)
-        return
+def _signals_kept() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are listed, to be handed on; at the end the first of them has its way here."""
+    received: list[int] = []
 
-    def handle(number: int, frame: Any) -> None:  # noqa: ARG001
-        _end(process, number)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + number)
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        received.append(number)
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    in_main = threading.current_thread() is threading.main_thread()
+    previous = take_over(handle) if in_main else {}
     try:
-        yield
+        yield received
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        _end(process, signal.SIGTERM)
+        give_back(previous)
+        if received:
+            raise_as(received[0])
 
 
-def _end(process: subprocess.Popen[bytes], number: int) -> None:
-    if process.poll() is not None:
-        return
-    process.send_signal(number)
-    try:
-        process.wait(GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
+def _end(process: subprocess.Popen[bytes], beat: Path, received: Sequence[int]) -> None:
+    """Hand the signals on and give everything that was started its time to save: another attempt would share its files.
+
+    Without a signal of ours it is asked to end.
+    """
+    numbers = received or [signal.SIGTERM]
+    sent, deadline = 0, time.monotonic() + GRACE_SECONDS
+    while _lives(process):
+        if time.monotonic() > deadline:
+            _kill(process)
+            return
+        for number in numbers[sent:]:
+            _send(process, beat, number)
+            sent += 1
+        time.sleep(_POLL_SECONDS)
+
+
+def _send(process: subprocess.Popen[bytes], beat: Path, number: int) -> None:
+    """Send a signal to the process and to the training in it, which may be another one (`sh -c "python train.py"`).
+
+    To all of them only if it is not known which one trains: a linker that is ended leaves half a library behind.
+    """
+    training = _training(process, beat)
+    with suppress(OSError):  # it has ended meanwhile
+        if training is None:
+            os.killpg(process.pid, number)
+        elif training != process.pid:
+            os.kill(training, number)
+    if training is not None:
+        process.send_signal(number)
+
+
+def _training(process: subprocess.Popen[bytes], beat: Path) -> int | None:
+    """Which of the processes that were started trains, by its own account; None if that is not known."""
+    if os.name == "nt":
+        return process.pid
+    words = _read(beat).split()
+    number = int(words[2]) if len(words) == 3 and words[2].isdecimal() else 0
+    with suppress(OSError, OverflowError):
+        return number if number and os.getpgid(number) == process.pid else None
+    return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the process and whatever it started, now."""
+    if os.name == "nt":
         process.kill()
-        process.wait()
+    else:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _lives(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process, or anything that it started and left behind, runs."""
+    if process.poll() is None:
+        return True
+    if os.name == "nt":
+        return False
+    try:
+        os.killpg(process.pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _sign(beat: Path) -> str:
