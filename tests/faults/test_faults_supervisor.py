@@ -22,7 +22,7 @@ from fault_runs import MODELS, config_of, fingerprint, table
 from fault_tools import environment, worker
 
 import neuro_divergent as nd
-from neuro_divergent.core.errors import ConfigError, TrainingError
+from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
 from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE
 from neuro_divergent.training.places import LocalPlace
@@ -152,6 +152,15 @@ def wait_for(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_full_disk_and_an_unknown_signal_are_told_in_words(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="killed by signal 40 at starting 0"):
+        supervise(["bash", "-c", "kill -40 $$"], FaultTolerance(retries=0), tmp_path)
+    (tmp_path / "attempts" / "heartbeat").unlink()
+    (tmp_path / "attempts" / "heartbeat").symlink_to("/dev/full")
+    with pytest.raises(StorageError, match="heartbeat could not be written: No space left on device"):
+        supervise(["true"], FaultTolerance(retries=0), tmp_path)
 
 
 def children() -> list[int]:

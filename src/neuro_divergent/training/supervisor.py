@@ -43,10 +43,6 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
     folder = Path(directory).resolve() / "attempts"  # the training may change its directory
     reasons: list[str] = []
     for attempt in range(1, settings.retries + 2):
-        try:
-            files.make_directories(folder)
-        except OSError as error:
-            raise StorageError(f"{folder} could not be made: {error.strerror or error}") from error
         code, reason = _attempt(command, settings, folder, attempt)
         if code == 0:
             return reasons
@@ -63,8 +59,13 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
 def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, attempt: int) -> tuple[int, str]:
     """One process from start to end: its exit code, and what went wrong in words."""
     beat, output = folder / "heartbeat", folder / f"attempt-{attempt}.log"
-    beat.write_text("starting 0", encoding="utf-8")
-    with open(output, "wb") as log_file, _signals_kept() as received:
+    try:
+        files.make_directories(folder)
+        beat.write_text("starting 0", encoding="utf-8")
+        log_file = open(output, "wb")  # noqa: SIM115  # closed below
+    except OSError as error:
+        raise StorageError(f"{error.filename or beat} could not be written: {error.strerror or error}") from error
+    with log_file, _signals_kept() as received:
         # A session of its own: a Ctrl-C in the terminal reaches it once, through us, not twice.
         process = subprocess.Popen(
             list(command),
@@ -86,7 +87,7 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
     last = _last_line(output)
     said = f": {last}" if last else ""
     if code < 0:
-        return code, f"killed by {signal.Signals(-code).name} {place}{said}"
+        return code, f"killed by {_signal_name(-code)} {place}{said}"
     return code, last if code == POINTLESS else f"exit code {code} {place}{said}"
 
 
@@ -206,6 +207,13 @@ def _read(beat: Path) -> str:
         return beat.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _last_line(path: Path) -> str:
