@@ -22,7 +22,8 @@ from fault_runs import MODELS, config_of, fingerprint, table
 from fault_tools import environment, worker
 
 import neuro_divergent as nd
-from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
+from neuro_divergent.core.errors import ConfigError, NonFiniteError, StorageError, TrainingError
+from neuro_divergent.forecasting import supervised
 from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE
 from neuro_divergent.training.places import LocalPlace
@@ -226,6 +227,44 @@ def test_a_last_checkpoint_that_could_not_be_written_is_no_end(tmp_path: Path) -
     assert LocalPlace(tmp_path / "watched").names() == place.names()[:3]
     fitted = model.fit(table(), config("watched", fault_tolerance=FaultTolerance(retries=1)), resume="auto")
     assert len(fitted.history.step_loss) == 200
+
+
+def test_an_error_of_the_watched_process_is_raised_as_it_was_there_and_not_provoked_again(tmp_path: Path) -> None:
+    model, _ = MODELS["mlp"]
+    tolerant = {"fault_tolerance": FaultTolerance(retries=3)}
+    wild = {"optimizer": nd.SGD(learning_rate=1e30), "gradient_clipping": None}
+    with pytest.raises(NonFiniteError, match="must be finite, but at step"):
+        model.fit(table(), config_of("mlp", tmp_path, **tolerant, **wild))
+    model.fit(table(), config_of("mlp", tmp_path, max_epochs=1))
+    with pytest.raises(StorageError, match="batch_size was 10, but is 5"):
+        model.fit(table(), config_of("mlp", tmp_path, max_epochs=1, batch_size=5, **tolerant), resume="auto")
+    assert sorted(path.name for path in (tmp_path / "attempts").iterdir()) == ["attempt-1.log", "heartbeat"]
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "code"),
+    [
+        (nd.core.errors.DataFileError("no table"), None, 2),
+        (StorageError("another run"), None, 2),
+        (StorageError("no room"), OSError(28, "no space left"), 1),
+        (TrainingError("unlucky"), None, 1),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(tmp_path: Path, error: Exception, cause: Exception, code: int) -> None:
+    def fail(_: Path) -> None:
+        raise error from cause
+
+    assert supervised.main([str(tmp_path)], fail) == code
+    left = supervised._error_of(tmp_path)
+    assert type(left) is type(error)
+    assert str(left) == str(error)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": "annotations", "sentence": "x"}', '{"kind": "__doc__"}'])
+def test_an_error_is_looked_up_among_our_own_only(tmp_path: Path, content: str) -> None:
+    (tmp_path / "error.json").write_text(content)
+    assert supervised._error_of(tmp_path) is None
 
 
 def watched_process(run: Path) -> list[int]:

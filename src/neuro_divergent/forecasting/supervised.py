@@ -5,11 +5,19 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from neuro_divergent.core import files
-from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError, NonFiniteError, TrainingError
+from neuro_divergent.core import errors, files
+from neuro_divergent.core.errors import (
+    ConfigError,
+    DeviceError,
+    NeuroDivergentError,
+    NonFiniteError,
+    StorageError,
+    TrainingError,
+)
 from neuro_divergent.core.exact import parse_json
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.report import DataReport
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
 
 JOB = "job"
+ERROR = "error.json"
+"""In the job's folder: the error that ended its process, for the process that waits for it."""
 
 
 def supervised(config: TrainingConfig) -> bool:
@@ -72,16 +82,20 @@ def train_supervised(
         "resume_with": sorted(resume.changes or {}),
         "tables": {"data": _facts(table)} | ({} if validation is None else {"validation": _facts(validation)}),
     }
-    for name, part in (("data", table), ("validation", validation)):
-        if part is not None:
-            part.store.save(folder / name, overwrite=True)
-    files.write_json(folder / "job.json", job)
-    if resume.source is None:
-        forget(settings)
-    command = [sys.executable, "-m", "neuro_divergent.forecasting.supervised", str(folder)]
-    for sentence in supervise(command, tolerance, settings.directory):
-        logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
-    files.remove_directory(folder)
+    try:
+        for name, part in (("data", table), ("validation", validation)):
+            if part is not None:
+                part.store.save(folder / name, overwrite=True)
+        files.write_json(folder / "job.json", job)
+        if resume.source is None:
+            forget(settings)
+        command = [sys.executable, "-m", "neuro_divergent.forecasting.supervised", str(folder)]
+        for sentence in supervise(command, tolerance, settings.directory):
+            logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
+    except ConfigError as error:
+        raise _error_of(folder) or error from None
+    finally:  # however it ended: this is a copy of the whole table
+        files.remove_directory(folder)
     return Resume("auto", resume.changes, finished=True)
 
 
@@ -150,15 +164,37 @@ def _table(folder: Path, facts: dict[str, Any]) -> TimeSeriesDataFrame:
 
 def main(arguments: list[str], run: Callable[[Path], None] = work) -> int:
     """Do a job; the exit code says whether trying again could help."""
+    folder = Path(arguments[0])
+    (folder / ERROR).unlink(missing_ok=True)  # of an earlier attempt
     try:
-        run(Path(arguments[0]))
-    except (ConfigError, DataError, NonFiniteError) as error:
-        sys.stderr.write(f"{error}\n")
-        return POINTLESS
+        run(folder)
     except NeuroDivergentError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return 1
+        kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
+        with suppress(StorageError):  # of a full disk the exit code must be enough
+            files.write_json(folder / ERROR, {"kind": kind.__name__, "sentence": str(error)})
+        return POINTLESS if _would_come_again(error) else 1
     return 0
+
+
+def _would_come_again(error: NeuroDivergentError) -> bool:
+    """Whether nothing that another attempt finds changed, such as room on the disk, could make it succeed."""
+    if isinstance(error, StorageError):
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__
+        return cause is None
+    return isinstance(error, NonFiniteError) or not isinstance(error, TrainingError | DeviceError)
+
+
+def _error_of(folder: Path) -> NeuroDivergentError | None:
+    """The error that a process left behind, of the class that it had there; only classes of our own are looked up."""
+    try:
+        left = parse_json((folder / ERROR).read_bytes(), ERROR)
+        kind, sentence = getattr(errors, left["kind"]), str(left["sentence"])
+    except (OSError, NeuroDivergentError, AttributeError, KeyError, TypeError):
+        return None
+    return kind(sentence) if isinstance(kind, type) and issubclass(kind, NeuroDivergentError) else None
 
 
 if __name__ == "__main__":
