@@ -349,6 +349,27 @@ def test_a_supervisor_that_was_gone_before_the_first_step_is_noticed(
     assert (codes, steps) == ([143], [])
 
 
+@pytest.mark.parametrize(("on_stop", "stop_at", "step"), [(True, 99, 15), (False, 99, 15), (True, 8, 8), (False, 8, 8)])
+def test_the_last_checkpoint_may_take_longer_than_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_stop: bool, stop_at: int, step: int
+) -> None:
+    """A supervisor allows so long for what is not called a step."""
+    beat = tmp_path / "beat"
+    monkeypatch.setenv(VARIABLE, str(beat))
+    found: list[str] = []
+
+    class Look(nd.Callback):
+        def on_batch_end(self, state: Any) -> None:
+            if state.step == stop_at:
+                state.stop("enough")
+
+        def on_fit_end(self, state: Any) -> None:  # the last write is over
+            found.extend(beat.read_text().split()[:2])
+
+    nd.Trainer(plain(tmp_path / "run", Look(), every_n_steps=1, on_stop=on_stop)).fit(torch.nn.Linear(2, 1), DATA)
+    assert found == ["ending", str(step)]
+
+
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
     model, _ = MODELS["mlp"]
     tolerant = {"fault_tolerance": FaultTolerance()}

@@ -66,6 +66,6 @@ class FaultTolerance(Description):
     health_check_interval: Seconds = 60.0
     """Seconds without a finished step after which the training counts as hung."""
     startup_seconds: Seconds = 300.0
-    """Seconds that starting up, or one validation, may take."""
+    """Seconds that starting up, one validation, or a checkpoint that is waited for may take."""
     halve_on_out_of_memory: bool = True
     """Compute a batch in two halves, then four quarters, ... when the memory is too small for it."""

@@ -37,6 +37,7 @@ class _Heartbeat(Callback):
         self.path = path
         self._last = 0.0
         self._looked = 0.0
+        self._written = ""
         self._supervisor = int(os.environ.get(SUPERVISOR, "0"))
         self._is_child = os.getppid() == self._supervisor
         self._alone = False
@@ -50,20 +51,24 @@ class _Heartbeat(Callback):
         now = time.monotonic()
         if now - self._looked >= SECONDS_BETWEEN_BEATS:
             self._end_if_alone(state)
-        if now - self._last >= SECONDS_BETWEEN_BEATS:
-            self._beat("step", state)
+        if _stage(state) != self._written or now - self._last >= SECONDS_BETWEEN_BEATS:
+            self._beat(_stage(state), state)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        if _stage(state) != self._written:
+            self._beat(_stage(state), state)
 
     def on_validation_start(self, state: TrainState) -> None:
         self._beat("validation", state)
 
     def on_validation_end(self, state: TrainState) -> None:
-        self._beat("step", state)
+        self._beat(_stage(state), state)
 
     def on_checkpoint_start(self, state: TrainState) -> None:
         self._beat("saving", state)
 
     def on_checkpoint_end(self, state: TrainState) -> None:
-        self._beat("step", state)
+        self._beat(_stage(state), state)
 
     def on_fit_end(self, state: TrainState) -> None:
         self._beat("ending", state)
@@ -98,6 +103,12 @@ class _Heartbeat(Callback):
 
     def _beat(self, what: str, state: TrainState) -> None:
         self._last = time.monotonic()
+        self._written = what
         # Not the atomic writer: this is written often, read seldom, and half a word does no harm.
         with suppress(OSError):  # a full disk must not end a training that could go on
             self.path.write_text(f"{what} {state.step} {os.getpid()}", encoding="utf-8")
+
+
+def _stage(state: TrainState) -> str:
+    """What follows: another step, or the end, which waits for the last checkpoint as long as that takes."""
+    return "ending" if state.stopping or state.step >= state.total_steps else "step"
