@@ -370,6 +370,14 @@ def test_the_last_checkpoint_may_take_longer_than_a_step(
     assert found == ["ending", str(step)]
 
 
+def test_trainings_that_run_as_one_give_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "beat"))
+    model, _ = MODELS["mlp"]
+    config = config_of("mlp", None, max_epochs=2, early_stopping=None)
+    nd.fit_many(model, table(), config, seeds=2, stacked=True)
+    assert (tmp_path / "beat").read_text() == f"ending 14 {os.getpid()}"
+
+
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
     model, _ = MODELS["mlp"]
     tolerant = {"fault_tolerance": FaultTolerance()}

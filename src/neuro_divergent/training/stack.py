@@ -21,6 +21,7 @@ from neuro_divergent.core.errors import NeuroDivergentError
 from neuro_divergent.optim import forget_gradients
 from neuro_divergent.training.callbacks.base import Callback, CallbackList
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
+from neuro_divergent.training.heartbeat import heartbeat
 from neuro_divergent.training.loop import end_epoch, handle_nonfinite, run, set_learning_rate
 from neuro_divergent.training.setup import engine_callbacks
 from neuro_divergent.training.stacked_layers import CannotStackError, StackedModule
@@ -219,11 +220,12 @@ class Stack:
 
     def run(self, title: str) -> None:
         """Train every row to its end."""
-        progress = _progress(self.members[0][1], f"{len(self.members)} × {title}")
+        beats = heartbeat()
+        progress = _progress(self.members[0][1], f"{len(self.members)} × {title}", beats)
         last = self.members[0][1]
         progress("on_fit_start", last)
         live = list(range(len(self.members)))
-        callbacks = [CallbackList(engine_callbacks(state.module, state.config)) for _, state in self.members]
+        callbacks = [CallbackList([*engine_callbacks(s.module, s.config), *beats]) for _, s in self.members]
         try:
             while live:
                 self.train_step(live)
@@ -335,10 +337,10 @@ def _refused() -> Iterator[None]:
         raise CannotStackError(f"torch says: {text.splitlines()[0] if text else type(error).__name__}") from error
 
 
-def _progress(state: TrainState, title: str) -> CallbackList:
+def _progress(state: TrainState, title: str, beats: list[Callback]) -> CallbackList:
     wanted = state.config.progress
     lines: list[Callback] = [ProgressLine(title)] if wanted is True or (wanted == "auto" and watched()) else []
-    return CallbackList(lines)
+    return CallbackList([*lines, *beats])
 
 
 def _epoch_is_over(state: TrainState) -> bool:
