@@ -25,9 +25,10 @@ import neuro_divergent as nd
 from neuro_divergent.core.errors import ConfigError, NonFiniteError, StorageError, TrainingError
 from neuro_divergent.forecasting import supervised
 from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE
+from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE, heartbeat
 from neuro_divergent.training.places import LocalPlace
 from neuro_divergent.training.supervisor import supervise
+from neuro_divergent.training.whole_step import obstacle
 
 COUNT = """
 import os, pathlib, signal, sys, time
@@ -368,6 +369,13 @@ def test_the_last_checkpoint_may_take_longer_than_a_step(
 
     nd.Trainer(plain(tmp_path / "run", Look(), every_n_steps=1, on_stop=on_stop)).fit(torch.nn.Linear(2, 1), DATA)
     assert found == ["ending", str(step)]
+
+
+def test_signs_of_life_do_not_change_how_a_step_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "beat"))
+    config = plain(None).resolved()
+    assert len(heartbeat()) == 1
+    assert obstacle(config, heartbeat(), torch.nn.Linear(2, 1)) == obstacle(config, [], torch.nn.Linear(2, 1)) is None
 
 
 def test_trainings_that_run_as_one_give_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

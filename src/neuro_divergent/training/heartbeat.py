@@ -7,7 +7,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from neuro_divergent.training.callbacks.base import Callback
 
@@ -32,6 +32,8 @@ def heartbeat() -> list[Callback]:
 class _Heartbeat(Callback):
     """Writes what the training is at ("step 120") and in which process; a training without its supervisor is saved and
     ended, because nobody would take its result."""
+
+    engine: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
