@@ -38,7 +38,7 @@ from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
 from neuro_divergent.training.places import REFIT, inside, place_of
 from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.resume import Resume, newest
+from neuro_divergent.training.resume import FREE, Resume, differences, newest
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.trainer import effective_batch, prepare, train, training_sampler
 
@@ -320,8 +320,10 @@ def _refit_from(config: TrainingConfig, resume: Resume) -> Resume:
     if resume.source is None or config.checkpoints is None:
         return Resume(None)
     found, _ = newest(place_of(config.checkpoints.directory))
-    kept, wanted = {} if found is None else found.document["config"], config.to_dict()
-    other = any(kept.get(name, wanted[name]) != wanted[name] for name in ("max_epochs", *(resume.changes or ())))
+    kept = {} if found is None else found.document["config"]
+    wanted = config.replace(callbacks=()).to_dict()  # live callbacks are nothing that a file could hold
+    changed = {"max_epochs", *(resume.changes or ())} - FREE
+    other = any(differences(kept[name], wanted[name]) for name in changed & kept.keys())
     return Resume(None if other else "auto", finished=resume.finished and not other)
 
 

@@ -244,6 +244,24 @@ def test_a_model_resumes_and_refuses_another_model(tmp_path: Path) -> None:
         model.fit(frame.head(58), saved, resume="auto")
 
 
+def test_a_refit_goes_on_with_live_callbacks_and_with_changes_that_decide_nothing(tmp_path: Path) -> None:
+    """The refit had ended: nothing of it is trained again, whatever watches it."""
+    import polars as pl
+
+    frame = pl.DataFrame({"unique_id": ["a"] * 60, "ds": np.arange(60), "y": np.sin(np.arange(60) / 3)})
+    model = MLP(h=3, input_size=8, hidden_size=8)
+    fields: dict[str, Any] = {"max_epochs": 2, "batch_size": 8, "refit_on_all": True, "progress": False}
+    saved = TrainingConfig(**fields, callbacks=(Counter(),), checkpoints=Checkpoints(tmp_path))
+    whole = model.fit(frame, saved)
+    last = max((tmp_path / "refit" / "checkpoints").iterdir())
+    written = last.stat().st_mtime_ns
+    for changes in ({}, {"callbacks": (Counter(),)}, {"log_every": 7}):
+        again = model.fit(frame, saved.replace(callbacks=(Counter(),)), resume="auto", resume_with=changes)
+        assert bits(again.module, again.history) == bits(whole.module, whole.history)
+        assert last.stat().st_mtime_ns == written
+    assert not (tmp_path / "refit" / "checkpoints-earlier").exists()
+
+
 def test_a_timer_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     timed = config(tmp_path, callbacks=(Timer(max_minutes=1e-9),))
     assert len(Trainer(timed).fit(network(), data()).step_loss) == 1
