@@ -77,8 +77,8 @@ def confirm(path: str | os.PathLike[str]) -> None:
         raise CorruptFileError(f"{directory} must hold what was written to it, but does not")
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
-    """The files of a bundle, after every one has been checked against the manifest."""
+def read(path: str | os.PathLike[str], *, only: str | None = None) -> dict[str, bytes]:
+    """The files of a bundle, or one of them, after each has been checked against the manifest."""
     directory = files.present(Path(path))
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise StorageError(f"{directory} must be a directory that save() made, but it is not one")
@@ -88,11 +88,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
         found = sorted(entry.name for entry in os.scandir(directory))
     except OSError as error:
         raise StorageError(f"{directory} could not be read: {error.strerror or error}") from error
-    return verified(str(directory), found, lambda name, limit: plain_bytes(directory / name, limit))
+    return verified(str(directory), found, lambda name, limit: plain_bytes(directory / name, limit), only=only)
 
 
-def verified(place: str, found: Collection[str], fetch: Fetch) -> dict[str, bytes]:
-    """The files of a bundle anywhere, after every one has been checked against the manifest."""
+def verified(place: str, found: Collection[str], fetch: Fetch, *, only: str | None = None) -> dict[str, bytes]:
+    """The files of a bundle anywhere, or one of them, after each has been checked against the manifest."""
     if MANIFEST not in found:
         raise CorruptFileError(f"{place} has no {MANIFEST}: it is not something saved, or its writing was cut short")
     listed = _listed(place, fetch(MANIFEST, MAX_MANIFEST_BYTES))
@@ -101,7 +101,11 @@ def verified(place: str, found: Collection[str], fetch: Fetch) -> dict[str, byte
         raise CorruptFileError(
             f"{place} must hold just the files of its manifest, but differs in: {', '.join(odd[:6])}"
         )
-    return {name: _checked(f"{place}/{name}", fetch(name, facts["bytes"]), facts) for name, facts in listed.items()}
+    return {
+        name: _checked(f"{place}/{name}", fetch(name, facts["bytes"]), facts)
+        for name, facts in listed.items()
+        if only in (None, name)
+    }
 
 
 def plain_bytes(path: Path, limit: int) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from neuro_divergent.core import bundle, files
-from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.core.extras import require
 from neuro_divergent.training.checkpointing import Checkpoints, is_remote
 
@@ -48,11 +48,11 @@ class Place(Protocol):
     address: str
 
     def names(self) -> list[str]:
-        """The checkpoints, oldest first, whether they verify or not."""
+        """The checkpoints, oldest first, whether they verify or not; one whose writing was cut short may be listed."""
         ...
 
-    def read(self, name: str) -> dict[str, bytes]:
-        """The verified files of one checkpoint."""
+    def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of one checkpoint, or one of them; NoCheckpointError if its writing was cut short."""
         ...
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
@@ -115,9 +115,9 @@ class LocalPlace:
         """The checkpoints, oldest first."""
         return sorted((name for name in files.names(self.path) if step_of(name) >= 0), key=step_of)
 
-    def read(self, name: str) -> dict[str, bytes]:
-        """The verified files of one checkpoint."""
-        return bundle.read(self.path / name)
+    def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of one checkpoint, or one of them."""
+        return bundle.read(self.path / name, only=only)
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
         """Make a checkpoint by one rename, after its files have been read back."""
@@ -170,9 +170,12 @@ class RemotePlace:
         found = self._listed(f"{self._root}/{CHECKPOINTS}")
         return sorted((name for name in found if step_of(name) >= 0), key=step_of)
 
-    def read(self, name: str) -> dict[str, bytes]:
-        """The verified files of one checkpoint."""
+    def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of one checkpoint, or one of them."""
         folder = self._folder(name)
+        found = self._listed(folder)
+        if bundle.MANIFEST not in found:  # it comes last: before it there is no checkpoint yet, and nothing is damaged
+            raise NoCheckpointError(f"{self.address}/{name} has no {bundle.MANIFEST}: its writing was cut short")
 
         def fetch(file: str, limit: int) -> bytes:
             try:
@@ -186,7 +189,7 @@ class RemotePlace:
                 raise CorruptFileError(f"{self.address}/{name}/{file} must have at most {limit} bytes, but has more")
             return content
 
-        return bundle.verified(f"{self.address}/{name}", self._listed(folder), fetch)
+        return bundle.verified(f"{self.address}/{name}", found, fetch, only=only)
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
         """Make a checkpoint; its manifest is written last, and everything is read back."""

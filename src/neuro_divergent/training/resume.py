@@ -113,6 +113,8 @@ def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
     for name in reversed(place.names()):
         try:
             return checkpoint.read(place.read(name), f"{place.address}/{name}"), damaged
+        except NoCheckpointError:
+            continue
         except CorruptFileError as error:
             damaged.append(str(error))
     return None, damaged

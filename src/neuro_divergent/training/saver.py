@@ -140,7 +140,8 @@ class Saver:
     def _known(self, name: str) -> Kept:
         """Number and score of a checkpoint of an earlier session; one that cannot be read has neither."""
         try:
-            document = from_plain(parse_json(self.place.read(name)[checkpoint.STATE], name))
+            state = self.place.read(name, only=checkpoint.STATE)[checkpoint.STATE]  # not its tensors: they may be far
+            document = from_plain(parse_json(state, name))
             return Kept(name, int(document["number"]), document["score"])
         except (StorageError, KeyError, TypeError, ValueError):
             return Kept(name, 0, None)

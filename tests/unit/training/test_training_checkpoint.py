@@ -7,12 +7,13 @@ import math
 import shutil
 import threading
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import fsspec
 import numpy as np
 import pytest
 import torch
+from fsspec.implementations.memory import MemoryFileSystem
 from torch import nn
 
 from neuro_divergent.core.errors import ConfigError, NoCheckpointError, StorageError
@@ -146,6 +147,56 @@ def test_a_remote_directory_works_like_a_local_one() -> None:
     assert sorted(system.ls("/runs/one/checkpoints-earlier", detail=False))[-1].endswith("step-00000024")
     with pytest.raises(NoCheckpointError):
         first.fit(network(), DATA, resume="memory://runs/none")
+
+
+def test_before_the_first_checkpoint_is_complete_there_is_none_yet_and_nothing_is_damaged() -> None:
+    """The manifest comes last: a process killed before has left the other files."""
+    system = fsspec.filesystem("memory")
+    for file in ("weights.safetensors", "optimizer.safetensors"):
+        system.pipe_file(f"/runs/first/checkpoints/step-00000004/{file}", b"half")
+    trainer = Trainer(
+        TrainingConfig(max_epochs=3, batch_size=4, progress=False, checkpoints=Checkpoints("memory://runs/first"))
+    )
+    with pytest.raises(NoCheckpointError, match="holds no checkpoint yet"):
+        trainer.fit(network(), DATA, resume="memory://runs/first")
+    with pytest.raises(NoCheckpointError, match=r"step-00000004 has no manifest\.json: its writing was cut short"):
+        trainer.fit(network(), DATA, resume="memory://runs/first/checkpoints/step-00000004")
+    assert len(trainer.fit(network(), DATA, resume="auto")) == 3
+    assert place_of("memory://runs/first").names() == ["step-00000012"]
+    system.pipe_file("/runs/first/checkpoints/step-00000016/weights.safetensors", b"half")
+    again = trainer.fit(network(), DATA, resume="auto", resume_with={"max_epochs": 5})
+    assert (len(again), again.events) == (5, [])
+
+
+class CountingSystem(MemoryFileSystem):  # type: ignore[misc]
+    """fsspec's file system in memory at an address of its own, which counts the bytes that were fetched from it."""
+
+    protocol = "counting"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    fetched: ClassVar[int] = 0
+
+    def cat_file(self, *arguments: Any, **named: Any) -> bytes:
+        data: bytes = super().cat_file(*arguments, **named)
+        CountingSystem.fetched += len(data)
+        return data
+
+
+def test_of_the_checkpoints_before_it_a_resume_fetches_what_retention_needs() -> None:
+    """One checkpoint whole, and of the other eleven what they say of themselves: less than one more of them."""
+    fsspec.register_implementation("counting", CountingSystem, clobber=True)
+    kept = Checkpoints("counting://run", every_n_epochs=1, keep_last=None)
+    config = TrainingConfig(max_epochs=12, batch_size=8, validation_split=None, progress=False, checkpoints=kept)
+    module = nn.Sequential(nn.Linear(2, 3000), nn.Linear(3000, 1, bias=False))
+    Trainer(config).fit(module, DATA)
+    size = sum(len(file.getvalue()) for path, file in CountingSystem.store.items() if "step-00000036" in path)
+    CountingSystem.fetched = 0
+    Trainer(config).fit(module, DATA, resume="auto")
+    assert size < CountingSystem.fetched < 2 * size
+    CountingSystem.fetched = 0
+    fewer = config.replace(checkpoints=kept.replace(keep_last=1, keep_every=5))
+    Trainer(fewer).fit(module, DATA, resume="auto", resume_with={"max_epochs": 13})
+    assert place_of("counting://run").names() == ["step-00000015", "step-00000030", "step-00000039"]
 
 
 def test_an_unknown_kind_of_address_is_refused_with_a_sentence() -> None:
