@@ -222,11 +222,13 @@ class RemotePlace:
         aside = f"{self._root}/{folder}"
         try:
             for name in names:
-                for file in self._listed(self._folder(name)):
-                    self._make(f"{aside}/{name}")
-                    self._system.mv(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
-                if self._system.exists(self._folder(name)):
-                    self._system.rm(self._folder(name), recursive=True)
+                self._make(f"{aside}/{name}")
+                # Whole there, its manifest last, before it goes here: cut short anywhere, it is in one place or in both.
+                for file in sorted(self._listed(self._folder(name)), key=lambda file: file == bundle.MANIFEST):
+                    self._system.cp_file(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
+                self.remove(name)
+        except StorageError:
+            raise
         except Exception as error:
             raise StorageError(f"{self.address} could not be changed: {error}") from error
         return folder
