@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Mapping
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +18,19 @@ import torch
 from torch import Tensor
 
 from neuro_divergent._version import __version__
+from neuro_divergent.core.bundle import MAX_BYTES
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.exact import from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
-from neuro_divergent.core.tensor_files import Packed, compress, decompress, read_tensors, tensor_parts
+from neuro_divergent.core.tensor_files import (
+    MAX_DECOMPRESSED_BYTES,
+    MAX_HEADER_BYTES,
+    Packed,
+    compress,
+    decompress,
+    read_tensors,
+    tensor_parts,
+)
 from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
 from neuro_divergent.training.history import History
 from neuro_divergent.training.stopping import Patience
@@ -35,6 +44,10 @@ STATE = "state.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 PACKED = ".zst"
+EVENTS = "history/events"
+
+SHOWN_EVENTS = 1000
+"""How many events, the newest that have a name, can be read in the JSON; all stand beside the losses of the steps."""
 
 NUMBERS = (
     "step",
@@ -57,12 +70,14 @@ class Snapshot:
     """A run at one step, independent of the run that goes on; its tensors last until the room is used again."""
 
     document: dict[str, Any]
-    """Everything but tensors and step records, not yet plain data."""
+    """Everything but tensors and what grows with every step, all of it the snapshot's own."""
     weights: dict[str, Tensor]
     """module/<name>, best/<name>, average/<name>."""
     optimizer: dict[str, Tensor]
     step_loss: list[float]
     gradient_norm: list[float]
+    events: Sequence[bytes] = ()
+    """What was logged, each as a JSON object: a monitor may log at every step, which would be too long for one JSON."""
 
     @property
     def step(self) -> int:
@@ -74,19 +89,42 @@ class Snapshot:
         records = {"step_loss": self.step_loss, "gradient_norm": self.gradient_norm}
         # Through numpy: a long run has a hundred thousand steps, and torch takes three times as long for such a list.
         steps = {f"history/{name}": torch.from_numpy(np.array(values, float)) for name, values in records.items()}
-        files: dict[str, Content] = {
-            WEIGHTS: _file(self.weights, steps),
-            OPTIMIZER: _file(self.optimizer),
-        }
+        if self.events:
+            steps[EVENTS] = torch.frombuffer(bytearray(b"\n".join(self.events)), dtype=torch.uint8)
+        parts = {WEIGHTS: _file(self.weights, steps), OPTIMIZER: _file(self.optimizer)}
+        for name, data in parts.items():
+            _refuse_unreadable(name, data, MAX_BYTES if compression is None else MAX_DECOMPRESSED_BYTES)
+        files: dict[str, Content] = dict(parts)
         document = self.document
         if compression is not None:
             plain = {name: whole(data) for name, data in files.items()}
             document = document | {"unpacked": {name: len(data) for name, data in plain.items()}}
             files = {name + PACKED: compress(data) for name, data in plain.items()}
-        return files | {STATE: json.dumps(to_plain(document, "state"), allow_nan=False).encode()}
+        return files | {STATE: _encoded(document, "state")}
 
 
-def _file(tensors: dict[str, Tensor], others: Mapping[str, Tensor] | None = None) -> Content:
+def _encoded(value: Any, place: str) -> bytes:
+    """JSON that a reader takes: anything else would replace checkpoints that can be read."""
+    text = json.dumps(to_plain(value, place), allow_nan=False).encode()
+    try:
+        parse_json(text, place)
+    except CorruptFileError as error:
+        raise StorageError(f"what is saved must be readable again, but {error}. Log or keep less of it") from None
+    return text
+
+
+def _refuse_unreadable(name: str, parts: Sequence[bytes | memoryview], limit: int) -> None:
+    """A file that is larger than a reader allows would replace checkpoints that can be read."""
+    size, header = sum(len(part) for part in parts), len(parts[0]) - 8
+    if size > limit or header > MAX_HEADER_BYTES:
+        raise StorageError(
+            f"a checkpoint's file must have at most {limit} bytes, {MAX_HEADER_BYTES} of them for the names of its "
+            f"tensors, to be readable again, but {name} would have {size} and {header}. "
+            "Make the model smaller, or leave compression out if it is used"
+        )
+
+
+def _file(tensors: dict[str, Tensor], others: Mapping[str, Tensor] | None = None) -> Sequence[bytes | memoryview]:
     """Tensors that the room holds are written as the one block that they are."""
     if isinstance(tensors, Packed):
         return tensor_parts(others or {}, block=tensors)
@@ -94,11 +132,18 @@ def _file(tensors: dict[str, Tensor], others: Mapping[str, Tensor] | None = None
 
 
 class Room:
-    """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself."""
+    """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself.
+
+    Events are told once: what an event is made of may change, what was told of it does not.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, Packed] = {}
         self._still: dict[str, Tensor] = {}
+        self._events: list[dict[str, Any]] = []
+        self._lines: list[bytes] = []
+        self.named: list[bytes] = []
+        """Those of the lines that tell of something that happened, besides the figures of monitors."""
 
     def copies(
         self, file: str, tensors: Mapping[str, Tensor], still: Mapping[str, Tensor] | None = None
@@ -124,6 +169,16 @@ class Room:
                 torch._foreach_copy_([kept[name] for name in moving], list(moving.values()))
         return kept
 
+    def lines(self, events: Sequence[dict[str, Any]]) -> list[bytes]:
+        """Every event as a JSON object; only those that were not there the last time cost anything."""
+        if len(events) < len(self._events) or not all(map(is_, self._events, events)):
+            self._events, self._lines, self.named = [], [], []
+        for event in events[len(self._events) :]:
+            self._lines.append(_encoded(event, "state.history.events"))
+            self._events.append(event)
+            self.named += self._lines[-1:] if "event" in event else []
+        return list(self._lines)
+
 
 def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
     return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
@@ -145,18 +200,26 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
     best = {f"best/{name}": tensor for name, tensor in (state.best_weights or {}).items()}
     weights = room.copies(WEIGHTS, live, best)
     history = state.history
+    events = room.lines(history.events)
     document = {
         "schema": SCHEMA,
         "kind": "Checkpoint",
         "time": time.time(),
-        "progress": {name: getattr(state, name) for name in NUMBERS}
+        "progress": to_plain({name: getattr(state, name) for name in NUMBERS}, "state.progress")
         | {"total_steps": state.total_steps, "steps_per_epoch": state.steps_per_epoch},
         "random": {"scheme": "counted", "seed": state.config.seed, "step": state.step},
         "patience": state.patience._asdict(),
         "plateau": None if state.plateau is None else asdict(state.plateau),
         "precision": state.precision.state_dict(),
-        "callbacks": [{"name": type(item).__name__, "state": item.state_dict()} for item in callbacks.callbacks],
-        "history": {name: copy(getattr(history, name)) for name in _told(history)},
+        "callbacks": to_plain(
+            [{"name": type(item).__name__, "state": item.state_dict()} for item in callbacks.callbacks],
+            "state.callbacks",
+        ),
+        "history": {name: getattr(history, name) for name in _told(history)}
+        | {
+            "epochs": [dict(record) for record in history.epochs],
+            "events": [json.loads(line) for line in room.named[-SHOWN_EVENTS:]],
+        },
     }
     return Snapshot(
         document=document | dict(facts),
@@ -164,6 +227,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
         optimizer=room.copies(OPTIMIZER, state_tensors(state.optimizer)),
         step_loss=list(history.step_loss),
         gradient_norm=list(history.gradient_norm),
+        events=events,
     )
 
 
@@ -172,6 +236,8 @@ def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
     document = from_plain(parse_json(contents.get(STATE, b""), f"{place}/{STATE}"))
     if not isinstance(document, dict) or document.get("kind") != "Checkpoint":
         raise CorruptFileError(f"{place} must be a checkpoint, but {STATE} does not say so")
+    if not isinstance(document.get("history"), dict):
+        raise CorruptFileError(f"{place}/{STATE} must hold the history of the run, but does not")
     if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA:
         raise StorageError(
             f"this version reads checkpoints of schema {SCHEMA} and older, but {place} has {document.get('schema')!r}. "
@@ -182,12 +248,23 @@ def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
     records = {name: weights.pop(f"history/{name}", None) for name in ("step_loss", "gradient_norm")}
     if any(values is None for values in records.values()):
         raise CorruptFileError(f"{place}/{WEIGHTS} lacks the losses of the steps")
+    events = weights.pop(EVENTS, None)
+    if events is not None:
+        document["history"] = {**document["history"], "events": _events(events, f"{place}/{WEIGHTS}")}
     return Snapshot(
         document=document,
         weights=weights,
         optimizer=read_tensors(files[OPTIMIZER], f"{place}/{OPTIMIZER}"),
         **{name: values.tolist() for name, values in records.items() if values is not None},
     )
+
+
+def _events(tensor: Tensor, place: str) -> list[dict[str, Any]]:
+    """The events of a run from the bytes that hold one of them a line."""
+    if tensor.dtype != torch.uint8:
+        raise CorruptFileError(f"{place} must hold {EVENTS} as bytes, but has {tensor.dtype}")
+    lines = tensor.numpy().tobytes().split(b"\n")
+    return [from_plain(parse_json(line, f"{EVENTS} of {place}")) for line in lines]
 
 
 def restore(

@@ -223,7 +223,7 @@ class RemotePlace:
         try:
             for name in names:
                 self._make(f"{aside}/{name}")
-                # Whole there, its manifest last, before it goes here: cut short anywhere, it is in one place or in both.
+                # Whole there, its manifest last, before it goes here: cut short, it is in one place or in both.
                 for file in sorted(self._listed(self._folder(name)), key=lambda file: file == bundle.MANIFEST):
                     self._system.cp_file(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
                 self.remove(name)

@@ -6,7 +6,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import NeuroDivergentError, StorageError
@@ -85,15 +86,17 @@ class Saver:
         self._count += 1
         score = _score(state)
         facts = dict(self._facts) | {"number": self._count, "score": score}
-        snapshot = checkpoint.take(state, callbacks, facts, self._room)
         self._saved_step, self._saved_time = state.step, time.monotonic()
         kept = Kept(step_name(state.step), self._count, score)
-        if self.settings.asynchronous:
-            arguments = (snapshot, kept)
-            self._writing = threading.Thread(target=self.write, args=arguments, name="nd-saver", daemon=True)
-            self._writing.start()
-        else:
-            self.write(snapshot, kept)
+        with self._failures(state.step):
+            snapshot = checkpoint.take(state, callbacks, facts, self._room)
+            if self.settings.asynchronous:
+                arguments = (snapshot, kept)
+                self._writing = threading.Thread(target=self.write, args=arguments, name="nd-saver", daemon=True)
+                self._writing.start()
+            else:
+                self.write(snapshot, kept)
+        if self._writing is None:
             self.check(state)
         callbacks("on_checkpoint_end", state)
 
@@ -117,14 +120,20 @@ class Saver:
 
     def write(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
         """Write, read back, and only then remove what is not to be kept; a failure waits for `check`."""
-        try:
+        with self._failures(snapshot.step):
             self.place.write(kept.name, snapshot.contents(self.settings.compression))
             self._kept.append(kept)
             self._remove_superfluous()
+
+    @contextmanager
+    def _failures(self, step: int) -> Iterator[None]:
+        """Keep what goes wrong for `check`."""
+        try:
+            yield
         except NeuroDivergentError as error:
             self._failure = error
         except Exception as error:
-            self._failure = StorageError(f"the checkpoint of step {snapshot.step} could not be written: {error}")
+            self._failure = StorageError(f"the checkpoint of step {step} could not be written: {error}")
             self._failure.__cause__ = error
 
     def _remove_superfluous(self) -> None:

@@ -17,11 +17,14 @@ from fsspec.implementations.memory import MemoryFileSystem
 from torch import nn
 
 from neuro_divergent.core.errors import ConfigError, NoCheckpointError, StorageError
-from neuro_divergent.core.exact import from_plain, to_plain
+from neuro_divergent.core.exact import MAX_JSON_BYTES, MAX_JSON_DEPTH, from_plain, to_plain
+from neuro_divergent.core.files import whole
 from neuro_divergent.training import Callback, EarlyStopping, Trainer, TrainingConfig
+from neuro_divergent.training.callbacks.base import CallbackList
+from neuro_divergent.training.checkpoint import Room, Snapshot, read, take
 from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.places import LocalPlace, place_of
-from neuro_divergent.training.resume import differences
+from neuro_divergent.training.resume import differences, newest
 from neuro_divergent.training.retention import Kept, superfluous
 
 X = np.linspace(-1, 1, 40, dtype=np.float32).reshape(20, 2)
@@ -168,6 +171,54 @@ def test_before_the_first_checkpoint_is_complete_there_is_none_yet_and_nothing_i
     assert (len(again), again.events) == (5, [])
 
 
+class InterruptedSystem(MemoryFileSystem):  # type: ignore[misc]
+    """fsspec's file system in memory at an address of its own; Ctrl-C is pressed before the n-th change of a file."""
+
+    protocol = "interrupted"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    left: ClassVar[int] = 0
+
+    def _change(self) -> None:
+        InterruptedSystem.left -= 1
+        if InterruptedSystem.left == 0:
+            raise KeyboardInterrupt
+
+    def cp_file(self, *arguments: Any, **named: Any) -> None:
+        self._change()
+        super().cp_file(*arguments, **named)
+
+    def rm_file(self, *arguments: Any, **named: Any) -> None:
+        self._change()
+        super().rm_file(*arguments, **named)
+
+    def rm(self, *arguments: Any, **named: Any) -> None:
+        self._change()
+        super().rm(*arguments, **named)
+
+
+def test_a_checkpoint_that_is_moved_aside_is_whole_somewhere_whenever_that_is_cut_short() -> None:
+    fsspec.register_implementation("interrupted", InterruptedSystem, clobber=True)
+    tried = 0
+    for point in range(1, 100):
+        address, InterruptedSystem.left = f"interrupted://run{point}", 0
+        config = TrainingConfig(max_epochs=3, batch_size=4, progress=False, checkpoints=Checkpoints(address))
+        Trainer(config).fit(network(), DATA)
+        place, InterruptedSystem.left = place_of(address), point
+        try:
+            place.set_aside(place.names())
+        except KeyboardInterrupt:
+            tried += 1
+        done, InterruptedSystem.left = InterruptedSystem.left > 0, 0
+        found, damaged = newest(place)
+        aside = [path for path in InterruptedSystem.store if f"run{point}/checkpoints-earlier" in path]
+        assert damaged == []
+        assert found is not None or len(aside) == 4
+        if done:
+            break
+    assert tried >= 5  # four files are copied; the manifest and the folder are removed
+
+
 class CountingSystem(MemoryFileSystem):  # type: ignore[misc]
     """fsspec's file system in memory at an address of its own, which counts the bytes that were fetched from it."""
 
@@ -221,6 +272,111 @@ def test_a_callback_whose_state_is_no_plain_data_is_named(tmp_path: Path) -> Non
 
     with pytest.raises(StorageError, match=r"state\.callbacks\.state\.lock is a lock"):
         fit(Checkpoints(tmp_path), Odd())
+
+
+class Live(Callback):
+    """Hands out what it goes on to change; takes a snapshot at step 2 and has it as files when all is done."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.room = Room()
+
+    def on_batch_end(self, state: Any) -> None:
+        self.seen.append(state.step)
+        state.validation["steps"] = state.step
+        if state.step == 1:
+            state.log(event="begun", seen=self.seen, by=[])
+        if state.step == 2:
+            self.snapshot = take(state, CallbackList([self]), {}, self.room)
+            state.history.events[0]["by"].append("somebody")
+
+    def on_fit_end(self, state: Any) -> None:
+        state.history.epochs[0]["train_loss"] = 0.0
+        self.files = {name: whole(data) for name, data in self.snapshot.contents().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+
+def test_a_snapshot_is_not_changed_by_the_training_that_goes_on() -> None:
+    """Whatever is written later is what was there after step 2."""
+    live = Live()
+    config = TrainingConfig(max_epochs=6, batch_size=4, progress=False, callbacks=(live,), steps_per_epoch=1)
+    history = Trainer(config).fit(network(), DATA)
+    document = read(live.files, "run").document
+    assert document["progress"]["validation"]["steps"] == 2
+    assert document["callbacks"] == [{"name": "Live", "state": {"seen": [1, 2]}}]
+    assert document["history"]["events"] == [{"step": 1, "epoch": 0, "event": "begun", "seen": [1, 2], "by": []}]
+    assert document["history"]["epochs"][0]["train_loss"] == history.step_loss[0]
+
+
+class Talk(Callback):
+    """Logs so many bytes after every step."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def on_batch_end(self, state: Any) -> None:
+        state.log(note="x" * self.size)
+
+
+def test_what_is_logged_may_be_longer_than_one_json_may_be(tmp_path: Path) -> None:
+    """Three steps log 90 MiB each: more than a reader takes as one JSON."""
+    base: dict[str, Any] = {"max_steps": 3, "max_epochs": None, "validation_split": None, "batch_size": 4}
+    assert MAX_JSON_BYTES < 3 * 90 * 2**20
+    fit(Checkpoints(tmp_path), Talk(90 * 2**20), **base)
+    config = TrainingConfig(checkpoints=Checkpoints(tmp_path), progress=False, **base)
+    resumed = Trainer(config).fit(network(), DATA, resume="auto")
+    assert [(event["step"], len(event["note"])) for event in resumed.events] == [(n, 90 * 2**20) for n in (1, 2, 3)]
+
+
+class Growing(Callback):
+    """A state that nobody can read again from some step on: too long, or nested too deep."""
+
+    def __init__(self, step: int, state: Any) -> None:
+        self.step, self.state, self.now = step, state, None
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.step == self.step:
+            self.now = self.state()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"now": self.now}
+
+
+def deep() -> Any:
+    value: Any = []
+    for _ in range(MAX_JSON_DEPTH):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (lambda: "x" * MAX_JSON_BYTES, f"but state must be at most {MAX_JSON_BYTES} bytes"),
+        (deep, "but state must be nested at most 64 deep, but is 69 deep"),
+    ],
+)
+def test_what_nobody_could_read_again_replaces_nothing(tmp_path: Path, state: Any, sentence: str) -> None:
+    with pytest.raises(StorageError, match=rf"what is saved must be readable again, {sentence}"):
+        fit(Checkpoints(tmp_path, every_n_epochs=1, keep_last=1), Growing(6, state))
+    assert steps(tmp_path) == [4]
+    found, damaged = newest(LocalPlace(tmp_path))
+    assert (found is not None, damaged) == (True, [])
+
+
+def test_files_above_a_readers_limits_are_refused_before_they_are_written(tmp_path: Path) -> None:
+    """Seventeen GiB that are nowhere on the disk, and seventy names of a megabyte each."""
+    with open(tmp_path / "hole", "wb") as file:
+        file.truncate(17 * 2**30)
+    huge = torch.from_numpy(np.memmap(tmp_path / "hole", np.uint8, "r+"))
+    document = {"progress": {"step": 1}, "history": {}}
+    with pytest.raises(StorageError, match=r"weights.safetensors would have 18253611\d+ and "):
+        Snapshot(document, {"module/w": huge}, {}, [], []).contents("zstd")
+    named = {f"module/{number}{'x' * 2**20}": torch.zeros(1) for number in range(70)}
+    with pytest.raises(StorageError, match=r"67108864 of them for the names .* weights.safetensors would have"):
+        Snapshot(document, named, {}, [], []).contents()
 
 
 def test_numbers_come_back_as_the_same_bits() -> None:
