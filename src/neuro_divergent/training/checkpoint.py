@@ -201,12 +201,13 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
     weights = room.copies(WEIGHTS, live, best)
     history = state.history
     events = room.lines(history.events)
+    rates = [float(group["lr"]) for group in state.optimizer.param_groups]
     document = {
         "schema": SCHEMA,
         "kind": "Checkpoint",
         "time": time.time(),
         "progress": to_plain({name: getattr(state, name) for name in NUMBERS}, "state.progress")
-        | {"total_steps": state.total_steps, "steps_per_epoch": state.steps_per_epoch},
+        | {"total_steps": state.total_steps, "steps_per_epoch": state.steps_per_epoch, "rates": rates},
         "random": {"scheme": "counted", "seed": state.config.seed, "step": state.step},
         "patience": state.patience._asdict(),
         "plateau": None if state.plateau is None else asdict(state.plateau),
@@ -287,6 +288,9 @@ def restore(
         state.best_weights = {name: tensor.to(state.precision.device) for name, tensor in best.items()} or None
         for name in NUMBERS:
             setattr(state, name, document["progress"][name])
+        # Every step sets its own, but the end of an epoch may come before another step: it tells the rate of the last.
+        for group, rate in zip(state.optimizer.param_groups, document["progress"].get("rates", ()), strict=False):
+            group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else float(rate)
         state.patience = Patience(**document["patience"])
         if state.plateau is not None and document["plateau"] is not None:
             state.plateau = PlateauState(**document["plateau"])

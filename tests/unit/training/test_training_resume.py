@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from torch import nn
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.models import MLP
-from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ScheduleFreeAdamW
+from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
 from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.history import History
@@ -105,6 +107,31 @@ def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path: Path, name: str, 
     assert (tmp_path / "checkpoints" / f"step-{step:08d}").is_dir()
     module = network()  # the resumed process knows nothing but the checkpoint
     history = Trainer(config(tmp_path, callbacks=(Counter(),), **fields)).fit(module, data(), resume="auto")
+    assert bits(module, history) == expected
+
+
+class SignalAt(Callback):
+    """Sends this process a SIGTERM at the end of a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.step == self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("schedule", [CosineAnnealing(min_lr=1e-6), ReduceOnPlateau(patience=0, min_delta=10.0)])
+def test_the_end_of_an_epoch_that_comes_before_another_step_tells_the_rate_of_the_last(
+    tmp_path: Path, schedule: Any
+) -> None:
+    """Six steps are one epoch and a half: the signal comes at the last one, and only the end of the epoch is due."""
+    fields: dict[str, Any] = {"max_epochs": None, "max_steps": 6, "schedule": schedule}
+    whole, module = network(), network()
+    expected = bits(whole, Trainer(config(None, **fields)).fit(whole, data()))
+    with pytest.raises(SystemExit):
+        Trainer(config(tmp_path, callbacks=(SignalAt(6),), **fields)).fit(network(), data())
+    history = Trainer(config(tmp_path, **fields)).fit(module, data(), resume="auto")
     assert bits(module, history) == expected
 
 
