@@ -246,13 +246,13 @@ def _train(problem: Problem, config: TrainingConfig, trained: Range, held: Range
 
 
 def _identity(problem: Problem, trained: Range, held: Range | None) -> dict[str, Any]:
-    """What must be the same for a resume: the model, the table, and which rows are for what."""
+    """What must be the same for a resume: the model, the table, which rows are for what, and which series are used."""
     store = problem.store
     digest = hashlib.sha256(store.fingerprint().encode())
     for rows in (*trained, *(held or ())):
         digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
     data = {"series": len(store.ids), "rows": len(store.y), "freq": store.freq, "fingerprint": digest.hexdigest()}
-    return {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor)}
+    return {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor), "short": problem.short}
 
 
 def _sampler(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: int | None) -> Sampler:

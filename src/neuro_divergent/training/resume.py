@@ -110,6 +110,7 @@ def begin(
 def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
     """The newest checkpoint that verifies, and what is wrong with those after it."""
     damaged: list[str] = []
+    other: StorageError | None = None
     for name in reversed(place.names()):
         try:
             return checkpoint.read(place.read(name), f"{place.address}/{name}"), damaged
@@ -117,6 +118,14 @@ def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
             continue
         except CorruptFileError as error:
             damaged.append(str(error))
+        except StorageError as error:
+            # A damaged manifest may look like that of a later version. Elsewhere, the network may have failed.
+            if not isinstance(place, LocalPlace):
+                raise
+            damaged.append(str(error))
+            other = other or error
+    if other is not None:
+        raise other
     return None, damaged
 
 
@@ -198,14 +207,21 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
         raise CorruptFileError(f"the checkpoint of step {snapshot.step} lacks {error}") from None
     given = state.config.replace(callbacks=()).to_dict()
     allowed = FREE | set(resume.changes or ())
+    # Another torch may describe the same module in other words; an older version of this library said less of a run.
+    unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
     found = [
-        *differences(kept_identity, dict(known)),
+        *_module_differences(state, snapshot),
+        *(
+            line
+            for name in kept_identity
+            if name not in unsure
+            for line in differences(kept_identity[name], known.get(name), name)
+        ),
         *(
             line
             for name in sorted(kept_config.keys() & given.keys() - allowed)
             for line in differences(kept_config[name], given[name], f"training.{name}")
         ),
-        *_module_differences(state, snapshot),
     ]
     if not found and total != state.steps_per_epoch:
         found.append(f"an epoch had {total} steps, but has {state.steps_per_epoch}")
@@ -232,7 +248,7 @@ def differences(kept: Any, given: Any, place: str = "") -> list[str]:
         return [
             line
             for name in names
-            for line in differences(kept.get(name), given.get(name), f"{place}.{name}" if place else str(name))
+            for line in differences(kept.get(name), given.get(name), ".".join(filter(None, (place, str(name)))))
         ]
     # Tuples and lists are the same thing in a file.
     same = list(kept) == list(given) if isinstance(kept, list) and isinstance(given, list | tuple) else kept == given

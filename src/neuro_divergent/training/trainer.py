@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -90,9 +91,11 @@ class Trainer:
         if held is not None:
             size = max(1024, effective_batch(config))
             validation_source = ArraySource(held, Sequential(n=held.x.shape[0], batch_size=size))
+        described = module_identity(module)  # as it was given: the engine may wrap parts of it
         state = prepare(module, config, source, validation_source, precision)
         parts = {"training": rows, "validation": held}
-        return train(task, state, resume=begin, identity=lambda: {"data": rows_identity(parts)}).history
+        identity = lambda: {"data": rows_identity(parts), "module": described}  # noqa: E731
+        return train(task, state, resume=begin, identity=identity).history
 
 
 def rows_identity(parts: Mapping[str, Rows | None]) -> dict[str, Any]:
@@ -106,6 +109,17 @@ def rows_identity(parts: Mapping[str, Rows | None]) -> dict[str, Any]:
                 digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
                 digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return facts | {"fingerprint": digest.hexdigest()}
+
+
+def module_identity(module: nn.Module) -> dict[str, str]:
+    """What each part of a module says of itself; "" is the module. Its parameters alone do not tell ReLU from Tanh.
+
+    >>> module_identity(nn.Sequential(nn.ReLU(), nn.Dropout(0.5)))
+    {'': 'Sequential()', '0': 'ReLU()', '1': 'Dropout(p=0.5, inplace=False)'}
+    """
+    texts = {name: f"{type(part).__name__}({part.extra_repr()})" for name, part in module.named_modules()}
+    # Where in the memory a function is, is another thing in every process.
+    return {name: re.sub(r" at 0x[0-9a-fA-F]+", "", text) for name, text in texts.items()}
 
 
 def refuse_supervision(config: TrainingConfig) -> None:

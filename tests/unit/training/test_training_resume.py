@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -15,12 +16,13 @@ import torch
 from torch import nn
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.models import MLP
 from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
 from neuro_divergent.training.checkpointing import Checkpoints
 from neuro_divergent.training.history import History
-from neuro_divergent.training.places import place_of
+from neuro_divergent.training.places import LocalPlace, place_of
 
 
 class StopAfter(Callback):
@@ -56,9 +58,9 @@ def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, x @ np.array([[1.0], [2.0], [-3.0]], dtype="float32") + 0.5
 
 
-def network() -> nn.Module:
+def network(bend: type[nn.Module] = nn.Tanh, dropout: float = 0.2) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Tanh(), nn.Linear(8, 1))
+    return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(dropout), bend(), nn.Linear(8, 1))
 
 
 def config(directory: Path | None, **fields: Any) -> TrainingConfig:
@@ -204,6 +206,8 @@ def test_a_new_run_sets_the_checkpoints_of_an_earlier_one_aside(tmp_path: Path) 
         ({}, data(seed=1), network, "data.fingerprint was"),
         ({}, tuple(part[:35] for part in data()), network, "data.training_rows was 32, but is 28"),
         ({}, data(), lambda: nn.Linear(3, 1), "the module's parameters differ in 0.bias"),
+        ({}, data(), lambda: network(nn.ReLU), r"but module.3 was 'Tanh\(\)', but is 'ReLU\(\)'"),
+        ({}, data(), lambda: network(dropout=0.3), r"but module.2 was 'Dropout\(p=0.2.*, but is 'Dropout\(p=0.3"),
     ],
 )
 def test_another_run_is_refused_with_the_difference_named(
@@ -287,6 +291,80 @@ def test_a_refit_goes_on_with_live_callbacks_and_with_changes_that_decide_nothin
         assert bits(again.module, again.history) == bits(whole.module, whole.history)
         assert last.stat().st_mtime_ns == written
     assert not (tmp_path / "refit" / "checkpoints-earlier").exists()
+
+
+def test_other_windows_of_the_same_table_are_another_run(tmp_path: Path) -> None:
+    """A series of seven rows has no window of eleven: it is left out, or padded."""
+    import polars as pl
+
+    lengths = {"a": 60, "b": 60, "c": 7}
+    frame = pl.concat(
+        pl.DataFrame({"unique_id": [name] * count, "ds": np.arange(count), "y": np.sin(np.arange(count) / 2)})
+        for name, count in lengths.items()
+    )
+    model = MLP(h=3, input_size=8, hidden_size=8)
+    saved = config(tmp_path, validation_split=None, steps_per_epoch=5, batch_size=4)
+    model.fit(frame, saved.replace(callbacks=(StopAfter(7),)), short="drop")
+    with pytest.raises(StorageError, match="but short was 'drop', but is 'pad'"):
+        model.fit(frame, saved, short="pad", resume="auto")
+    assert len(model.fit(frame, saved, short="drop", resume="auto").history) == 5
+
+
+def test_a_run_whose_checkpoints_say_less_of_it_goes_on(tmp_path: Path) -> None:
+    """As the first version wrote them: nothing of the module, the short series and the rates, events in the JSON."""
+    whole, module = network(), network()
+    expected = bits(whole, Trainer(config(None, callbacks=(Counter(),))).fit(whole, data()))
+    Trainer(config(tmp_path, callbacks=(Counter(), StopAfter(6)))).fit(network(), data())
+    place = LocalPlace(tmp_path)
+    contents = place.read("step-00000006")
+    document = json.loads(contents["state.json"])
+    weights = read_tensors(contents["weights.safetensors"], "weights")
+    lines = weights.pop("history/events").numpy().tobytes().splitlines()
+    assert document["history"]["events"] == []  # a figure of a callback's, not something that happened
+    document["history"]["events"] = [json.loads(line) for line in lines]
+    del document["identity"]["module"], document["progress"]["rates"]
+    old = {"state.json": json.dumps(document).encode(), "weights.safetensors": write_tensors(weights)}
+    place.write("step-00000006", contents | old)
+    history = Trainer(config(tmp_path, callbacks=(Counter(),))).fit(module, data(), resume="auto")
+    assert bits(module, history) == expected
+
+
+def test_a_function_in_the_description_of_a_module_is_the_same_in_every_process(tmp_path: Path) -> None:
+    class Bend(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bend = lambda x: x.tanh()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.bend(x)
+
+        def extra_repr(self) -> str:
+            return repr(self.bend)
+
+    assert repr(Bend()) != repr(Bend())
+    Trainer(config(tmp_path, callbacks=(StopAfter(3),))).fit(network(Bend), data())
+    assert len(Trainer(config(tmp_path)).fit(network(Bend), data(), resume="auto")) == 5
+
+
+def test_a_damaged_manifest_that_looks_like_a_later_versions_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One flipped bit makes format 3 of format 1; where no other checkpoint is good it may be the truth."""
+    saved = config(tmp_path, checkpoints=Checkpoints(tmp_path, every_n_epochs=1, keep_last=2))
+    whole, module = network(), network()
+    expected = bits(whole, Trainer(saved).fit(whole, data()))
+    manifests = sorted((tmp_path / "checkpoints").glob("*/manifest.json"))
+    flipped = manifests[-1].read_bytes().replace(b'"format": 1', b'"format": 3')
+    manifests[-1].write_bytes(flipped)
+    with caplog.at_level(logging.WARNING):
+        history = Trainer(saved).fit(module, data(), resume="auto")
+    assert "is passed over, resuming from step 16: this version reads the formats 1 to 1, but" in caplog.text
+    history.events.clear()
+    assert bits(module, history) == expected
+    for manifest in (tmp_path / "checkpoints").glob("*/manifest.json"):
+        manifest.write_bytes(flipped)
+    with pytest.raises(StorageError, match="has format 3. Update neuro-divergent to read it"):
+        Trainer(saved).fit(network(), data(), resume="auto")
 
 
 def test_a_timer_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
