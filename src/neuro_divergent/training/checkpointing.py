@@ -55,7 +55,7 @@ class Checkpoints(Description):
     compression: Literal["zstd"] | None = None
     """Compress the tensors."""
     on_failure: Literal["stop", "continue"] = "stop"
-    """When a checkpoint cannot be written: stop with the error, or go on without it and say so."""
+    """When a checkpoint cannot be written: stop with the error, or go on without it, say so and try the next one."""
 
 
 class FaultTolerance(Description):

@@ -78,7 +78,9 @@ class Saver:
         return by_epochs or (settings.on_best and _is_best(state))
 
     def save(self, state: TrainState, callbacks: CallbackList) -> None:
-        """Take a snapshot now and have it written."""
+        """Take a snapshot now and have it written, unless that of this step is safe."""
+        if state.step == self._saved_step:
+            self.join(state)
         if state.step == self._saved_step:
             return
         callbacks("on_checkpoint_start", state)
@@ -105,6 +107,11 @@ class Saver:
         if self._failure is None:
             return
         failure, self._failure = self._failure, None
+        self._saved_step = -1  # nothing is saved: the same step may be tried again
+        self.report(failure, state)
+
+    def report(self, failure: Exception, state: TrainState) -> None:
+        """Stop because of something that could not be written, or go on without it, as configured."""
         if self.settings.on_failure == "stop":
             raise failure
         log.warning("a checkpoint was not saved, the training goes on: %s", failure)

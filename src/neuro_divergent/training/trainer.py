@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import ConfigError, StorageError
 from neuro_divergent.data.sampling import Sequential, Shuffled
 from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
 from neuro_divergent.training.allocator import kept_memory
@@ -210,8 +210,11 @@ def train(
     listed = CallbackList(callbacks)
     with surroundings(config, decided.threads), network_ready(task, state, decided, listed) as strategy:
         begin_run(state, listed, resume, identity, snapshot, decided.facts())
-        if config.checkpoints is not None:
-            write_config(config.checkpoints.directory, config)
+        if config.checkpoints is not None and state.saver is not None:
+            try:
+                write_config(config.checkpoints.directory, config)
+            except StorageError as error:
+                state.saver.report(error, state)
         with Guard(state):
             return run(task, state, state.total_steps, strategy, listed)
 
