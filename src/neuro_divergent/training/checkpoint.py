@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core.bundle import MAX_BYTES
-from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
 from neuro_divergent.core.exact import from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
 from neuro_divergent.core.tensor_files import (
@@ -212,10 +212,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
         "patience": state.patience._asdict(),
         "plateau": None if state.plateau is None else asdict(state.plateau),
         "precision": state.precision.state_dict(),
-        "callbacks": to_plain(
-            [{"name": type(item).__name__, "state": item.state_dict()} for item in callbacks.callbacks],
-            "state.callbacks",
-        ),
+        "callbacks": _states(callbacks),
         "history": {name: getattr(history, name) for name in _told(history)}
         | {
             "epochs": [dict(record) for record in history.epochs],
@@ -230,6 +227,43 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
         gradient_norm=list(history.gradient_norm),
         events=events,
     )
+
+
+def refuse_extra_state(module: nn.Module) -> None:
+    """What a module keeps besides tensors could not be written, which would show at the first save only."""
+    odd = [name for name, value in module.state_dict().items() if not isinstance(value, Tensor)]
+    if odd:
+        raise ConfigError(
+            f"a module that is saved keeps tensors only, but get_extra_state gives {', '.join(odd[:4])} as something "
+            "else. Keep it in a buffer (register_buffer) or give a tensor, or train with checkpoints=None"
+        )
+
+
+def _states(callbacks: CallbackList) -> list[dict[str, Any]]:
+    """What the callbacks want to keep: copies, for the training goes on to change what they gave."""
+    found = []
+    for item in callbacks.callbacks:
+        own = item.state_dict()
+        _refuse_other_keys(own, f"{type(item).__name__}.state_dict()")
+        found.append({"name": type(item).__name__, "state": own})
+    plain: list[dict[str, Any]] = to_plain(found, "state.callbacks")
+    return plain
+
+
+def _refuse_other_keys(value: Any, place: str) -> None:
+    """The keys of a JSON object are texts: others would come back as texts."""
+    if isinstance(value, Mapping):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        if odd is not None:
+            raise StorageError(
+                f"the keys of what a callback keeps must be texts, to come back as they were, but {place} has the key "
+                f"{odd!r}. Give str({odd!r}), or a list of pairs"
+            )
+        for key, item in value.items():
+            _refuse_other_keys(item, f"{place}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_other_keys(item, place)
 
 
 def read(contents: Mapping[str, bytes], place: str) -> Snapshot:

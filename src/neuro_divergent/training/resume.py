@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor, nn
+
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.optim import Optimizer, state_tensors, to_train
 from neuro_divergent.training import checkpoint
 from neuro_divergent.training.checkpoint import Snapshot
 from neuro_divergent.training.checkpointing import is_remote
@@ -87,6 +92,7 @@ def begin(
     settings = state.config.checkpoints
     if settings is None and resume.source is None:
         return
+    checkpoint.refuse_extra_state(state.module)
     known = identity()
     if snapshot is not None:
         _refuse_other(state, snapshot, known, resume)
@@ -273,12 +279,31 @@ def _module_differences(state: TrainState, snapshot: Snapshot) -> list[str]:
 
 
 def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
-    """Another kind of optimizer cannot use the old one's state; it begins with its own."""
+    """An optimizer that keeps other things than the old one cannot use its state; it begins with its own."""
     kept, given = snapshot.document["config"].get("optimizer"), state.config.optimizer
-    other = not isinstance(kept, dict) or given == "auto" or kept.get("kind") != given.kind
+    other = not isinstance(kept, dict) or not isinstance(given, Optimizer) or kept.get("kind") != given.kind
+    if not other and isinstance(given, Optimizer) and snapshot.optimizer and differences(kept, given.to_dict()):
+        other = not _entries(_stepped(given, state.module)) <= _entries(snapshot.optimizer)
     if other:
         log.warning("the optimizer is another one than before: it starts without memory of the steps done")
     return other
+
+
+def _stepped(optimizer: Optimizer, module: nn.Module) -> dict[str, Tensor]:
+    """What an optimizer keeps after a step, which it takes on a copy of the module."""
+    module = deepcopy(module)
+    live = optimizer.build(module)
+    to_train(live)
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.ones_like(parameter)
+    live.step()
+    return state_tensors(live)
+
+
+def _entries(tensors: Mapping[str, Tensor]) -> set[str]:
+    """What is kept of any parameter, such as exp_avg; counts of a whole group come and go with its options."""
+    return {entry for name in tensors if not (entry := name.rpartition("/")[2]).startswith("@")}
 
 
 def _forget_other_rule(state: TrainState, snapshot: Snapshot) -> None:

@@ -114,6 +114,86 @@ def test_a_failed_write_is_reported_at_the_next_step(tmp_path: Path) -> None:
     assert spy.steps == [1, 2, 3]
 
 
+class BlockUntil(Callback):
+    """A file stands where the checkpoints of an epoch's end should go, and is taken away when that has failed."""
+
+    def __init__(self, block: Path, epoch: int) -> None:
+        self.block, self.epoch = block, epoch
+
+    def on_epoch_end(self, state: Any) -> None:
+        if state.epoch + 1 == self.epoch:
+            state.saver.join()
+            shutil.move(self.block, self.block.with_name("elsewhere"))
+            self.block.write_text("in the way")
+
+    def on_checkpoint_end(self, state: Any) -> None:
+        if state.epoch == self.epoch and self.block.is_file():
+            if state.saver._writing is not None:
+                state.saver._writing.join()
+            self.block.unlink()
+            shutil.move(self.block.with_name("elsewhere"), self.block)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_save_that_failed_at_the_end_is_tried_once_more(tmp_path: Path, asynchronous: bool) -> None:
+    """The checkpoint of the last epoch fails; the one that is due when the training stops is of the same step."""
+    checkpoints = Checkpoints(tmp_path, every_n_epochs=1, on_failure="continue", asynchronous=asynchronous)
+    history = fit(checkpoints, BlockUntil(tmp_path / "checkpoints", 6))
+    assert [event["event"] for event in history.events] == ["checkpoint_failed"]
+    assert steps(tmp_path) == [8, 12, 16, 20, 24]
+
+
+def test_a_run_that_cannot_even_begin_to_save_goes_on_if_so_configured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(StorageError, match="Not a directory"):
+        fit(Checkpoints(tmp_path / "file" / "run"))
+    history = fit(Checkpoints(tmp_path / "file" / "run", on_failure="continue"))
+    assert len(history) == 6
+    assert "config.json could not be written" in history.events[0]["why"]
+    assert "config.json could not be written" in caplog.text
+
+
+class WithMemory(nn.Linear):
+    """Counts its batches in something that is no tensor, or in one."""
+
+    def __init__(self, plain: bool) -> None:
+        super().__init__(2, 1)
+        self.count, self.plain = 0, plain
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += self.training
+        return super().forward(x)
+
+    def get_extra_state(self) -> Any:
+        return {"count": self.count} if self.plain else torch.tensor(self.count)
+
+    def set_extra_state(self, state: Any) -> None:
+        self.count = int(state["count"] if self.plain else state)
+
+
+def test_a_module_that_keeps_more_than_tensors_is_refused_before_it_is_trained(tmp_path: Path) -> None:
+    config = TrainingConfig(max_epochs=3, batch_size=4, progress=False, checkpoints=Checkpoints(tmp_path))
+    module = WithMemory(plain=True)
+    with pytest.raises(ConfigError, match=r"keeps tensors only, but get_extra_state gives _extra_state as something"):
+        Trainer(config).fit(module, DATA)
+    assert module.count == 0
+    Trainer(config).fit(WithMemory(plain=False), DATA)
+    again = WithMemory(plain=False)
+    Trainer(config).fit(again, DATA, resume="auto", resume_with={"max_epochs": 4})
+    assert again.count == 16
+
+
+def test_keys_of_a_callbacks_state_that_would_come_back_as_texts_are_refused(tmp_path: Path) -> None:
+    class Counts(Callback):
+        def state_dict(self) -> dict[str, Any]:
+            return {"per_epoch": [{0: 4}]}
+
+    with pytest.raises(StorageError, match=r"texts, .* but Counts\.state_dict\(\)\['per_epoch'\] has the key 0"):
+        fit(Checkpoints(tmp_path), Counts())
+
+
 def test_writing_happens_in_the_background_and_is_done_when_fit_returns(tmp_path: Path) -> None:
     names: set[str] = set()
 

@@ -231,6 +231,30 @@ def test_a_named_change_is_allowed_where_the_steps_done_stay_meaningful(tmp_path
         trainer.fit(network(), data(), resume_with={"max_epochs": 9})
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "fresh"),
+    [
+        (AdamW(), AdamW(amsgrad=True), True),
+        (AdamW(amsgrad=True), AdamW(), False),
+        (AdamW(), AdamW(learning_rate=0.5, betas=(0.8, 0.9)), False),
+        (Lookahead(inner=AdamW()), Lookahead(inner=SGD(momentum=0.9)), True),
+        (SGD(momentum=0.0), SGD(momentum=0.9), False),
+        (AdamW(), SGD(), True),
+    ],
+)
+def test_an_optimizer_that_keeps_more_than_the_old_one_begins_without_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: Any, then: Any, fresh: bool
+) -> None:
+    """AMSGrad has a largest second moment, momentum a buffer: what is not there cannot be gone on with."""
+    Trainer(config(tmp_path, optimizer=first)).fit(network(), data())
+    changes = {"optimizer": then, "max_epochs": 6}
+    with caplog.at_level(logging.WARNING):
+        again = config(tmp_path, optimizer=first)
+        history = Trainer(again).fit(network(), data(), resume="auto", resume_with=changes)
+    assert len(history) == 6
+    assert ("starts without memory of the steps done" in caplog.text) == fresh
+
+
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -363,7 +387,7 @@ def test_a_damaged_manifest_that_looks_like_a_later_versions_is_passed_over(
     assert bits(module, history) == expected
     for manifest in (tmp_path / "checkpoints").glob("*/manifest.json"):
         manifest.write_bytes(flipped)
-    with pytest.raises(StorageError, match="has format 3. Update neuro-divergent to read it"):
+    with pytest.raises(StorageError, match=r"has format 3\. Update neuro-divergent to read it"):
         Trainer(saved).fit(network(), data(), resume="auto")
 
 

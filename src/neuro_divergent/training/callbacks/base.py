@@ -75,7 +75,7 @@ class Callback:
         """When an error ends the training; `state.error` is it."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data to keep in a checkpoint, so that a resumed run continues this callback."""
+        """Plain data, its keys texts, to keep in a checkpoint, so that a resumed run continues this callback."""
         return {}
 
     def load_state_dict(self, data: dict[str, Any]) -> None:
