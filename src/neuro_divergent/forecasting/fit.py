@@ -36,6 +36,7 @@ from neuro_divergent.forecasting.task import ForecastTask, WindowSource, refuse_
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
+from neuro_divergent.training.lock import run_lock
 from neuro_divergent.training.places import REFIT, inside, place_of
 from neuro_divergent.training.precision import Precision
 from neuro_divergent.training.resume import FREE, Resume, differences, newest
@@ -114,6 +115,8 @@ def fit(
                 "a watched training begins in another process, which cannot be given the weights to go on from. Set "
                 "fault_tolerance=None, or FaultTolerance(retries=0)"
             )
+        with run_lock(config.checkpoints):
+            pass  # refused before anything is written; the watched process holds it then
         begin = train_supervised(model, table, config, begin, validation=validation, short=short)
     held: Range | None = None
     if validation is not None:
@@ -309,7 +312,8 @@ def _refit(problem: Problem, config: TrainingConfig, found: TrainState, resume: 
     again = config.replace(max_epochs=epochs, validation_split=None, early_stopping=None, refit_on_all=False)
     if config.checkpoints is not None:  # a run of its own, inside the run
         again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
-    state = _train(problem, again, (np.zeros_like(lengths), lengths), None, _refit_from(again, resume))
+    with run_lock(config.checkpoints):  # a new run in the directory would set the refit aside, too
+        state = _train(problem, again, (np.zeros_like(lengths), lengths), None, _refit_from(again, resume))
     state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
     state.config = config
     return state

@@ -25,6 +25,7 @@ from neuro_divergent.training.config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.decisions import decide
 from neuro_divergent.training.heartbeat import heartbeat
 from neuro_divergent.training.history import History
+from neuro_divergent.training.lock import run_lock
 from neuro_divergent.training.loop import run
 from neuro_divergent.training.precision import Precision
 from neuro_divergent.training.resume import Resume, find
@@ -203,20 +204,21 @@ def train(
     if config.checkpoints is not None:
         callbacks += events_of(config.checkpoints.directory, state)
     callbacks += [*extra, *heartbeat()]
-    snapshot = find(state, resume)
-    decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
-    if decided.threads > 1:
-        callbacks.append(Courtesy())
-    listed = CallbackList(callbacks)
-    with surroundings(config, decided.threads), network_ready(task, state, decided, listed) as strategy:
-        begin_run(state, listed, resume, identity, snapshot, decided.facts())
-        if config.checkpoints is not None and state.saver is not None:
-            try:
-                write_config(config.checkpoints.directory, config)
-            except StorageError as error:
-                state.saver.report(error, state)
-        with Guard(state):
-            return run(task, state, state.total_steps, strategy, listed)
+    with run_lock(config.checkpoints):
+        snapshot = find(state, resume)
+        decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
+        if decided.threads > 1:
+            callbacks.append(Courtesy())
+        listed = CallbackList(callbacks)
+        with surroundings(config, decided.threads), network_ready(task, state, decided, listed) as strategy:
+            begin_run(state, listed, resume, identity, snapshot, decided.facts())
+            if config.checkpoints is not None and state.saver is not None:
+                try:
+                    write_config(config.checkpoints.directory, config)
+                except StorageError as error:
+                    state.saver.report(error, state)
+            with Guard(state):
+                return run(task, state, state.total_steps, strategy, listed)
 
 
 @contextmanager

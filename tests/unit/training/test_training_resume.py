@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.models import MLP
 from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
-from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
 from neuro_divergent.training.history import History
+from neuro_divergent.training.lock import run_lock
 from neuro_divergent.training.places import LocalPlace, place_of
 
 
@@ -465,3 +468,78 @@ def test_one_checkpoint_at_a_remote_address_is_resumed_and_another_run_there_is_
     assert len(place_of("memory://resumed/one").names()) == 5
     aside = fsspec.filesystem("memory").ls("/resumed/two/checkpoints-earlier", detail=False)
     assert [path.rsplit("/", 1)[-1] for path in aside] == ["step-00000020"]
+
+
+SECOND = """
+import sys
+import numpy as np
+from torch import nn
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.training import Trainer, TrainingConfig
+from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
+
+x = np.ones((8, 1), dtype="float32")
+config = TrainingConfig(max_epochs=1, validation_split=None, progress=False, checkpoints=Checkpoints(sys.argv[1]))
+try:
+    Trainer(config).fit(nn.Linear(1, 1), (x, x), resume=sys.argv[2] or None)
+except StorageError as error:
+    sys.exit(str(error))
+"""
+
+
+def second(directory: Path, resume: str = "") -> str:
+    """What a training in another process says to a directory."""
+    done = subprocess.run([sys.executable, "-c", SECOND, str(directory), resume], capture_output=True, text=True)
+    return done.stderr.strip()
+
+
+class Intrude(Callback):
+    """Starts other trainings in the run's directory, in other processes and in this one, while it is trained in."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.answers: list[str] = []
+
+    def on_epoch_end(self, state: Any) -> None:
+        if state.epoch == 2:
+            self.answers += [second(self.directory), second(self.directory, "auto")]
+            with pytest.raises(StorageError, match="is being trained in by another training"):
+                Trainer(config(self.directory)).fit(network(), data())
+
+
+def test_a_directory_is_trained_in_by_one_process_at_a_time(tmp_path: Path) -> None:
+    whole, module = network(), network()
+    expected = bits(whole, Trainer(config(None)).fit(whole, data()))
+    intruder = Intrude(tmp_path)
+    assert bits(module, Trainer(config(tmp_path, callbacks=(intruder,))).fit(module, data())) == expected
+    refusal = (
+        f"one directory is one run, but {tmp_path} is being trained in by another training, process {os.getpid()}."
+    )
+    assert [answer.startswith(refusal) for answer in intruder.answers] == [True, True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "config.json", "events.jsonl"]
+    assert "is being trained in" not in second(tmp_path)
+    assert (tmp_path / "checkpoints-earlier" / "step-00000020").is_dir()
+
+
+def test_a_lock_ends_with_its_process_and_a_refit_holds_that_of_its_run(tmp_path: Path) -> None:
+    """A process that was killed leaves the file, and nothing else."""
+    import polars as pl
+
+    (tmp_path / "lock").write_text("1")  # the first of all processes, which is always there
+    frame = pl.DataFrame({"unique_id": ["a"] * 60, "ds": np.arange(60), "y": np.sin(np.arange(60) / 3)})
+    intruder = Intrude(tmp_path)
+    saved = config(tmp_path, callbacks=(intruder,), refit_on_all=True, max_epochs=3, early_stopping=None)
+    MLP(h=3, input_size=8, hidden_size=8).fit(frame, saved)
+    assert len(intruder.answers) == 4  # two of the training, two of the refit
+    assert all("is being trained in by another training" in answer for answer in intruder.answers)
+    assert list(tmp_path.rglob("lock")) == []
+
+
+def test_a_watched_training_is_refused_before_it_touches_a_directory_that_is_trained_in(tmp_path: Path) -> None:
+    import polars as pl
+
+    frame = pl.DataFrame({"unique_id": ["a"] * 60, "ds": np.arange(60), "y": np.sin(np.arange(60) / 3)})
+    saved = config(tmp_path, fault_tolerance=FaultTolerance(retries=1))
+    with run_lock(saved.checkpoints), pytest.raises(StorageError, match=f"by another training, process {os.getpid()}"):
+        MLP(h=3, input_size=8, hidden_size=8).fit(frame, saved)
+    assert list(tmp_path.iterdir()) == []
