@@ -124,6 +124,7 @@ def overlong(path: Path) -> None:
     (path / "context.safetensors").write_bytes(save(found))
 
 
+TIMELLM = {"kind": "TimeLLM", "h": 2, "input_size": 4}
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 SIGNED: dict[str, Callable[[Path], None]] = {
     "pickle as weights": put(WEIGHTS, PICKLE),
@@ -162,6 +163,13 @@ SIGNED: dict[str, Callable[[Path], None]] = {
     "negative horizon": edit("model.h", -1),
     "own callable": edit("config.loss", {"kind": "CustomLoss", "function": {"reference": "os:system"}}),
     "no loss": edit("config.loss", "auto"),
+    "callback that writes a table": edit("config.callbacks", [{"kind": "CsvLog", "path": "HACKED"}]),
+    "callback that writes lines": edit("config.callbacks", [{"kind": "JsonLines", "path": "HACKED"}]),
+    "callback that draws": edit("config.callbacks", [{"kind": "LossPlot", "path": "HACKED"}]),
+    "callback that fills a folder": edit("config.callbacks", [{"kind": "TensorBoard", "directory": "HACKED"}]),
+    "callback by reference": edit("config.callbacks", [{"reference": "os:system"}]),
+    "language model at an address": edit("model", TIMELLM | {"llm": "https://localhost/llm"}),
+    "language model on a share": edit("model", TIMELLM | {"llm": r"\\localhost\llm"}),
     "history that is a text": edit("history.epochs", "abc"),
     "history with other fields": edit("history.command", "touch HACKED"),
     "anchor beyond the window": edit("anchor", [10**9]),
@@ -225,6 +233,22 @@ def test_a_directory_that_was_only_signed_again_is_loaded(copy: Path) -> None:
     """The control: signing is right, so what is refused above is refused for what it says."""
     sign(copy)
     assert nd.load(copy).predict().height == 2
+
+
+def test_going_on_with_a_loaded_model_writes_nothing(copy: Path) -> None:
+    """Where the run was kept stays in the file: there could be any directory, and any address."""
+    place = copy.parent / "elsewhere"
+    edit("config.checkpoints", {"kind": "Checkpoints", "directory": str(place)})(copy)
+    edit("config.fault_tolerance", {"kind": "FaultTolerance", "retries": 3})(copy)
+    sign(copy)
+    before = sorted(str(path) for path in copy.parent.rglob("*"))
+    fitted = nd.load(copy)
+    newer = pl.DataFrame({"unique_id": ["a"] * 20, "ds": np.arange(40, 60), "y": np.cos(np.arange(20.0))})
+    fitted.model.fit(newer, fitted.config.replace(max_steps=1))
+    fitted.fine_tune(newer)
+    fitted.cross_validation(newer, n_windows=1)
+    assert fitted.update(newer).predict().height == 2
+    assert sorted(str(path) for path in copy.parent.rglob("*")) == before
 
 
 def test_a_link_to_a_model_is_not_followed(copy: Path) -> None:

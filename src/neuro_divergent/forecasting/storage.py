@@ -79,6 +79,8 @@ def load(
 ) -> Any:
     """Read a saved Forecaster, NeuralForecast or Ensemble. Nothing in the directory is executed.
 
+    Its `config` is the one it was trained with, without callbacks and checkpoints: those belong to the run.
+
     Args:
         path: the directory that `save` made, or the directory of a run that has one named `model`.
         device: where to put the weights; a model saved on one device loads on another.
@@ -107,7 +109,7 @@ def load_one(
     try:
         check_sizes({"model": document["model"], "spec": document["spec"], "anchor": document["anchor"]}, "model.json")
         model = Model.from_dict(document["model"])
-        config = TrainingConfig.from_dict(document["config"], using=using)
+        config = _config(document["config"], using)
         schema = DataSchema.from_dict(document["data"])
         spec = InputSpec(**document["spec"] | {"categories": tuple(document["spec"]["categories"])})
         loss = config.loss
@@ -182,6 +184,16 @@ def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
     if formats:
         module.to(formats.pop())
     module.load_state_dict(tensors)
+
+
+def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> TrainingConfig:
+    """How the model was trained, without the places where that run was kept: going on with it would write there."""
+    config = TrainingConfig.from_dict(data, using=using)
+    if config.callbacks:
+        raise CorruptFileError(
+            f"a saved model has no callbacks, for they write files, but model.json brings {config.callbacks[0]!r}"
+        )
+    return config.unsaved()
 
 
 def _history(data: Any) -> History:

@@ -38,7 +38,7 @@ class TimeLLM(Model):
     )
 
     llm: str
-    """Directory with the language model."""
+    """Directory with the language model, on this machine."""
     prompt: str = ""
     """What the data is about, in words; put before the patches."""
     llm_layers: Annotated[int, Field(ge=1)] | None = None
@@ -62,6 +62,8 @@ class TimeLLM(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if "://" in self.llm or self.llm.replace("\\", "/").startswith("//"):  # a saved model could name any server
+            raise ConfigError(f"llm must be a directory on this machine, not an address, but got llm={self.llm!r}")
         if self.stride > self.patch_len:
             raise ConfigError(
                 f"stride must be at most patch_len, or steps between patches are never seen, "
@@ -75,11 +77,13 @@ class TimeLLM(Model):
         if not directory.is_dir():
             raise ConfigError(f"llm must be a directory with a language model, but got llm={self.llm!r}")
         transformers = require("transformers", extra="llm", purpose="TimeLLM")
+        # Said outright: left open, the library would ask on the terminal whether to run the directory's code.
+        safe = {"local_files_only": True, "trust_remote_code": False}
         reader = transformers.AutoModelForCausalLM
-        words = reader.from_pretrained(directory, local_files_only=True, use_safetensors=True).base_model
+        words = reader.from_pretrained(directory, use_safetensors=True, **safe).base_model
         prompt: list[int] = []
         if self.prompt:
-            prompt = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True).encode(self.prompt)
+            prompt = transformers.AutoTokenizer.from_pretrained(directory, **safe).encode(self.prompt)
         return _Network(self, spec, words, prompt)
 
 

@@ -484,6 +484,9 @@ def test_timellm_says_what_is_missing() -> None:
         TimeLLM(h=2, input_size=8, llm="nowhere").build(spec)
     with pytest.raises(ConfigError, match="stride must be at most patch_len"):
         TimeLLM(h=2, input_size=8, llm="nowhere", patch_len=2, stride=3)
+    for address in ("https://host/llm", "s3://bucket/llm", r"\\host\llm", "//host/llm"):
+        with pytest.raises(ConfigError, match="llm must be a directory on this machine, not an address"):
+            TimeLLM(h=2, input_size=8, llm=address)
 
 
 def leaks(network: torch.nn.Module, batch: Batch) -> Tensor:
