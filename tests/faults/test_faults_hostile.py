@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -218,21 +219,108 @@ def test_a_hostile_directory_is_refused_and_does_nothing(copy: Path, name: str) 
         sign(copy)
     else:
         UNSIGNED[name](copy)
-    before = sorted(str(path) for path in copy.parent.rglob("*"))
+    assert_refused(copy)
+
+
+def assert_refused(path: Path) -> None:
+    before = sorted(str(path) for path in path.parent.rglob("*"))
     refused = False
     try:
-        nd.load(copy)
+        nd.load(path)
     except NeuroDivergentError:
         refused = True
     record("hostile model files refused", int(refused), 1)
     assert refused
-    assert sorted(str(path) for path in copy.parent.rglob("*")) == before
+    assert sorted(str(path) for path in path.parent.rglob("*")) == before
 
 
 def test_a_directory_that_was_only_signed_again_is_loaded(copy: Path) -> None:
     """The control: signing is right, so what is refused above is refused for what it says."""
     sign(copy)
     assert nd.load(copy).predict().height == 2
+
+
+def index(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    """Change the index of several models, and sign it."""
+
+    def apply(path: Path) -> None:
+        document = json.loads((path / "index" / "index.json").read_text())
+        change(document)
+        (path / "index" / "index.json").write_text(json.dumps(document))
+        sign(path / "index")
+
+    return apply
+
+
+def linked_member(path: Path) -> None:
+    (path / "model-01").rename(path.parent / "elsewhere")
+    (path / "model-01").symlink_to(path.parent / "elsewhere")
+
+
+def other_member(path: Path) -> None:
+    """A model that is right in itself, but not the one that was saved with the others."""
+    shutil.rmtree(path / "model-01")
+    shutil.copytree(FORMAT_1 / "model-format-1", path / "model-01")
+
+
+def edited_member(path: Path) -> None:
+    edit("model.alias", "other")(path / "model-01")
+    sign(path / "model-01")
+
+
+MANY: dict[str, Callable[[Path], None]] = {
+    "extra pickle beside the models": put("extra.pkl", PICKLE),
+    "extra model": lambda path: shutil.copytree(path / "model-00", path / "model-02") and None,
+    "extra folder beside the models": lambda path: (path / "more").mkdir(),
+    "extra pickle in the index": put("index/extra.pkl", PICKLE),
+    "no index": lambda path: shutil.rmtree(path / "index"),
+    "a model less": lambda path: shutil.rmtree(path / "model-01"),
+    "link to a model": linked_member,
+    "another model": other_member,
+    "a changed model": edited_member,
+    "no models": index(lambda facts: facts.update(count=0)),
+    "more models than there are": index(lambda facts: facts.update(count=1000)),
+    "fewer models than there are": index(lambda facts: facts.update(count=1)),
+    "count that is true": index(lambda facts: facts.update(count=True)),
+    "models in another order": index(lambda facts: facts["manifests"].reverse()),
+    "manifests that are a text": index(lambda facts: facts.update(manifests="abc")),
+    "kind by import path": index(lambda facts: facts.update(kind="os.system")),
+    "ensemble of texts": index(lambda facts: facts.update(kind="Ensemble", weights=["a"], method="mean", name="")),
+    "ensemble without weights": index(lambda facts: facts.update(kind="Ensemble")),
+}
+
+
+@pytest.fixture(scope="module")
+def good_many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kept models, saved together by this version."""
+    path = tmp_path_factory.mktemp("models") / "many"
+    nd.load(FORMAT_1 / "many-format-1").save(path)
+    return path
+
+
+@pytest.fixture
+def many(good_many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(good_many, tmp_path / "many"))
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_hostile_directory_of_several_models_is_refused_and_does_nothing(many: Path, name: str) -> None:
+    MANY[name](many)
+    assert_refused(many)
+
+
+def test_several_models_whose_index_was_only_signed_again_are_loaded(many: Path) -> None:
+    """The control: what is refused above is refused for what it says."""
+    index(lambda facts: None)(many)
+    assert len(nd.load(many)) == 2
+
+
+def test_a_link_to_several_models_is_not_followed(many: Path) -> None:
+    (many.parent / "link").symlink_to(many)
+    assert_refused(many.parent / "link")
+    with pytest.raises(StorageError, match="must be a directory that save"):
+        nd.load(many.parent / "link")
 
 
 def test_going_on_with_a_loaded_model_writes_nothing(copy: Path) -> None:
@@ -295,10 +383,13 @@ def test_a_compressed_checkpoint_cannot_unpack_to_more_than_it_says(tmp_path: Pa
 
 
 def test_format_1_is_still_read() -> None:
-    """The model was saved by the first version; its forecasts were written down then."""
+    """The models were saved by the first version; their forecasts were written down then."""
     fitted = nd.load(FORMAT_1 / "model-format-1")
     expected = json.loads((FORMAT_1 / "model-format-1.json").read_text())
     assert fitted.predict()["MLP"].to_list() == pytest.approx(expected["forecast"], rel=1e-6)
     found = read(LocalPlace(FORMAT_1 / "run-format-1").read("step-00000002"), "run")
     assert found.step == 2
     assert found.step_loss == expected["step_loss"]
+    together = nd.load(FORMAT_1 / "many-format-1").predict()
+    for name, forecast in json.loads((FORMAT_1 / "many-format-1.json").read_text()).items():
+        assert together[name].to_list() == pytest.approx(forecast, rel=1e-6)

@@ -1,13 +1,14 @@
 """Several fitted models in one directory: a bundle for each, and an index that says what they are together.
 
 saved/
-  index/       kind, names and order
+  index/       kind, names and order, and the sha256 of each model's manifest
   model-00/    what `Forecaster.save` writes
   model-01/
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ import safetensors.numpy
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.config import SCHEMA_VERSION
-from neuro_divergent.core.errors import CorruptFileError
+from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.intervals import Calibration
 from neuro_divergent.forecasting.local_scaling import LocalScaling
@@ -44,9 +45,20 @@ def save_many(
     """Write models and what they are together, whole or not at all."""
     document = {"schema": SCHEMA_VERSION, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
+        members = [folder / member_name(number) for number in range(len(forecasters))]
+        for forecaster, member in zip(forecasters, members, strict=True):
+            forecaster.save(member, context=context)
+        document["manifests"] = [_manifest_digest(member) for member in members]
         bundle.write(folder / INDEX, {"index.json": json.dumps(document, indent=2, allow_nan=False).encode()})
-        for number, forecaster in enumerate(forecasters):
-            forecaster.save(folder / f"model-{number:02d}", context=context)
+
+
+def member_name(number: int) -> str:
+    """The directory of one of several models."""
+    return f"model-{number:02d}"
+
+
+def _manifest_digest(member: Path) -> str:
+    return hashlib.sha256(bundle.plain_bytes(member / bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES)).hexdigest()
 
 
 def is_many(path: str | os.PathLike[str]) -> bool:
@@ -54,9 +66,11 @@ def is_many(path: str | os.PathLike[str]) -> bool:
     return (files.present(Path(path)) / INDEX).is_dir()
 
 
-def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
-    """What `save_many` wrote: a NeuralForecast or an Ensemble."""
+def read_index(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Path]]:
+    """What several models are together, and their directories: those that were saved, and nothing else beside them."""
     folder = files.present(Path(path))
+    if folder.is_symlink():
+        raise StorageError(f"{folder} must be a directory that save() made, but it is not one")
     contents = bundle.read(folder / INDEX)
     if "index.json" not in contents:
         raise CorruptFileError(f"{folder / INDEX} must hold index.json, but does not")
@@ -64,19 +78,34 @@ def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
     count = facts.get("count") if isinstance(facts, dict) else None
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_MODELS:
         raise CorruptFileError(f"{folder / INDEX} must say how many models there are, but says {count!r}")
-    forecasters = [loader(folder / f"model-{number:02d}") for number in range(count)]
-    if facts.get("kind") == "NeuralForecast":
-        from neuro_divergent.forecasting.neural_forecast import NeuralForecast
+    members = [folder / member_name(number) for number in range(count)]
+    odd = sorted({INDEX, *(member.name for member in members)} ^ set(os.listdir(folder)))
+    if odd:
+        raise CorruptFileError(f"{folder} must hold its index and {count} models, but differs in: {', '.join(odd[:6])}")
+    # Files of the first version say nothing about their models' manifests.
+    if "manifests" in facts and facts["manifests"] != [_manifest_digest(member) for member in members]:
+        raise CorruptFileError(f"{folder} must hold the models that were saved together, but some are others")
+    return facts, members
 
-        return NeuralForecast.from_forecasters(forecasters)
-    if facts.get("kind") == "Ensemble":
-        from neuro_divergent.forecasting.ensemble import Ensemble
 
-        try:
+def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
+    """What `save_many` wrote: a NeuralForecast or an Ensemble."""
+    facts, members = read_index(path)
+    forecasters = [loader(member) for member in members]
+    try:
+        if facts.get("kind") == "NeuralForecast":
+            from neuro_divergent.forecasting.neural_forecast import NeuralForecast
+
+            return NeuralForecast.from_forecasters(forecasters)
+        if facts.get("kind") == "Ensemble":
+            from neuro_divergent.forecasting.ensemble import Ensemble
+
             return Ensemble(forecasters, weights=facts["weights"], method=facts["method"], name=facts["name"])
-        except KeyError as error:
-            raise CorruptFileError(f"{folder / INDEX}: index.json lacks {error}") from None
-    raise CorruptFileError(f"{folder / INDEX} must name what was saved, but names {facts.get('kind')!r}")
+    except NeuroDivergentError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CorruptFileError(f"{path}: index.json lacks something or has it in a wrong form: {error!r}") from error
+    raise CorruptFileError(f"{path} must name what was saved, but names {facts.get('kind')!r}")
 
 
 def pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, Any]]:

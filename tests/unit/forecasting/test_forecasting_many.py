@@ -1,5 +1,6 @@
 """Several models together: one frame, one directory, ensembles, one-call forms."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -140,6 +141,9 @@ class TestSavedTogether:
         contents = bundle.read(folder)
         contents["model.json"] = contents["model.json"].replace(b'"kind": "MLP"', b'"kind": "MLQ"')
         bundle.write(folder, contents, overwrite=True)
+        index = json.loads(bundle.read(tmp_path / "m" / "index")["index.json"])
+        index["manifests"][1] = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+        bundle.write(tmp_path / "m" / "index", {"index.json": json.dumps(index).encode()}, overwrite=True)
         with pytest.raises(nd.UnknownNameError, match="there is no model named 'MLQ'; did you mean MLP"):
             nd.load(tmp_path / "m")
 
