@@ -28,6 +28,7 @@ from neuro_divergent.training.places import LocalPlace
 FORMAT_1 = Path(__file__).parent / "fixtures"
 
 WEIGHTS, MODEL, MANIFEST = "weights.safetensors", "model.json", "manifest.json"
+HISTORY = "history.safetensors"
 # A pickle that would create the file HACKED beside the model, written by hand.
 PICKLE = b"cos\nsystem\n(S'touch HACKED'\ntR."
 
@@ -127,6 +128,7 @@ def overlong(path: Path) -> None:
 
 TIMELLM = {"kind": "TimeLLM", "h": 2, "input_size": 4}
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+EMPTY = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
 SIGNED: dict[str, Callable[[Path], None]] = {
     "pickle as weights": put(WEIGHTS, PICKLE),
     "pickle as model": put(MODEL, PICKLE),
@@ -171,6 +173,9 @@ SIGNED: dict[str, Callable[[Path], None]] = {
     "callback by reference": edit("config.callbacks", [{"reference": "os:system"}]),
     "language model at an address": edit("model", TIMELLM | {"llm": "https://localhost/llm"}),
     "language model on a share": edit("model", TIMELLM | {"llm": r"\\localhost\llm"}),
+    "history of other steps": put(HISTORY, tensors({"a": F32}, bytes(8))),
+    "history of short numbers": put(HISTORY, tensors(dict.fromkeys(("step_loss", "gradient_norm"), EMPTY))),
+    "pickle as history": put(HISTORY, PICKLE),
     "history that is a text": edit("history.epochs", "abc"),
     "history with other fields": edit("history.command", "touch HACKED"),
     "anchor beyond the window": edit("anchor", [10**9]),

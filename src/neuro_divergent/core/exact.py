@@ -59,8 +59,27 @@ def from_plain(value: Any) -> Any:
     return value
 
 
+def dump_json(value: Any, name: str) -> bytes:
+    """JSON for a file that `parse_json` will read: what it would refuse is refused now, with nothing written yet."""
+    data = json.dumps(value, indent=2, allow_nan=False).encode()
+    try:
+        _check_limits(data, name)
+    except CorruptFileError as error:
+        raise StorageError(f"{error}, and could not be read again. Nothing was written") from None
+    return data
+
+
 def parse_json(data: bytes, name: str) -> Any:
     """JSON from a stranger: limited in size and depth."""
+    _check_limits(data, name)
+    try:
+        # As text: given bytes, the parser would guess their encoding and see other brackets than were counted above.
+        return json.loads(data.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"{name} must be JSON, but is not: {error}") from None
+
+
+def _check_limits(data: bytes, name: str) -> None:
     if len(data) > MAX_JSON_BYTES:
         raise CorruptFileError(f"{name} must be at most {MAX_JSON_BYTES} bytes, but has {len(data)}")
     # Up to the first mistake in it, what looks like a text here is one for the parser too.
@@ -70,11 +89,6 @@ def parse_json(data: bytes, name: str) -> Any:
         deepest = max(deepest, depth)
     if deepest > MAX_JSON_DEPTH:
         raise CorruptFileError(f"{name} must be nested at most {MAX_JSON_DEPTH} deep, but is {deepest} deep")
-    try:
-        # As text: given bytes, the parser would guess their encoding and see other brackets than were counted above.
-        return json.loads(data.decode(), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"{name} must be JSON, but is not: {error}") from None
 
 
 def _refuse_constant(word: str) -> Any:

@@ -9,7 +9,6 @@ saved/
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
+from neuro_divergent.core.exact import dump_json
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.intervals import Calibration
 from neuro_divergent.forecasting.local_scaling import LocalScaling
@@ -49,7 +49,7 @@ def save_many(
         for forecaster, member in zip(forecasters, members, strict=True):
             forecaster.save(member, context=context)
         document["manifests"] = [_manifest_digest(member) for member in members]
-        bundle.write(folder / INDEX, {"index.json": json.dumps(document, indent=2, allow_nan=False).encode()})
+        bundle.write(folder / INDEX, {"index.json": dump_json(document, "index.json")})
 
 
 def member_name(number: int) -> str:

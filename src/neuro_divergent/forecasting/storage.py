@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
-from neuro_divergent.core.exact import from_plain, to_plain
+from neuro_divergent.core.exact import dump_json, from_plain, to_plain
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.features import reach
 from neuro_divergent.data.frame import TimeSeriesDataFrame
@@ -37,6 +36,9 @@ from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.history import History
 
 _BLOCKS = ("y", "mask", "future", "historical", "static", "categorical", "static_categorical", "weight")
+_HISTORY = "history.safetensors"
+_PER_STEP = ("step_loss", "gradient_norm")
+"""The columns of the history that are too long for JSON: a run may have millions of steps."""
 
 
 def save(
@@ -50,6 +52,8 @@ def save(
         data = data.head(1)  # the names and the schema stay, the values do not
     arrays, facts = _pack(data.store, values=context)
     extras, extra_facts = pack_extras(forecaster)
+    history = forecaster.history.to_dict()
+    steps = {name: np.array(history.pop(name), dtype=np.float64) for name in _PER_STEP}
     document = {
         "schema": SCHEMA_VERSION,
         "kind": "Forecaster",
@@ -63,13 +67,14 @@ def save(
         "data": forecaster.data.schema.to_dict(),
         "library": forecaster.data.library,
         "context": facts,
-        "history": to_plain(forecaster.history.to_dict(), "history"),
+        "history": to_plain(history, "history"),
         "extras": extra_facts,
     }
     contents = {
-        "model.json": json.dumps(document, indent=2, allow_nan=False).encode(),
+        "model.json": dump_json(document, "model.json"),
         "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
         "context.safetensors": safetensors.numpy.save(arrays),
+        _HISTORY: safetensors.numpy.save(steps),
     } | extras
     bundle.write(path, contents, overwrite=overwrite)
 
@@ -118,7 +123,7 @@ def load_one(
         if (spec.horizon, spec.lookback) != (model.h, model.input_size):
             raise CorruptFileError(f"{path}: model.json gives two horizons or two input sizes")
         store = _unpack(contents["context.safetensors"], document["context"])
-        history = _history(document["history"])
+        history = _history(document["history"], contents.get(_HISTORY))
         anchor = tuple(document["anchor"])
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         module = build_bounded(lambda: build_module(model, spec, loss, anchor, config.seed), shapes)
@@ -196,8 +201,17 @@ def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> Traini
     return config.unsaved()
 
 
-def _history(data: Any) -> History:
-    history = History.from_dict(from_plain(data))
+def _history(data: Any, steps: bytes | None) -> History:
+    """What happened in the training; the first files have the losses of the steps in their JSON too."""
+    data = from_plain(data)
+    if steps is not None:
+        found = read_tensors(steps, _HISTORY)
+        if found.keys() != set(_PER_STEP) or any(
+            item.dtype != torch.float64 or item.ndim != 1 for item in found.values()
+        ):
+            raise CorruptFileError(f"{_HISTORY} must hold {' and '.join(_PER_STEP)}, a number a step, but does not")
+        data |= {name: values.tolist() for name, values in found.items()}
+    history = History.from_dict(data)
     records = [*history.epochs, *history.events]
     numbers = [*history.step_loss, *history.gradient_norm]
     if not all(isinstance(record, dict) for record in records) or not all(isinstance(n, int | float) for n in numbers):

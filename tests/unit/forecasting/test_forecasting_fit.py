@@ -1,7 +1,11 @@
 """From a table to a forecast and back from disk."""
 
+import copy
+import dataclasses
 import json
 import logging
+import math
+import os
 import subprocess
 import sys
 
@@ -212,6 +216,10 @@ def test_short_series_are_listed_and_can_be_left_out():
     assert model.fit(frame, FAST, short="drop").predict().height == 3 * 6
 
 
+def nested(depth):
+    return [] if depth == 1 else [nested(depth - 1)]
+
+
 class TestSavedModels:
     def test_forecasts_are_bit_identical_in_a_new_process(self, fitted, tmp_path):
         fitted.save(tmp_path / "m")
@@ -234,6 +242,33 @@ class TestSavedModels:
     def test_the_directory_of_a_run_is_opened_by_its_model(self, fitted, tmp_path):
         fitted.save(tmp_path / "run" / "model")
         assert nd.load(tmp_path / "run").predict().equals(fitted.predict())
+
+    def test_the_steps_of_a_long_run_are_not_in_the_json(self, fitted, tmp_path):
+        """A number of 17 digits for each step: at five million steps the JSON was larger than what is read again."""
+        long = copy.copy(fitted)
+        losses = [*np.random.default_rng(0).random(100_000).tolist(), math.inf]
+        long.history = dataclasses.replace(fitted.history, step_loss=losses, gradient_norm=losses[::-1])
+        sizes = []
+        for forecaster, name in ((fitted, "short"), (long, "long")):
+            forecaster.save(tmp_path / name)
+            sizes.append((tmp_path / name / "model.json").stat().st_size)
+        assert sizes[0] == sizes[1]
+        assert nd.load(tmp_path / "short").history == fitted.history
+        assert nd.load(tmp_path / "long").history == long.history
+
+    @pytest.mark.parametrize(
+        ("event", "rule"),
+        [(lambda: "x" * 2**28, "at most 268435456 bytes"), (lambda: nested(70), "nested at most 64 deep")],
+        ids=["long", "deep"],
+    )
+    def test_what_could_not_be_read_again_replaces_nothing(self, fitted, tmp_path, event, rule):
+        fitted.save(tmp_path / "m")
+        talkative = copy.copy(fitted)
+        talkative.history = dataclasses.replace(fitted.history, events=[{"event": event()}])
+        with pytest.raises(nd.StorageError, match=f"model.json must be {rule}.* could not be read again"):
+            talkative.save(tmp_path / "m", overwrite=True)
+        assert nd.load(tmp_path / "m").history == fitted.history
+        assert os.listdir(tmp_path) == ["m"]
 
     def test_weights_alone(self, fitted, tmp_path):
         fitted.save_weights(tmp_path / "w.safetensors")
