@@ -264,6 +264,14 @@ def test_ids_that_are_fractions_come_back(tmp_path):
         assert answer["unique_id"].unique().tolist() == [0.5, 1.5]
 
 
+def test_what_was_moved_aside_is_found(tmp_path):
+    """What a crash leaves between the two renames of an overwritten directory."""
+    nf = NeuralForecast([MLP(**SMALL)], freq="ME")
+    nf.fit(DATA)
+    nf.save(tmp_path / ".nd-old-saved")
+    np.testing.assert_array_equal(NeuralForecast.load(tmp_path / "saved").predict()["MLP"], nf.predict()["MLP"])
+
+
 class Halved(BasePointLoss):
     """A loss of somebody's own."""
 

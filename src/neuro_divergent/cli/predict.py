@@ -77,14 +77,15 @@ def predict(
 
 def load_model(path: Path) -> Forecaster:
     """A saved model, or the model of a run."""
+    from neuro_divergent.core import files
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.storage import load
 
-    if not path.exists():
+    if not files.present(path).exists():
         raise StorageError(
             f"{path} must be the directory of a saved model or of a run, but there is none. Check the path"
         )
-    if not path.is_dir():
+    if not files.present(path).is_dir():
         raise ConfigError(
             f"{path} must be the directory of a saved model or of a run, but it is a file. "
             "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"

@@ -115,6 +115,8 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
 
     Unless one was given: a free name, the run that wrote last to resume, the first one to overwrite.
     """
+    from neuro_divergent.core import files
+
     directory = out
     if directory is None:
         directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
@@ -124,7 +126,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
             number += 1
         if resume:
             directory = _newest(first)
-    elif (directory / "model").exists() and not (overwrite or resume):
+    elif files.present(directory / "model").exists() and not (overwrite or resume):
         raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
     return writable_directory(directory, "the run's directory")
 

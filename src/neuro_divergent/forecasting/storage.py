@@ -92,7 +92,7 @@ def load(
         using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
     """
     inside = Path(path) / "model"
-    if inside.is_dir() and not (Path(path) / "manifest.json").exists():
+    if files.present(inside).is_dir() and not (Path(path) / "manifest.json").exists():
         path = inside
     if is_many(path):
         return load_many(path, lambda part: load_one(part, device=device, using=using))

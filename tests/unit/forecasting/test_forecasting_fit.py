@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import neuro_divergent as nd
+from neuro_divergent.cli.predict import load_model
 
 FAST = nd.TrainingConfig(max_steps=5, progress=False)
 
@@ -242,6 +243,14 @@ class TestSavedModels:
     def test_the_directory_of_a_run_is_opened_by_its_model(self, fitted, tmp_path):
         fitted.save(tmp_path / "run" / "model")
         assert nd.load(tmp_path / "run").predict().equals(fitted.predict())
+
+    def test_a_model_moved_aside_is_found_from_its_run_too(self, fitted, tmp_path):
+        """What a crash leaves between the two renames of an overwritten model."""
+        fitted.save(tmp_path / "run" / "model")
+        os.rename(tmp_path / "run" / "model", tmp_path / "run" / ".nd-old-model")
+        for place in (tmp_path / "run", tmp_path / "run" / "model"):
+            assert nd.load(place).predict().equals(fitted.predict())
+            assert load_model(place).predict().equals(fitted.predict())
 
     def test_the_steps_of_a_long_run_are_not_in_the_json(self, fitted, tmp_path):
         """A number of 17 digits for each step: at five million steps the JSON was larger than what is read again."""

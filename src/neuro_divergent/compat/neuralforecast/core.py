@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -26,14 +25,13 @@ from neuro_divergent.compat.neuralforecast.frames import (
 from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
-from neuro_divergent.core import bundle
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.data.frame import TimeSeriesDataFrame
 from neuro_divergent.data.series_scaling import series_scaler
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import beside
 from neuro_divergent.forecasting.intervals import PredictionIntervals
-from neuro_divergent.forecasting.many_storage import INDEX, save_many
+from neuro_divergent.forecasting.many_storage import read_index, save_many
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.neural_forecast import distinct
@@ -290,7 +288,7 @@ class NeuralForecast:
         ours = load(path, using=REGISTERED | dict(using or {}))
         if not isinstance(ours, Ours):
             raise ConfigError(f"{path} holds a {type(ours).__name__}. Read it with neuro_divergent.load")
-        index = bundle.parse_json(bundle.read(Path(path) / INDEX)["index.json"], "index.json")
+        index, _ = read_index(path)
         facts = index.get("neuralforecast")
         if facts is None:
             raise ConfigError(f"{path} was saved by neuro_divergent.NeuralForecast. Read it with neuro_divergent.load")
