@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from neuro_divergent._version import __version__
-from neuro_divergent.cli.output import OncePerCause
+from neuro_divergent.cli.output import OncePerCause, harmless
 from neuro_divergent.cli.request import explained
 from neuro_divergent.cli.wording import on_the_shell
 from neuro_divergent.core.errors import (
@@ -102,7 +102,8 @@ def _remedy(error: NeuroDivergentError) -> str:
 
 
 def _fail(sentence: str, code: int) -> int:
-    sys.stderr.write(f"neuro-divergent: {sentence}\n")
+    # A sentence may quote a stranger's file.
+    sys.stderr.write("\n".join(harmless(line) for line in f"neuro-divergent: {sentence}".split("\n")) + "\n")
     return code
 
 

@@ -29,6 +29,15 @@ def aside(json: bool) -> Callable[[str], None]:
     return note if json or not sys.stdout.isatty() else say
 
 
+def harmless(text: str) -> str:
+    """A line from somebody's file for a terminal: what would steer it (colours, titles, new lines) is spelt out.
+
+    >>> harmless("loss\\x1b[31m")
+    'loss\\\\x1b[31m'
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def say_json(value: Any) -> None:
     """The result for a machine; figures that are not finite become null."""
     say(json.dumps(_plain(value), indent=2, allow_nan=False, default=str))
