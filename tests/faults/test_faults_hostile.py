@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import random
 import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from fault_tools import record
@@ -385,6 +387,30 @@ def test_a_compressed_checkpoint_cannot_unpack_to_more_than_it_says(tmp_path: Pa
     document["unpacked"]["weights.safetensors"] = 2**60
     with pytest.raises(CorruptFileError, match="must unpack to at most"):
         read(bomb | {"state.json": json.dumps(document).encode()}, "run")
+
+
+def test_a_small_file_does_not_unpack_to_a_large_one() -> None:
+    """zstd makes 12 kB of 384 MB of zeros: a stranger's file of that size would fill as much memory."""
+    zeros = bytes(384 * 10**6)
+    bomb: bytes = pa.Codec("zstd").compress(zeros, asbytes=True)
+    assert len(bomb) < 100_000
+    with pytest.raises(CorruptFileError, match="must unpack to at most 67108864, but says 384000000"):
+        tensor_files.decompress(bomb, len(zeros), "weights")
+    # What somebody really trains on is never refused: our own file of it is as large as it must be.
+    packed = tensor_files.compress(zeros)
+    assert len(packed) == pytest.approx(len(zeros) / 100, rel=1e-4)
+    assert tensor_files.decompress(packed, len(zeros), "weights") == zeros
+
+
+def test_what_is_too_large_to_be_unpacked_is_not_packed(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(16 * 2**30 + 1)
+    with (
+        (tmp_path / "sparse").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as large,
+        pytest.raises(StorageError, match=r"at most 17179869184 bytes can be compressed .* Use compression=None"),
+    ):
+        tensor_files.compress(cast(bytes, large))
 
 
 def test_format_1_is_still_read() -> None:

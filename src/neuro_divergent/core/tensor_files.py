@@ -24,8 +24,14 @@ MAX_HEADER_BYTES = 64 * 2**20
 MAX_TENSORS = 1_000_000
 MAX_DIMENSIONS = 32
 MAX_DECOMPRESSED_BYTES = 16 * 2**30
+MAX_RATIO = 100
+"""How many times its own size a compressed file may have unpacked, so that a small file cannot fill the memory."""
+FREE_BYTES = 64 * 2**20
+"""What any compressed file may have unpacked."""
 
 _CHECKSUM = "sha256"
+_SKIPPED = 0x184D2A50
+"""How a part of a zstd file begins that is passed over when it is unpacked (RFC 8878, section 3.1.2)."""
 _NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -205,20 +211,33 @@ def _span(key: str, facts: Any, name: str) -> tuple[int, int]:
 
 
 def compress(data: bytes) -> bytes:
-    """The bytes under zstd."""
+    """The bytes under zstd; what shrinks by more than `decompress` allows is filled up again."""
+    if len(data) > MAX_DECOMPRESSED_BYTES:
+        raise StorageError(
+            f"at most {MAX_DECOMPRESSED_BYTES} bytes can be compressed and read again, but got {len(data)}. "
+            "Use compression=None"
+        )
     packed: bytes = _codec().compress(data, asbytes=True)
-    return packed
+    if len(data) <= _unpacked_limit(packed):
+        return packed
+    lacking = -(-len(data) // MAX_RATIO) - len(packed)
+    return packed + struct.pack("<II", _SKIPPED, lacking) + bytes(lacking)
 
 
 def decompress(data: bytes, size: int, name: str) -> bytes:
     """What `compress` was given, which must have had `size` bytes; no more than that is ever allocated."""
-    if type(size) is not int or not 0 <= size <= MAX_DECOMPRESSED_BYTES:
-        raise CorruptFileError(f"{name} must unpack to at most {MAX_DECOMPRESSED_BYTES} bytes, but says {size!r}")
+    limit = _unpacked_limit(data)
+    if type(size) is not int or not 0 <= size <= limit:
+        raise CorruptFileError(f"{name} has {len(data)} bytes and must unpack to at most {limit}, but says {size!r}")
     try:
         plain: bytes = _codec().decompress(data, size, asbytes=True)
     except (OSError, MemoryError) as error:
         raise CorruptFileError(f"{name} must unpack to {size} bytes, but does not: {error}") from None
     return plain
+
+
+def _unpacked_limit(packed: bytes) -> int:
+    return min(MAX_DECOMPRESSED_BYTES, max(FREE_BYTES, MAX_RATIO * len(packed)))
 
 
 def _codec() -> Any:
