@@ -28,7 +28,7 @@ from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.signals import StoppedBeforeStepError
 from neuro_divergent.training.state import TrainState
 from neuro_divergent.training.strategy import Strategy
-from neuro_divergent.training.task import Task, batches
+from neuro_divergent.training.task import Source, Task, batches
 from neuro_divergent.training.validation import validate
 
 MOST_SKIPPED_IN_A_ROW = 50
@@ -69,9 +69,8 @@ def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
 
 def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
     """The last checkpoint, before the weights become the best ones; then a signal that came may have its way."""
-    signalled = state.guard is not None and state.guard.received is not None
     if state.saver is not None:
-        if state.saver.settings.on_stop or signalled:
+        if state.saver.settings.on_stop or state.signalled:
             state.saver.save(state, callbacks)
         state.saver.join(state)
     if state.guard is not None:
@@ -194,18 +193,38 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
     }
     due = (state.epoch + 1) % state.config.validate_every == 0 or state.step >= state.total_steps
     if state.validation_source is not None and due:
-        callbacks("on_validation_start", state)
-        to_eval(state.optimizer)
-        begun = time.perf_counter()
-        state.validation = validate(task, state, state.validation_source)
-        record |= state.validation | {"validation_seconds": time.perf_counter() - begun}
-        callbacks("on_validation_end", state)
+        figures = _validated(task, state, state.validation_source, callbacks)
+        if figures is None:
+            return  # the position stays behind the last step: a resumed run ends the epoch
+        record |= figures
     state.history.epochs.append(record)
     if state.validation_source is None or due:
         _judge(state, record)
     callbacks("on_epoch_end", state)
     state.epoch, state.position = state.epoch + 1, 0
     state.epoch_loss = state.epoch_seconds = 0.0
+    if state.saver is not None:
+        state.saver.epoch_ended()
+
+
+def _validated(task: Task, state: TrainState, source: Source, callbacks: CallbackList) -> dict[str, float] | None:
+    """The figures of a validation; None if a signal came, which does not wait: then it is as if never begun."""
+    if state.signalled:
+        return None
+    undo = callbacks.remember(state) if state.guard is not None else None
+    callbacks("on_validation_start", state)
+    to_eval(state.optimizer)
+    begun = time.perf_counter()
+    figures = validate(task, state, source)
+    if figures is None:
+        to_train(state.optimizer)
+        if undo is not None:
+            undo()
+        return None
+    record = figures | {"validation_seconds": time.perf_counter() - begun}
+    state.validation = figures
+    callbacks("on_validation_end", state)
+    return record
 
 
 def _mean_loss(state: TrainState) -> float:

@@ -77,6 +77,10 @@ class Saver:
         by_epochs = settings.every_n_epochs is not None and state.epoch % settings.every_n_epochs == 0
         return by_epochs or (settings.on_best and _is_best(state))
 
+    def epoch_ended(self) -> None:
+        """What was saved of the last step, if a signal came then, lacks the end of its epoch: it may be saved again."""
+        self._saved_step = -1
+
     def save(self, state: TrainState, callbacks: CallbackList) -> None:
         """Take a snapshot now and have it written, unless that of this step is safe."""
         if state.step == self._saved_step:
@@ -129,7 +133,7 @@ class Saver:
         """Write, read back, and only then remove what is not to be kept; a failure waits for `check`."""
         with self._failures(snapshot.step):
             self.place.write(kept.name, snapshot.contents(self.settings.compression))
-            self._kept.append(kept)
+            self._kept = [*(item for item in self._kept if item.name != kept.name), kept]
             self._remove_superfluous()
 
     @contextmanager

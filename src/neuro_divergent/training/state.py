@@ -80,6 +80,11 @@ class TrainState:
         """Optimizer steps of one epoch."""
         return self.source.steps_per_epoch
 
+    @property
+    def signalled(self) -> bool:
+        """Whether a signal waits for the run to be saved."""
+        return self.guard is not None and self.guard.received is not None
+
     def stop(self, why: str) -> None:
         """End the training after this step."""
         self.stopping = self.stopping or why

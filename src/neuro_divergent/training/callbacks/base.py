@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from neuro_divergent.core.config import Description
-from neuro_divergent.core.errors import CallbackError, NeuroDivergentError
+from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, StorageError
+from neuro_divergent.core.exact import from_plain, to_plain
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state import TrainState
@@ -63,7 +65,8 @@ class Callback:
         """Before the validation set is scored."""
 
     def on_validation_end(self, state: TrainState) -> None:
-        """After scoring; `state.validation` has the figures."""
+        """After scoring; `state.validation` has the figures. Not called when a signal ended it: a resumed run begins it
+        again, and its `on_validation_start` finds what callbacks keep as it was before."""
 
     def on_checkpoint_start(self, state: TrainState) -> None:
         """Before a checkpoint is written."""
@@ -112,6 +115,22 @@ class CallbackList:
                 getattr(callback, hook)(state)
             except Exception as error:
                 self._raise(callback, hook, error)
+
+    def remember(self, state: TrainState) -> Callable[[], None]:
+        """What makes undone all that hooks change from now on of what a checkpoint keeps."""
+        own: list[tuple[Callback, Any]] = []
+        for callback in self.callbacks:
+            with suppress(StorageError):  # what is not plain data has no copy, and the checkpoint will refuse it
+                own.append((callback, to_plain(callback.state_dict())))
+        events, factor = len(state.history.events), state.rate_factor
+
+        def put_back() -> None:
+            for callback, kept in own:
+                callback.load_state_dict(from_plain(kept))
+            del state.history.events[events:]
+            state.rate_factor = factor
+
+        return put_back
 
     def _raise(self, callback: Callback, hook: str, error: Exception) -> None:
         place = f"{type(callback).__name__}.{hook}"
