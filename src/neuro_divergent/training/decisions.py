@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from neuro_divergent.training import compilers
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.state import TrainState
-from neuro_divergent.training.whole_step import obstacle
+from neuro_divergent.training.whole_step import impossible, obstacle, onlooker
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,8 @@ class Decided:
 
     compile: bool
     threads: int
+    whole: bool = False
+    """Whether what is compiled is the whole step, and not only the network."""
 
     def facts(self) -> dict[str, Any]:
         """For a checkpoint."""
@@ -70,7 +72,25 @@ def decide(state: TrainState, kept: Mapping[str, Any] | None, callbacks: Sequenc
         threads = _threads(state) if kept is None else _still_possible(kept.get("threads"))
     if compiling == "auto":
         compiling = _compiles(state, callbacks) if kept is None else bool(kept.get("compile", False))
-    return Decided(compile=compiling, threads=threads)
+    return Decided(compile=compiling, threads=threads, whole=compiling and _whole(state, kept or {}, callbacks))
+
+
+def _whole(state: TrainState, kept: Mapping[str, Any], callbacks: Sequence[Callback]) -> bool:
+    """Whether a compiled step is compiled whole: as the run began, whoever watches it or looks on now."""
+    began = kept.get("whole") if kept.get("compile") else None  # what began eagerly may be compiled in any way
+    if began is False:
+        reason: str | None = "it was so when the run began"
+    elif began:
+        reason = impossible(state.config, state.module)
+        if reason is None and (looking := onlooker(callbacks)):
+            log.warning(
+                "%s, but will find none: the run began with steps that are compiled whole, and stays so", looking
+            )
+    else:
+        reason = obstacle(state.config, callbacks, state.module)
+    if reason is not None:
+        log.info("only the network is compiled, and not the whole step: %s", reason)
+    return reason is None
 
 
 def _compiles(state: TrainState, callbacks: Sequence[Callback]) -> bool:

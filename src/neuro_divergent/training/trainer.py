@@ -210,7 +210,7 @@ def train(
         if decided.threads > 1:
             callbacks.append(Courtesy())
         listed = CallbackList(callbacks)
-        with surroundings(config, decided.threads), network_ready(task, state, decided, listed) as strategy:
+        with surroundings(config, decided.threads), network_ready(task, state, decided) as strategy:
             begin_run(state, listed, resume, identity, snapshot, decided.facts())
             if config.checkpoints is not None and state.saver is not None:
                 try:

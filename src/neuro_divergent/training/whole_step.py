@@ -43,17 +43,27 @@ from neuro_divergent.training.task import Task
 
 log = logging.getLogger(__name__)
 
-_OFF = (
-    "regularization", "gradient_noise", "curriculum", "teacher_forcing", "activation_checkpointing", "fault_tolerance",
-)  # fmt: skip
+_OFF = ("regularization", "gradient_noise", "curriculum", "teacher_forcing", "activation_checkpointing")
 """Fields that must be off: they change what a step computes from step to step, or need to look into it."""
-
 
 _SHORT_EPOCH = 20
 """Up to so many steps in an epoch the last, smaller batch is worth compiling, too."""
 
 
 def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module: nn.Module | None = None) -> str | None:
+    """Why a run of this configuration does not begin with steps that are compiled whole, in words; None when it can."""
+    # The first steps of a watched run would have to wait for the compiler, which may look like a hang.
+    watched = None if config.fault_tolerance is None else "fault_tolerance is set"
+    return impossible(config, module) or watched or onlooker(callbacks)
+
+
+def onlooker(callbacks: Sequence[Callback]) -> str | None:
+    """Who may look at the gradients of a step, which a compiled one keeps to itself, in words; None for nobody."""
+    looking = [item for item in callbacks if not item.engine and _looks_at_batches(item)]
+    return f"{type(looking[0]).__name__} may look at the gradients of a step" if looking else None
+
+
+def impossible(config: TrainingConfig, module: nn.Module | None = None) -> str | None:
     """Why a step of this configuration cannot be compiled whole, in words; None when it can be tried."""
     layers = [] if module is None else list(module.modules())
     inner = getattr(config.loss, "loss", None)  # of a weighted one
@@ -76,8 +86,7 @@ def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module:
         return f"{getattr(config.optimizer, 'kind', config.optimizer)} is not Adam, AdamW or SGD with momentum"
     if config.gradient_clipping == "auto" or not clipping_has_formula(config.gradient_clipping):
         return f"{getattr(config.gradient_clipping, 'kind', 'the clipping')} is not ClipByNorm or ClipByValue"
-    looking = [item for item in callbacks if not item.engine and _looks_at_batches(item)]
-    return f"{type(looking[0]).__name__} may look at the gradients of a step" if looking else None
+    return None
 
 
 def _known(part: type) -> bool:
@@ -122,6 +131,8 @@ class WholeStep:
             loss, norm = call(batch).tolist()
         except RuntimeError as error:
             if memory.is_out_of_memory(error):
+                # Nothing was changed: every update waits for the norm of all gradients, and all memory was asked for
+                # until then. The eager step may do with less, in pieces if that is configured.
                 return None
             raise
         return (loss, norm) if math.isfinite(loss) and math.isfinite(norm) else None

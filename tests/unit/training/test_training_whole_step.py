@@ -16,6 +16,7 @@ import neuro_divergent as nd
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.training import waiting
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, as_rows
+from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.decisions import Decided, decide
 from neuro_divergent.training.precision import Precision
 from neuro_divergent.training.strategy import SingleProcess
@@ -101,6 +102,43 @@ def test_a_resumed_compiled_run_has_the_same_bits(tmp_path, graphs):
     assert history.step_loss == expected.step_loss
     for key, value in whole.state_dict().items():
         assert torch.equal(module.state_dict()[key], value), key
+
+
+class Looks(nd.Callback):
+    """What keeps a run from beginning with steps that are compiled whole."""
+
+    def on_batch_end(self, state):
+        pass
+
+
+TOLERANT = {"fault_tolerance": FaultTolerance(retries=0)}
+
+
+@pytest.mark.parametrize("late", [TOLERANT, {"callbacks": (Looks(),)}])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_computes_to_its_end_as_it_began_whoever_watches_it(tmp_path, graphs, caplog, late, first):
+    """Expected: the bits of the run that was never interrupted."""
+    saved = nd.Checkpoints(tmp_path / "run", every_n_steps=6, keep_last=None)
+    began = BASE.replace(max_steps=14, compile=True, checkpoints=saved, **({} if first else late))
+    whole, expected = train(began)
+    compiled = graphs()
+    assert bool(compiled) == first
+    place = tmp_path / "run" / "checkpoints" / "step-00000006"
+    changed = {"fault_tolerance": None, "callbacks": ()} | (late if first else {})
+    module, history = train(began.replace(checkpoints=nd.Checkpoints(tmp_path / "again"), **changed), resume=place)
+    assert bool(graphs() - compiled) == first
+    assert history.step_loss == expected.step_loss
+    for key, value in whole.state_dict().items():
+        assert torch.equal(module.state_dict()[key], value), key
+    assert ("Looks may look at the gradients" in caplog.text) == ("callbacks" in late)
+
+
+def test_what_a_resume_changes_on_purpose_may_end_whole_steps(caplog):
+    caplog.set_level(logging.INFO, logger="neuro_divergent")
+    kept = Decided(compile=True, threads=1, whole=True).facts()
+    config = BASE.replace(compile=True, regularization=nd.Regularization(l1=0.1))
+    assert not decide(prepared(network(), config), kept).whole
+    assert "regularization" in caplog.text
 
 
 def test_a_step_that_is_not_finite_changes_nothing():
@@ -234,7 +272,11 @@ def test_small_steps_take_one_thread_and_large_ones_all():
 @pytest.mark.usefixtures("two_threads")
 def test_a_resume_keeps_what_was_decided():
     state = prepared(network(), BASE)
-    assert decide(state, {"compile": True, "threads": 2}) == Decided(compile=True, threads=2)
+    for whole in (False, True):
+        kept = Decided(compile=True, threads=2, whole=whole)
+        assert decide(state, kept.facts()) == kept
+    # A checkpoint from before this was one of the decisions is decided as it was then: from what the run has now.
+    assert decide(state, {"compile": True, "threads": 2}).whole
     # A checkpoint from before there were decisions goes on as it was: eagerly, with the threads that there are.
     assert decide(state, {}) == Decided(compile=False, threads=2)
 
@@ -246,7 +288,7 @@ def test_the_decision_is_in_the_checkpoint_and_threads_are_given_back(tmp_path):
     train(BASE.replace(max_steps=3, checkpoints=nd.Checkpoints(tmp_path, every_n_steps=2)))
     assert torch.get_num_threads() == 2
     kept = json.loads(next(tmp_path.glob("checkpoints/*/state.json")).read_text())
-    assert kept["decided"] == {"compile": False, "threads": 1}
+    assert kept["decided"] == {"compile": False, "threads": 1, "whole": False}
 
 
 def test_a_smaller_batch_is_left_to_the_eager_step_where_it_is_rare():
