@@ -32,7 +32,7 @@ def _lightened(kind: type[Kind]) -> type[Kind]:
 
     @functools.wraps(step)
     def plain(self: torch.optim.Optimizer, closure: Callable[[], Any] | None = None) -> Any:
-        with torch.set_grad_enabled(bool(self.defaults["differentiable"])):
+        with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):  # Adafactor has no such option
             return step(self, closure)
 
     return type(kind.__name__, (kind,), {"step": plain, "__doc__": kind.__doc__, "__module__": kind.__module__})

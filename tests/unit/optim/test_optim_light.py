@@ -24,6 +24,34 @@ print([name for name in ("torch._dynamo", "torch._inductor") if name in sys.modu
 """
 
 
+EVERY = """
+import sys
+import torch
+import neuro_divergent as nd
+from neuro_divergent.core import registry
+kinds = [kind for kind in registry.members("optimizer").values() if not any(
+    field.is_required() for field in kind.model_fields.values()
+)]
+own = [kind for kind in kinds if kind.__module__ == "neuro_divergent.optim.optimizers"]
+for kind in sorted(kinds, key=lambda kind: kind not in own):  # the others may load the compiler
+    x = torch.linspace(-1, 1, 16)[:, None]
+    module = torch.nn.Linear(1, 1)
+    before = module.weight.item()
+    config = nd.TrainingConfig(max_steps=1, optimizer=kind(), validation_split=None, progress=False)
+    nd.Trainer(config).fit(module, (x, 3 * x))
+    assert module.weight.item() != before, kind
+    assert kind not in own or "torch._dynamo" not in sys.modules, kind
+print(sorted(kind.__name__ for kind in own))
+"""
+
+
+def test_every_optimizer_takes_a_step_in_a_process_without_the_compiler():
+    done = subprocess.run([sys.executable, "-c", EVERY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = ["Adafactor", "Adagrad", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "SGD"]
+    assert done.stdout.splitlines()[-1] == str(expected)
+
+
 def test_a_training_does_not_load_the_compiler():
     done = subprocess.run([sys.executable, "-c", TRAINS], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
