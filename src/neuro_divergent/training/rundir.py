@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuro_divergent.core.errors import StorageError
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.writers import JsonLines
 from neuro_divergent.training.places import CHECKPOINTS, LocalPlace, place_of
@@ -73,7 +72,7 @@ class _Events(Callback):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.inner = JsonLines(path=path).build()
-        self._warned = False
+        self._warned = self._cut = False
 
     def on_fit_start(self, state: TrainState) -> None:
         _end_last_line(self.path)
@@ -92,16 +91,19 @@ class _Events(Callback):
         self._call("on_exception", state)
 
     def _call(self, hook: str, state: TrainState) -> None:
+        if self._cut:
+            _end_last_line(self.path)
         try:
             getattr(self.inner, hook)(state)
-        except StorageError as error:
+            self._cut = False
+        except Exception as error:
             if not self._warned:
-                log.warning("%s", error)
-            self._warned = True
+                log.warning("the training goes on without its log of events: %s", error)
+            self._warned = self._cut = True
 
 
 def _end_last_line(path: Path) -> None:
-    """A killed process may have left half a line: what follows must not be glued to it."""
+    """A killed process, or a disk that was full, may have left half a line: what follows must not be glued to it."""
     with suppress(OSError), open(path, "r+b") as file:  # none yet, or one that the callback will complain about
         if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)

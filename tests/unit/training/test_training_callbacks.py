@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -212,3 +213,60 @@ def test_the_json_log_takes_what_the_engine_logs_on_its_own(tmp_path):
     events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     skipped = [event for event in events if event["event"] == "skipped"]
     assert [event["step"] for event in skipped] == [1]
+
+
+class Says(nd.Callback):
+    def on_batch_end(self, state):
+        if state.step == 1:
+            number, row = np.float32(0.5), np.array([1.0, np.inf])
+            state.log(number=number, bad=np.float64("nan"), row=row, tensor=torch.tensor(2), path=complex(1, 2))
+
+
+def test_what_is_logged_may_be_a_number_of_numpy_and_never_ends_a_training(tmp_path):
+    """The run's own log of events and a JSON log beside it hold the same line; values by hand."""
+    own = nd.JsonLines(path=tmp_path / "log.jsonl")
+    run = nd.Checkpoints(tmp_path / "run", every_n_epochs=None, on_stop=False)
+    history = fit(Says(), own, checkpoints=run)
+    assert len(history) == 2
+    for path in (own.path, tmp_path / "run" / "events.jsonl"):
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        logged = next(event for event in events if event["event"] == "log")
+        values = {"number": 0.5, "bad": "nan", "row": [1.0, {"float": "inf"}], "tensor": 2, "path": "(1+2j)"}
+        assert {name: logged[name] for name in values} == values
+        assert [event["event"] for event in events].count("epoch") == 2
+
+
+def test_a_number_of_numpy_is_saved_and_resumed(tmp_path):
+    class Logs(nd.Callback):
+        def on_batch_end(self, state):
+            state.log(number=np.float32(state.step) / 2)
+
+    fit(Logs(), checkpoints=nd.Checkpoints(tmp_path), max_epochs=1)
+    config = nd.TrainingConfig(
+        max_epochs=1, batch_size=8, progress=False, callbacks=(Logs(),), checkpoints=nd.Checkpoints(tmp_path)
+    )
+    history = nd.Trainer(config).fit(nn.Linear(1, 1), (X, 2 * X), resume="auto")
+    assert [event["number"] for event in history.events] == [0.5, 1.0]
+
+
+def test_a_disk_that_is_full_for_a_while_costs_the_log_one_line_at_most(tmp_path, caplog):
+    """A limit on the size of files stands for the disk: a write is cut short there as well."""
+    path, limit = tmp_path / "events.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    class Full(nd.Callback):
+        def on_epoch_start(self, state):
+            if state.epoch == 1:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, limit[1]))
+            if state.epoch == 3:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    try:
+        saved = nd.Checkpoints(tmp_path, every_n_epochs=None, on_stop=False)
+        assert len(fit(Full(), checkpoints=saved, max_epochs=5)) == 5
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert caplog.text.count("without its log of events") == 1
+    lines = path.read_text().splitlines()
+    good = [json.loads(line) for line in lines if line.endswith("}")]
+    assert len(lines) == len(good) + 1
+    assert [event["epoch"] for event in good if event["event"] == "epoch"] == [1, 4, 5]

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.exact import to_plain
 from neuro_divergent.core.extras import require
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 
@@ -59,11 +60,11 @@ class _JsonLines(Callback):
         for event in state.history.events[self._logged :]:
             # What the engine logs on its own names its kind: that is the line's event then ("skipped", "resumed", ...).
             self._write("log", state, **event)
-        self._logged = len(state.history.events)
+            self._logged += 1
 
     def _write(self, name: str, state: TrainState, /, **values: Any) -> None:
         record = {"event": name, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
-        line = json.dumps({key: _finite(value) for key, value in record.items()})
+        line = json.dumps({key: _plain(value) for key, value in record.items()})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "a", encoding="utf-8") as file:
@@ -169,5 +170,12 @@ class _LossPlot(Callback):
             close(state.history.plot(self.path))
 
 
-def _finite(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+def _plain(value: Any) -> Any:
+    """What a line can hold: what is no plain data, or a number without a word in JSON, is there as text."""
+    value = value.tolist() if hasattr(value, "tolist") else value  # a number or array of numpy or torch
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    try:
+        return to_plain(value)
+    except StorageError:
+        return str(value)
