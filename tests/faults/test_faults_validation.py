@@ -1,4 +1,4 @@
-"""A signal while a long validation runs: it is left, the run is saved before it, and goes on to the same bits."""
+"""A validation that is interrupted or does not fit into the memory: the run goes on, to the same bits when resumed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from fault_tools import environment
+from torch import nn
 
+import neuro_divergent as nd
 from neuro_divergent.training import checkpoint
+from neuro_divergent.training.checkpointing import FaultTolerance
 from neuro_divergent.training.places import LocalPlace
 
 SCRIPT = """
@@ -95,6 +99,49 @@ print(json.dumps(found))
 """
 
 
+SMALL_MEMORY = """
+import json, resource, sys
+from pathlib import Path
+import torch
+import neuro_divergent as nd
+from fault_runs import fingerprint
+from fault_worker import Hungry  # forty megabytes for every row
+from neuro_divergent.training.checkpointing import FaultTolerance
+
+class Watched(Hungry):
+    def forward(self, x):
+        self.largest = max(self.largest, 0 if self.training else len(x))
+        return super().forward(x)
+
+folder = Path(sys.argv[1])
+rows, held = (torch.linspace(0, 1, 32).reshape(16, 2), torch.ones(16, 1)), torch.linspace(0, 2, 48).reshape(24, 2)
+
+def fit(name, resume=None, **fields):
+    saved = nd.Checkpoints(folder / name, every_n_epochs=1, keep_last=None)
+    config = nd.TrainingConfig(
+        max_epochs=3, batch_size=4, schedule=None, metrics=("mae",), checkpoints=saved, progress=False, **fields
+    )
+    module = Watched()
+    module.largest = 0
+    history = nd.Trainer(config).fit(module, rows, validation=(held, held[:, :1]), resume=resume)
+    run = fingerprint(module, history)
+    return {"run": run, "epochs": history.epochs, "events": history.events, "rows": module.largest}
+
+unlimited = resource.getrlimit(resource.RLIMIT_AS)
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+found = {"whole": fit("whole")}
+resource.setrlimit(resource.RLIMIT_AS, (size + 350_000_000, unlimited[1]))
+found["pieces"] = fit("pieces", fault_tolerance=FaultTolerance(retries=0))
+try:
+    fit("refused")
+except nd.TrainingError as error:
+    found["refused"] = str(error)
+resource.setrlimit(resource.RLIMIT_AS, unlimited)
+found["resumed"] = fit("again", resume=folder / "pieces" / "checkpoints" / "step-00000008")
+print(json.dumps(found))
+"""
+
+
 def start(case: str, folder: Path, slow: int) -> subprocess.Popen[str]:
     command, pipe = [sys.executable, "-c", SCRIPT, case, str(folder), str(slow)], subprocess.PIPE
     return subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True)
@@ -132,3 +179,48 @@ def test_a_signal_does_not_wait_for_a_validation_and_the_run_goes_on_to_the_same
     last = checkpoint.read(place.read(place.names()[-1]), "last").document
     assert last["progress"]["position"] == 0
     assert len(last["history"]["epochs"]) == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory is limited as on Linux")
+def test_a_validation_that_does_not_fit_into_the_memory_is_added_up_from_pieces(tmp_path: Path) -> None:
+    """Expected: the figures of the run that had memory enough; and of the resumed run the bits of that in pieces."""
+    command = [sys.executable, "-c", SMALL_MEMORY, str(tmp_path)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["whole"]["events"] == []
+    pieces = [event["validation_pieces"] for event in found["pieces"]["events"]]
+    assert pieces in ([2, 4], [2, 4, 8])  # 24 rows need 960 MB, six of them 240
+    assert {event["event"] for event in found["pieces"]["events"]} == {"out_of_memory"}
+    assert f"validation batches of {24 // pieces[-1]} instead of {24 // pieces[-2]} rows" in done.stderr
+    for epoch, whole in zip(found["pieces"]["epochs"], found["whole"]["epochs"], strict=True):
+        assert epoch["train_loss"] == whole["train_loss"]
+        for name in ("validation_loss", "validation_mae"):
+            assert epoch[name] == pytest.approx(whole[name], rel=1e-6)
+    # With memory enough, and not told of any tolerance, it goes on in the pieces that it had.
+    assert found["resumed"]["rows"] == 24 // pieces[-1]
+    assert found["resumed"]["run"] == found["pieces"]["run"]
+    assert found["refused"].startswith("the memory must hold a batch of the validation, but 24 rows after step 4 were")
+    assert "FaultTolerance(retries=0)" in found["refused"]
+
+
+class Forgetful(nn.Module):
+    """Runs out of memory without a word."""
+
+    def __init__(self, training: bool) -> None:
+        super().__init__()
+        self.layer, self.fails = nn.Linear(1, 1), training
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training == self.fails:
+            raise MemoryError
+        output: torch.Tensor = self.layer(x)
+        return output
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_an_error_without_words_is_named(training: bool) -> None:
+    x = torch.ones(8, 1)
+    config = nd.TrainingConfig(max_epochs=1, batch_size=8, fault_tolerance=FaultTolerance(retries=0), progress=False)
+    with pytest.raises(nd.TrainingError, match=r"1 rows .* were too many: MemoryError"):
+        nd.Trainer(config).fit(Forgetful(training), (x, x), validation=(x, x))

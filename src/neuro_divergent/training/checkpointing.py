@@ -68,4 +68,4 @@ class FaultTolerance(Description):
     startup_seconds: Seconds = 300.0
     """Seconds that starting up, one validation, or a checkpoint that is waited for may take."""
     halve_on_out_of_memory: bool = True
-    """Compute a batch in two halves, then four quarters, ... when the memory is too small for it."""
+    """Compute a batch in two halves, then four quarters, ... when the memory is too small for it; a validation, too."""

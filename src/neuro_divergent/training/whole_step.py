@@ -108,16 +108,16 @@ class WholeStep:
     def __init__(self, task: Task, state: TrainState) -> None:
         self.task, self.module = task, state.module
         # Asked of the source and not of the first batch seen: after a resume that may be the last, smaller one.
-        self.rows = {_rows(state.source.batch(0, 0))}
+        self.rows = {memory.rows(state.source.batch(0, 0))}
         if state.steps_per_epoch <= _SHORT_EPOCH:
-            self.rows.add(_rows(state.source.batch(0, state.steps_per_epoch - 1)))
+            self.rows.add(memory.rows(state.source.batch(0, state.steps_per_epoch - 1)))
         self._found: tuple[list[str], list[Weight], Tensor] | None = None
         self._calls: dict[Any, Callable[[Any], Tensor]] = {}
         self._given_up = False
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
         """Loss and gradient norm of a step that was taken; None when nothing was changed and the eager step is due."""
-        if self._given_up or _rows(batch) not in self.rows or state.micro_batches > 1:
+        if self._given_up or memory.rows(batch) not in self.rows or state.micro_batches > 1:
             return None
         if max(group["lr"] for group in state.optimizer.param_groups) > HIGHEST_UNGUARDED_RATE:
             return None
@@ -266,8 +266,3 @@ def _still(module: nn.Module, others: set[str]) -> dict[str, Tensor]:
         for name, tensor in (*module.named_parameters(), *module.named_buffers())
         if name not in others
     }
-
-
-def _rows(batch: Any) -> int:
-    found = next((item for item in batch if isinstance(item, Tensor)), None) if isinstance(batch, tuple) else None
-    return -1 if found is None else found.shape[0]
