@@ -59,9 +59,9 @@ def from_plain(value: Any) -> Any:
     return value
 
 
-def dump_json(value: Any, name: str) -> bytes:
+def dump_json(value: Any, name: str, *, indent: int | None = 2) -> bytes:
     """JSON for a file that `parse_json` will read: what it would refuse is refused now, with nothing written yet."""
-    data = json.dumps(value, indent=2, allow_nan=False).encode()
+    data = json.dumps(value, indent=indent, allow_nan=False).encode()
     try:
         _check_limits(data, name)
     except CorruptFileError as error:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from neuro_divergent._version import __version__
 from neuro_divergent.core.bundle import MAX_BYTES
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
-from neuro_divergent.core.exact import from_plain, parse_json, to_plain
+from neuro_divergent.core.exact import dump_json, from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
 from neuro_divergent.core.tensor_files import (
     MAX_DECOMPRESSED_BYTES,
@@ -100,17 +100,7 @@ class Snapshot:
             plain = {name: whole(data) for name, data in files.items()}
             document = document | {"unpacked": {name: len(data) for name, data in plain.items()}}
             files = {name + PACKED: compress(data) for name, data in plain.items()}
-        return files | {STATE: _encoded(document, "state")}
-
-
-def _encoded(value: Any, place: str) -> bytes:
-    """JSON that a reader takes: anything else would replace checkpoints that can be read."""
-    text = json.dumps(to_plain(value, place), allow_nan=False).encode()
-    try:
-        parse_json(text, place)
-    except CorruptFileError as error:
-        raise StorageError(f"what is saved must be readable again, but {error}. Log or keep less of it") from None
-    return text
+        return files | {STATE: dump_json(to_plain(document, "state"), "state", indent=None)}
 
 
 def _refuse_unreadable(name: str, parts: Sequence[bytes | memoryview], limit: int) -> None:
@@ -174,7 +164,7 @@ class Room:
         if len(events) < len(self._events) or not all(map(is_, self._events, events)):
             self._events, self._lines, self.named = [], [], []
         for event in events[len(self._events) :]:
-            self._lines.append(_encoded(event, "state.history.events"))
+            self._lines.append(dump_json(to_plain(event, "event"), "an event", indent=None))
             self._events.append(event)
             self.named += self._lines[-1:] if "event" in event else []
         return list(self._lines)
