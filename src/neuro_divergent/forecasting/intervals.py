@@ -267,6 +267,11 @@ def fit_with_intervals(
     **columns: Any,
 ) -> Forecaster:
     """Train twice: without the last windows, to measure errors on them, and on everything, to forecast."""
+    if resume is not None or resume_with is not None:
+        raise ConfigError(
+            "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it without, then "
+            "call calibrate(data, intervals) on the forecaster"
+        )
     table = TimeSeriesDataFrame.from_frame(data, **columns)
     held = settings.rows(model.h)
     long = table.store.lengths > held
@@ -278,8 +283,7 @@ def fit_with_intervals(
         )
     kept = table if long.all() else table.select(table.ids[long].tolist())
     shown = fit_locally(model, kept.drop_last(held), config.unsaved(), local_scaler, short=short)
-    begin = {"validation": validation, "resume": resume, "resume_with": resume_with}
-    fitted = fit_locally(model, table, config, local_scaler, short=short, **begin)
+    fitted = fit_locally(model, table, config, local_scaler, short=short, validation=validation)
     fitted.intervals = calibrate(shown, kept, settings)
     return fitted
 

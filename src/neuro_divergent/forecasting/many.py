@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,8 +18,8 @@ from neuro_divergent.forecasting.fit import fit
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.resume_many import Source, Stop, beginnings, fit_each
 from neuro_divergent.forecasting.task import ForecastTask, target_weights
-from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.config import TrainingConfig
 from neuro_divergent.training.many import Stacked, check_choice, refusal, train_many
 from neuro_divergent.training.stacked_rules import config_obstacle, not_worth_it
@@ -35,6 +36,8 @@ def fit_many(
     *,
     seeds: int | Sequence[int] | None = None,
     stacked: Stacked = "auto",
+    resume: Source = None,
+    resume_with: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> list[Forecaster]:
     """Train several models, those of one small architecture together as one computation.
@@ -49,6 +52,9 @@ def fit_many(
         seeds: how many (the configuration's seed and the following ones), or which; None keeps the configurations'.
         stacked: "auto" trains together what can be and is small enough to win by it, and the rest one after the other
             (the log says why, at level INFO); True refuses what cannot be together; False is one after the other.
+        resume: "auto" goes on with each training in the directory of its own configuration: one that had ended gives
+            its result again, one that was cut short goes on, one that had not begun begins.
+        resume_with: fields of the configurations that are changed on purpose, the same for all.
         options: further arguments of `Model.fit`, the same for all.
     """
     check_choice(stacked)
@@ -59,7 +65,7 @@ def fit_many(
         if id(given) not in tables:
             tables[id(given)] = TimeSeriesDataFrame.from_frame(given, **columns)
     wanted = [(model, tables[id(given)], config) for model, given, config in members]
-    return fit_members(wanted, stacked=stacked, **options)
+    return fit_members(wanted, stacked=stacked, resume=resume, resume_with=resume_with, **options)
 
 
 _FIT_OPTIONS = ("validation", "short", "prediction_intervals")
@@ -68,12 +74,21 @@ Wanted = tuple[Model, TimeSeriesDataFrame, TrainingConfig]
 """A training that is asked for."""
 
 
-def fit_members(wanted: Sequence[Wanted], *, stacked: Stacked = "auto", **options: Any) -> list[Forecaster]:
+def fit_members(
+    wanted: Sequence[Wanted],
+    *,
+    stacked: Stacked = "auto",
+    resume: Source = None,
+    resume_with: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> list[Forecaster]:
     """Train every (model, table, configuration); see `fit_many`."""
     _refuse_shared_directories(wanted)
     reason = _obstacle(wanted, options)
     if stacked is True and reason is not None:
         raise refusal(reason)
+    if resume is not None or resume_with is not None:  # only what has a directory goes on, and that is never stacked
+        return _going_on(wanted, resume, resume_with, options)
     if stacked is False or reason is not None:
         return _one_after_the_other(wanted, reason, options)
     first = prepared(*wanted[0], **options)
@@ -110,6 +125,21 @@ def _one_after_the_other(wanted: Sequence[Wanted], reason: str | None, options: 
     if reason is not None:
         log.info("trainings run one after the other: %s", reason)
     return [model.fit(table, config, **options) for model, table, config in wanted]
+
+
+def _going_on(
+    wanted: Sequence[Wanted], resume: Source, resume_with: Mapping[str, Any] | None, options: dict[str, Any]
+) -> list[Forecaster]:
+    if resume not in (None, "auto"):
+        raise ConfigError(
+            "several trainings go on each in the directory of its own configuration: use resume='auto', not "
+            f"{os.fspath(resume)!r}"
+        )
+    names = [f"training {number}" for number in range(1, len(wanted) + 1)]
+    configs = {name: config for name, (_, _, config) in zip(names, wanted, strict=True)}
+    begun = beginnings(configs, resume, resume_with).values()
+    members = [(model, table, begin) for (model, table, _), begin in zip(wanted, begun, strict=True)]
+    return fit_each(members, **options)
 
 
 def _members(
@@ -175,20 +205,6 @@ def _sums_of(values: Tensor, weights: Tensor | None, members: int) -> list[dict[
     return [{"loss": row} for row in torch.stack([weights.sum(dim=1), kept.sum(dim=1)], dim=1).cpu()]
 
 
-class _Stop(Callback):
-    """Ends a training before its first step, and keeps its state: prepared by the very code that would train it."""
-
-    engine: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.state: TrainState | None = None
-
-    def on_fit_start(self, state: TrainState) -> None:
-        """Keep the state; there is no first step."""
-        self.state = state
-        state.stop("prepared")
-
-
 @dataclass(frozen=True)
 class Prepared:
     """A training before its first step, and the forecaster that it will have trained."""
@@ -206,7 +222,7 @@ def prepared(model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, *
         tasks.append(RowsForecastTask(*inputs, **named))
         return tasks[-1]
 
-    stop = _Stop()
+    stop = Stop()
     held = {"callbacks": (stop,), "progress": False, "compile": False}
     forecaster = fit(model, table, config.replace(**held), task=task, **options)
     state = stop.state

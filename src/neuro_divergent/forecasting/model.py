@@ -13,7 +13,6 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
-from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.scaling import WindowScalerName
 from neuro_divergent.forecasting.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config import TrainingConfig
@@ -119,12 +118,7 @@ class Model(Description):
         if prediction_intervals is not None:
             from neuro_divergent.forecasting.intervals import fit_with_intervals
 
-            if resume is not None:
-                raise ConfigError(
-                    "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it "
-                    "without, then call calibrate(data, intervals) on the forecaster"
-                )
-            options = {"validation": validation, "short": short} | columns
+            options = {"validation": validation, "short": short, "resume": resume, "resume_with": resume_with} | columns
             return fit_with_intervals(self, data, config or TrainingConfig(), prediction_intervals, **options)
         return fit(
             self,

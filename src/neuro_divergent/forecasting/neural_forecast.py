@@ -16,8 +16,9 @@ from neuro_divergent.forecasting.cross_validation import Configs, CrossValidatio
 from neuro_divergent.forecasting.evaluate import Evaluation, evaluate, insample
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import beside
-from neuro_divergent.forecasting.intervals import PredictionIntervals, fit_model
+from neuro_divergent.forecasting.intervals import PredictionIntervals
 from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.resume_many import Source, beginnings, fit_each
 from neuro_divergent.training.places import inside
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class NeuralForecast:
         validation: Any = None,
         prediction_intervals: PredictionIntervals | None = None,
         short: str = "error",
+        resume: Source = None,
+        resume_with: Mapping[str, Any] | None = None,
         **columns: Any,
     ) -> Self:
         """Train every model on a table.
@@ -107,15 +110,20 @@ class NeuralForecast:
             validation: later rows of the same series to validate on, instead of the last part of `data`.
             prediction_intervals: how point forecasts get intervals; the models are trained a second time for that.
             short: what to do with series too short for a model: refuse, leave out, or pad them.
+            resume: "auto" goes on with each model in its own directory, a path with each in its folder there. One that
+                was trained to its end gives its result again, one that was cut short goes on, one that had not begun
+                begins; what cannot go on is refused before anything is trained.
+            resume_with: fields of the configuration that are changed on purpose, for all models
+                ({"max_epochs": 50}) or by name ({"NHITS": {"max_epochs": 50}}).
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
         table = self._read(data, columns)
         configs = _in_own_directories(configs_of([model.name for model in self.models], config))
         options: dict[str, Any] = {"prediction_intervals": prediction_intervals, "local_scaler": self.local_scaler_type}
         options |= {"validation": validation, "short": short}
-        self.forecasters = {
-            model.name: fit_model(model, table, configs[model.name], **options) for model in self.models
-        }
+        begun = beginnings(configs, resume, resume_with)
+        fitted = fit_each([(model, table, begun[model.name]) for model in self.models], **options)
+        self.forecasters = {model.name: forecaster for model, forecaster in zip(self.models, fitted, strict=True)}
         return self
 
     def predict(
@@ -297,6 +305,8 @@ def train_from_csv(
     config: Configs = None,
     *,
     prediction_intervals: PredictionIntervals | None = None,
+    resume: Source = None,
+    resume_with: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NeuralForecast | Forecaster:
     """Read a CSV file and train on it: a Forecaster for one model, a NeuralForecast for several.
@@ -307,11 +317,13 @@ def train_from_csv(
         models: one description or several.
         config: how to train; None trains with the recipes.
         prediction_intervals: how point forecasts get intervals.
+        resume: "auto" or a path goes on with what was trained before; see `NeuralForecast.fit`.
+        resume_with: fields of the configuration that are changed on purpose.
         options: as in `TimeSeriesDataFrame.from_csv`: id_col, time_col, freq, ...
     """
-    return _trained(
-        TimeSeriesDataFrame.from_csv(path, target_col=target, **options), models, config, prediction_intervals
-    )
+    table = TimeSeriesDataFrame.from_csv(path, target_col=target, **options)
+    how = {"prediction_intervals": prediction_intervals, "resume": resume, "resume_with": resume_with}
+    return _trained(table, models, config, how)
 
 
 def train_from_parquet(
@@ -321,21 +333,21 @@ def train_from_parquet(
     config: Configs = None,
     *,
     prediction_intervals: PredictionIntervals | None = None,
+    resume: Source = None,
+    resume_with: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NeuralForecast | Forecaster:
     """Read Parquet and train on it; see `train_from_csv`."""
     table = TimeSeriesDataFrame.from_parquet(path, target_col=target, **options)
-    return _trained(table, models, config, prediction_intervals)
+    how = {"prediction_intervals": prediction_intervals, "resume": resume, "resume_with": resume_with}
+    return _trained(table, models, config, how)
 
 
 def _trained(
-    table: TimeSeriesDataFrame,
-    models: Model | Sequence[Model],
-    config: Configs,
-    prediction_intervals: PredictionIntervals | None,
+    table: TimeSeriesDataFrame, models: Model | Sequence[Model], config: Configs, how: Mapping[str, Any]
 ) -> NeuralForecast | Forecaster:
     many = NeuralForecast([models] if isinstance(models, Model) else models)
-    many.fit(table, config, prediction_intervals=prediction_intervals)
+    many.fit(table, config, **how)
     return next(iter(many.forecasters.values())) if isinstance(models, Model) else many
 
 
