@@ -96,7 +96,7 @@ def begin(
     known = identity()
     if snapshot is not None:
         _refuse_other(state, snapshot, known, resume)
-        fresh_scale = "loss_scale" in (resume.changes or ())
+        fresh_scale = snapshot.document["config"].get("loss_scale") != state.config.loss_scale
         checkpoint.restore(
             state, callbacks, snapshot, fresh_optimizer=_other_optimizer(state, snapshot), fresh_scale=fresh_scale
         )
@@ -215,6 +215,10 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
     allowed = FREE | set(resume.changes or ())
     # Another torch may describe the same module in other words; an older version of this library said less of a run.
     unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
+    # More was done than is asked for, and cannot be taken back.
+    shorter = snapshot.step > state.total_steps and total == state.steps_per_epoch
+    if shorter:
+        allowed -= {"max_epochs", "max_steps"}
     found = [
         *_module_differences(state, snapshot),
         *(
@@ -228,6 +232,7 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
             for name in sorted(kept_config.keys() & given.keys() - allowed)
             for line in differences(kept_config[name], given[name], f"training.{name}")
         ),
+        *([f"{snapshot.step} steps are done, but {state.total_steps} are asked for"] if shorter else []),
     ]
     if not found and total != state.steps_per_epoch:
         found.append(f"an epoch had {total} steps, but has {state.steps_per_epoch}")

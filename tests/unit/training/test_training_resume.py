@@ -440,6 +440,34 @@ def test_a_changed_loss_scale_is_the_one_that_is_used(tmp_path: Path) -> None:
     assert scales == pytest.approx([128.0] * 4, rel=1e-6)
 
 
+def test_a_loss_scale_that_is_named_but_not_changed_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Targets this large overflow half precision until the scale has come down: beginning above again is seen."""
+    fields = {"precision": "fp16", "loss_scale": "dynamic"}
+    rows = (data()[0], 100 * data()[1])
+    whole, module = network(), network()
+    expected = Trainer(config(None, **fields)).fit(whole, rows)
+    Trainer(config(tmp_path, callbacks=(StopAfter(16),), **fields)).fit(network(), rows)
+    again = config(tmp_path, **fields)
+    history = Trainer(again).fit(module, rows, resume="auto", resume_with={"loss_scale": "dynamic"})
+    assert 0 < len(expected.step_loss) < 20  # some were left out
+    assert history.step_loss == expected.step_loss
+    assert bits(module, history)[0] == bits(whole, expected)[0]
+
+
+def test_a_shorter_training_than_was_done_is_refused(tmp_path: Path) -> None:
+    Trainer(config(tmp_path)).fit(network(), data())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(StorageError, match=r"max_epochs was 5, but is 2; 20 steps are done, but 8 are asked for"):
+        Trainer(config(tmp_path)).fit(network(), data(), resume="auto", resume_with={"max_epochs": 2})
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    with pytest.raises(StorageError, match=r"batch_size was 8, but is 16\. Give back"):  # steps of another size
+        Trainer(config(tmp_path, batch_size=16)).fit(network(), data(), resume="auto")
+    # Shorter than it was to be, but not than it is: what is left of it is trained.
+    Trainer(config(tmp_path / "other", callbacks=(StopAfter(6),))).fit(network(), data())
+    changes = {"max_epochs": 3}
+    assert len(Trainer(config(tmp_path / "other")).fit(network(), data(), resume="auto", resume_with=changes)) == 3
+
+
 def test_what_was_set_aside_is_never_replaced(tmp_path: Path) -> None:
     """Three new runs in one directory: what the first two left is there, and can be gone on from."""
     first, again = network(), network()
