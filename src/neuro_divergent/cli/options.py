@@ -203,6 +203,17 @@ def train_config(fields: Sections, model: Model, level: str | None, directory: P
     return TrainingConfig.from_dict(given)
 
 
+def changes(config: TrainingConfig, flags: Sections, settings: Sequence[str]) -> dict[str, Any]:
+    """What flags and --set say about a run that goes on: there they are changes on purpose, where it allows them.
+
+    A run file is not: it stays beside a run, and what was edited there since may be meant for the next one.
+    """
+    from neuro_divergent.training.resume import CHANGEABLE
+
+    typed = sections(None, flags, settings)["training"]
+    return {name: getattr(config, name) for name in typed if name in CHANGEABLE}
+
+
 def _loss_with_intervals(loss: Any, level: list[float]) -> Any:
     """MQLoss of these levels, or the given loss if it can give intervals."""
     from neuro_divergent.losses import Loss

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.options import Columns, Settings, Training, describe, levels, sections, train_config
+from neuro_divergent.cli.options import Columns, Settings, Training, changes, describe, levels, sections, train_config
 from neuro_divergent.cli.output import aside, say, say_json, sparkline
 from neuro_divergent.cli.places import writable_directory
 from neuro_divergent.cli.tables import read_table, table_path
@@ -65,6 +65,8 @@ def train(
     resume
         Go on from the last checkpoint in OUT, with the same bits as if nothing had happened; start if there is none.
         Without OUT it is the run of TABLE and MODEL that wrote last.
+        Give the same flags again. Those that leave the steps done meaningful may be others: --max-epochs for a longer
+        training, --learning-rate, --set training.schedule=...
     report
         Write OUT/report.html.
     json
@@ -97,7 +99,9 @@ def train(
     settings = train_config(fields, described, training.level, directory)
     begun = clock.perf_counter()
     how: dict[str, Any] = {"short": fields["data"]["short"]} if "short" in fields["data"] else {}
-    fitted = described.fit(table, settings, resume="auto" if resume else None, **how)
+    if resume:
+        how |= {"resume": "auto", "resume_with": changes(settings, flags, set)}
+    fitted = described.fit(table, settings, **how)
     seconds = clock.perf_counter() - begun
     fitted.save(directory / "model", overwrite=overwrite or resume or out is None)
     # The rows that were held back say how good it is; the report shows the same figures.

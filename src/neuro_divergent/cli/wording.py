@@ -48,10 +48,15 @@ _NO_INTERVALS = (
     "Train with MQLoss(level=[...]) or DistributionLoss(...), or add them: "
     "fit(..., prediction_intervals=PredictionIntervals())"
 )
+_CHANGES = (
+    "change by flags only what leaves the steps done meaningful (--max-epochs, --learning-rate, --set "
+    "training.schedule=... and their like), or start a new run with another --out, or with --overwrite"
+)
 _SENTENCES = (
     ("predict(future=...)", "--future FILE"),
     ("overwrite=True", "--overwrite"),
     ("resume='auto'", "--resume"),
+    ("name a change in resume_with={...}, or start a new run", _CHANGES),
     (_NO_INTERVALS, "Train again with --level 80,95 (which trains with MQLoss), or with --loss DistributionLoss"),
 )
 

@@ -325,7 +325,59 @@ def test_a_stop_by_signal_is_saved_and_resumed(prices, tmp_path):
     assert max(steps) > 0
     # Fewer epochs than were done is another run: it is refused, in one sentence, instead of begun again.
     assert "max_epochs was 40000, but is 5" in done.stderr
+    assert "steps are done, but" in done.stderr
     assert done.returncode == 1
+
+
+def test_a_run_is_extended_by_its_flags(prices, tmp_path):
+    """Without a schedule two epochs and two more are four, to the last digit of the forecast."""
+    flags = ["--time", "timestamp", "--target", "close", "--h", "7", "--model", "dlinear", "--no-report"]
+    flags += ["--set", "training.schedule=null", "--set", "training.early_stopping=null", "--learning-rate", "0.01"]
+    assert run("train", prices, *flags, "--max-epochs", "2", "--out", "run", cwd=tmp_path).returncode == 0
+    longer = run("train", prices, *flags, "--max-epochs", "4", "--out", "run", "--resume", cwd=tmp_path)
+    assert longer.returncode == 0, longer.stderr
+    assert "4 epochs" in longer.stdout
+    assert call("train", prices, *flags, "--max-epochs", "4", "--out", "whole", cwd=tmp_path).returncode == 0
+    expected = call("predict", "whole", cwd=tmp_path).stdout
+    assert call("predict", "run", cwd=tmp_path).stdout == expected
+    # The same flags again: nothing is changed, and nothing is trained.
+    assert call("train", prices, *flags, "--max-epochs", "4", "--out", "run", "--resume", cwd=tmp_path).returncode == 0
+    assert call("predict", "run", cwd=tmp_path).stdout == expected
+    other = ["--set", "training.max_epochs=5", "--learning-rate", "0.5", "--out", "run", "--resume"]
+    assert call("train", prices, *flags[:-2], *other, cwd=tmp_path).returncode == 0
+    rates = nd.load(tmp_path / "run" / "model").history["learning_rate"]
+    assert rates == [0.01, 0.01, 0.01, 0.01, 0.5]
+
+
+def test_what_a_run_may_not_change_is_refused_in_the_words_of_the_shell(prices, tmp_path):
+    flags = [
+        "--time",
+        "timestamp",
+        "--target",
+        "close",
+        "--h",
+        "7",
+        "--model",
+        "dlinear",
+        "--out",
+        "run",
+        "--no-report",
+    ]
+    (tmp_path / "run.yaml").write_text("training: {max_epochs: 1}\n")
+    first = ["train", prices, *flags, "--config", "run.yaml"]
+    assert call(*first, cwd=tmp_path).returncode == 0
+    done = call(*first, "--batch-size", "5", "--resume", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "training.batch_size was" in done.stderr
+    assert "but is 5. Give back what it had, change by flags only" in done.stderr
+    assert "--max-epochs" in done.stderr
+    assert "resume_with" not in done.stderr
+    # What was edited in the run file may be meant for the next run; on the command line it is meant for this one.
+    (tmp_path / "run.yaml").write_text("training: {max_epochs: 2}\n")
+    done = call(*first, "--resume", cwd=tmp_path)
+    assert "training.max_epochs was 1, but is 2. Give back what it had, change by flags" in done.stderr
+    done = call(*first, "--resume", "--max-epochs", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
