@@ -80,6 +80,7 @@ def load_model(path: Path) -> Forecaster:
     from neuro_divergent.core import files
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.storage import load
+    from neuro_divergent.training.places import CHECKPOINTS
 
     if not files.present(path).exists():
         raise StorageError(
@@ -89,6 +90,11 @@ def load_model(path: Path) -> Forecaster:
         raise ConfigError(
             f"{path} must be the directory of a saved model or of a run, but it is a file. "
             "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"
+        )
+    if (path / CHECKPOINTS).is_dir() and not files.present(path / "model").is_dir():
+        raise StorageError(
+            f"{path} is a run whose model is not there yet: it was stopped, or is still at work. Train it to its end: "
+            "the same train command with --resume"
         )
     loaded: Any = load(path)
     if not isinstance(loaded, Forecaster):

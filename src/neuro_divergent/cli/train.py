@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.frame import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.report.lookback import Held
+    from neuro_divergent.training.config import TrainingConfig
 
 SHOWN_SERIES = 3
 
@@ -89,8 +90,6 @@ def train(
     check_horizon(table, described.h)
     directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
     show = aside(json)
-    if resume and out is None:
-        show(f"resuming in {directory}")
     show(str(table.report()))
     _show_series(table, show)
     if "input_size" not in fields["model"]:
@@ -101,7 +100,14 @@ def train(
     how: dict[str, Any] = {"short": fields["data"]["short"]} if "short" in fields["data"] else {}
     if resume:
         how |= {"resume": "auto", "resume_with": changes(settings, flags, set)}
-    fitted = described.fit(table, settings, **how)
+        found = _last_checkpoint(settings)
+        show(f"resuming in {directory}, after {found}" if found else f"nothing to resume in {directory} yet: it begins")
+    try:
+        fitted = described.fit(table, settings, **how)
+    except (KeyboardInterrupt, SystemExit):
+        if (found := _last_checkpoint(settings)) is not None:
+            show(f"stopped; {found} is saved in {directory}. The same command goes on from there with --resume")
+        raise
     seconds = clock.perf_counter() - begun
     fitted.save(directory / "model", overwrite=overwrite or resume or out is None)
     # The rows that were held back say how good it is; the report shows the same figures.
@@ -150,6 +156,13 @@ def _newest(first: Path) -> Path:
         if file.is_file()
     ]
     return max(written, key=lambda file: file.stat().st_mtime_ns).parent if written else first
+
+
+def _last_checkpoint(settings: TrainingConfig) -> str | None:
+    from neuro_divergent.training.places import place_of
+
+    names = [] if settings.checkpoints is None else place_of(settings.checkpoints.directory).names()
+    return names[-1] if names else None
 
 
 def lookback(table: TimeSeriesDataFrame, h: int) -> int:

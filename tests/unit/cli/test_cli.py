@@ -320,6 +320,12 @@ def test_a_stop_by_signal_is_saved_and_resumed(prices, tmp_path):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143, said
     assert "Traceback" not in said
+    last = sorted(path.name for path in tmp_path.glob("run/checkpoints/step-*"))[-1]
+    assert f"stopped; {last} is saved in run. The same command goes on from there with --resume" in said
+    unfinished = call("predict", "run", cwd=tmp_path)
+    assert unfinished.returncode == 1
+    assert "run is a run whose model is not there yet" in unfinished.stderr
+    assert "damaged" not in unfinished.stderr
     steps = [int(path.name.split("-")[1]) for path in tmp_path.glob("run/checkpoints/step-*")]
     done = call("train", prices, *flags, "--resume", "--max-epochs", "5", *long[:2], cwd=tmp_path)
     assert max(steps) > 0
@@ -337,6 +343,7 @@ def test_a_run_is_extended_by_its_flags(prices, tmp_path):
     longer = run("train", prices, *flags, "--max-epochs", "4", "--out", "run", "--resume", cwd=tmp_path)
     assert longer.returncode == 0, longer.stderr
     assert "4 epochs" in longer.stdout
+    assert re.search(r"resuming in run, after step-0000\d+", longer.stderr)
     assert call("train", prices, *flags, "--max-epochs", "4", "--out", "whole", cwd=tmp_path).returncode == 0
     expected = call("predict", "whole", cwd=tmp_path).stdout
     assert call("predict", "run", cwd=tmp_path).stdout == expected
@@ -365,7 +372,9 @@ def test_what_a_run_may_not_change_is_refused_in_the_words_of_the_shell(prices, 
     ]
     (tmp_path / "run.yaml").write_text("training: {max_epochs: 1}\n")
     first = ["train", prices, *flags, "--config", "run.yaml"]
-    assert call(*first, cwd=tmp_path).returncode == 0
+    begun = call(*first, "--resume", cwd=tmp_path)
+    assert begun.returncode == 0
+    assert "nothing to resume in run yet: it begins" in begun.stderr + begun.stdout
     done = call(*first, "--batch-size", "5", "--resume", cwd=tmp_path)
     assert done.returncode == 1
     assert "training.batch_size was" in done.stderr
