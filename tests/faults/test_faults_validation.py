@@ -181,7 +181,7 @@ def test_a_signal_does_not_wait_for_a_validation_and_the_run_goes_on_to_the_same
     assert len(last["history"]["epochs"]) == 3
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the memory is limited as on Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux refuses memory beyond RLIMIT_AS with an error")
 def test_a_validation_that_does_not_fit_into_the_memory_is_added_up_from_pieces(tmp_path: Path) -> None:
     """Expected: the figures of the run that had memory enough; and of the resumed run the bits of that in pieces."""
     command = [sys.executable, "-c", SMALL_MEMORY, str(tmp_path)]

@@ -41,9 +41,11 @@ def hindcast(
     check_series(forecaster, table)
     network = forecaster.network_columns(columns)
     if forecaster.model.joint is not None:
-        shape = (steps, len(columns.names))
-        finish = lambda values, rows: forecaster.finished(values, table, columns, until=rows)  # noqa: E731
-        return _together(forecaster, table, series, time, network, shape, finish)
+
+        def finish(values: Floats, rows: Ints) -> Floats:
+            return forecaster.finished(values, table, columns, until=rows)
+
+        return _together(forecaster, table, series, time, network, (steps, len(columns.names)), finish)
     if forecaster.model.capabilities.multivariate:
         values = _together(forecaster, table, series, time, network, (steps, len(network.names)))
     else:

@@ -95,7 +95,10 @@ class Trainer:
         described = module_identity(module)  # as it was given: the engine may wrap parts of it
         state = prepare(module, config, source, validation_source, precision)
         parts = {"training": rows, "validation": held}
-        identity = lambda: {"data": rows_identity(parts), "module": described}  # noqa: E731
+
+        def identity() -> dict[str, Any]:
+            return {"data": rows_identity(parts), "module": described}
+
         return train(task, state, resume=begin, identity=identity).history
 
 
