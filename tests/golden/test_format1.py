@@ -1,0 +1,39 @@
+"""Models and checkpoints of format 1 load, forecast and go on as they did with the code that wrote them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from make_format1 import SMALL, future, interrupted, table
+from safetensors.numpy import load_file
+
+import neuro_divergent as nd
+
+OLD = Path(__file__).with_name("format1")
+EXPECTED = json.loads((OLD / "expected.json").read_text(encoding="utf-8"))
+# Written down by the old code; another processor may round the last bits of a sum otherwise.
+CLOSE = {"rel": 1e-5, "abs": 1e-6}
+
+
+@pytest.mark.parametrize("name", ["quantiles", "recurrent", "several", "ensemble"])
+def test_an_old_model_forecasts_as_it_did(name):
+    fitted = nd.load(OLD / name)
+    forecast = fitted.predict(future=future()) if name == "quantiles" else fitted.predict()
+    assert forecast.drop("unique_id", "ds").to_numpy().ravel() == pytest.approx(EXPECTED[name], **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["quantiles", "recurrent"])
+def test_an_old_model_has_the_weights_that_its_file_holds(name):
+    saved = load_file(OLD / name / "weights.safetensors")
+    loaded = {key: tensor.numpy() for key, tensor in nd.load(OLD / name).module.state_dict().items()}
+    assert loaded.keys() == saved.keys()
+    assert all(np.array_equal(loaded[key], saved[key]) for key in saved)
+
+
+def test_an_old_run_goes_on_where_it_was_stopped(tmp_path):
+    shutil.copytree(OLD / "run", tmp_path / "run")
+    model = nd.MLP(**SMALL, hidden_size=4, layers=1)
+    fitted = model.fit(table().drop("hour"), interrupted(tmp_path / "run"), resume="auto")
+    assert fitted.history.step_loss == pytest.approx(EXPECTED["run"], **CLOSE)
