@@ -33,7 +33,7 @@ OURS = (
     _MEASURE
     + """
 import polars as pl
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 pl.DataFrame({"a": [1]}).lazy().select("a").collect()
 before = resident("VmRSS"); begin = time.perf_counter()
 data = TimeSeriesDataFrame.from_parquet(path)

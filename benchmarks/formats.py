@@ -17,8 +17,8 @@ from pathlib import Path
 import polars as pl
 
 from harness import line, print_table, write
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -19,7 +19,7 @@ import torch
 
 import neuro_divergent as nd
 from harness import RESULTS, Line, line, print_table, write
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
 
 SERIES = (100, 1_000, 10_000, 100_000)
 ROWS = (100_000, 800_000, 3_200_000, 12_800_000)

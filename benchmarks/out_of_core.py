@@ -82,9 +82,9 @@ def work(source: Path, target: Path, limit: int, steps: int) -> dict[str, float]
     peak = Peak()
     import torch
 
-    from neuro_divergent.data.sampling import Shuffled
-    from neuro_divergent.data.store import SeriesStore
-    from neuro_divergent.data.windows import Windows
+    from neuro_divergent.data.store.store import SeriesStore
+    from neuro_divergent.data.windows.samplers import Shuffled
+    from neuro_divergent.data.windows.windows import Windows
 
     begin = time.perf_counter()
     store = SeriesStore.create(target, source, freq="1h", future=COLUMNS[:4], historical=COLUMNS[4:])

@@ -40,9 +40,9 @@ def best(functions: dict[str, Callable[[int], object]], rounds: int) -> dict[str
 
 
 def ours(series: int, length: int, rounds: int, *, varied: bool) -> dict[str, float]:
-    from neuro_divergent.data.sampling import Shuffled
-    from neuro_divergent.data.store import SeriesStore
-    from neuro_divergent.data.windows import Windows
+    from neuro_divergent.data.store.store import SeriesStore
+    from neuro_divergent.data.windows.samplers import Shuffled
+    from neuro_divergent.data.windows.windows import Windows
 
     rng = np.random.default_rng(0)
     lengths = rng.integers(L + H + 1, 2 * length - L - H, series) if varied else np.full(series, length)

@@ -75,13 +75,13 @@ def resume(model: Any, where: Path) -> dict[str, Any]:
     return facts(model.fit(table(), config(where), short="pad", resume="auto"), where)
 
 
-def fit_many(model: Any, where: Path) -> dict[str, Any]:
+def fit_many(model: Any, _: Path) -> dict[str, Any]:
     """Three seeds, stacked where that is possible."""
     fitted = nd.fit_many(model, table(), config(), seeds=3, short="pad")
     return {f"seed {number}": facts(one, None) for number, one in enumerate(fitted)}
 
 
-def folds(model: Any, where: Path) -> dict[str, Any]:
+def folds(model: Any, _: Path) -> dict[str, Any]:
     """Cross-validation with two folds, each trained anew."""
     found = nd.cross_validation([model], table(), config=config(), n_windows=2, refit=True, short="pad")
     return {"forecasts": frame_digest(found.frame), "scores": frame_digest(found.scores)}

@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import TrainingError as TrainingError
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
     from neuro_divergent.data import samples as samples
-    from neuro_divergent.data.aggregation import Aggregated as Aggregated
-    from neuro_divergent.data.aggregation import aggregate as aggregate
-    from neuro_divergent.data.augmentation import Augmentation as Augmentation
-    from neuro_divergent.data.augmentation import Compose as Compose
-    from neuro_divergent.data.augmentation import Jitter as Jitter
-    from neuro_divergent.data.augmentation import MagnitudeWarp as MagnitudeWarp
-    from neuro_divergent.data.augmentation import Masking as Masking
-    from neuro_divergent.data.augmentation import Mixup as Mixup
-    from neuro_divergent.data.augmentation import Scaling as Scaling
-    from neuro_divergent.data.augmentation import WindowSlice as WindowSlice
-    from neuro_divergent.data.augmentation import WindowWarp as WindowWarp
-    from neuro_divergent.data.frame import TimeSeriesDataFrame as TimeSeriesDataFrame
-    from neuro_divergent.data.hierarchy import Hierarchy as Hierarchy
-    from neuro_divergent.data.report import DataReport as DataReport
-    from neuro_divergent.data.schema import DataSchema as DataSchema
-    from neuro_divergent.data.store import SeriesStore as SeriesStore
-    from neuro_divergent.data.windows import Windows as Windows
+    from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
+    from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
+    from neuro_divergent.data.hierarchy.hierarchy import Hierarchy as Hierarchy
+    from neuro_divergent.data.schema.load_report import DataReport as DataReport
+    from neuro_divergent.data.schema.schema import DataSchema as DataSchema
+    from neuro_divergent.data.store.store import SeriesStore as SeriesStore
+    from neuro_divergent.data.table import TimeSeriesDataFrame as TimeSeriesDataFrame
+    from neuro_divergent.data.windows.augmentation import Augmentation as Augmentation
+    from neuro_divergent.data.windows.augmentation import Compose as Compose
+    from neuro_divergent.data.windows.augmentation import Jitter as Jitter
+    from neuro_divergent.data.windows.augmentation import MagnitudeWarp as MagnitudeWarp
+    from neuro_divergent.data.windows.augmentation import Masking as Masking
+    from neuro_divergent.data.windows.augmentation import Mixup as Mixup
+    from neuro_divergent.data.windows.augmentation import Scaling as Scaling
+    from neuro_divergent.data.windows.augmentation import WindowSlice as WindowSlice
+    from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
+    from neuro_divergent.data.windows.windows import Windows as Windows
     from neuro_divergent.forecasting.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.backtest import backtest as backtest
     from neuro_divergent.forecasting.cross_validation import CrossValidation as CrossValidation
@@ -215,8 +215,8 @@ _HOMES = {
     "Adam": "optim",
     "AdamW": "optim",
     "AdaptiveClip": "optim",
-    "Aggregated": "data.aggregation",
-    "Augmentation": "data.augmentation",
+    "Aggregated": "data.hierarchy.aggregate",
+    "Augmentation": "data.windows.augmentation",
     "Autoformer": "models",
     "Averaging": "optim",
     "Backtest": "forecasting.backtest",
@@ -233,7 +233,7 @@ _HOMES = {
     "ClipByNorm": "optim",
     "ClipByValue": "optim",
     "Clipping": "optim",
-    "Compose": "data.augmentation",
+    "Compose": "data.windows.augmentation",
     "ConfigError": "core.errors",
     "Constant": "optim",
     "CorruptFileError": "core.errors",
@@ -247,8 +247,8 @@ _HOMES = {
     "DLinear": "models",
     "DataError": "core.errors",
     "DataFileError": "core.errors",
-    "DataReport": "data.report",
-    "DataSchema": "data.schema",
+    "DataReport": "data.schema.load_report",
+    "DataSchema": "data.schema.schema",
     "DeepAR": "models",
     "DeepNPTS": "models",
     "Description": "core.config",
@@ -273,7 +273,7 @@ _HOMES = {
     "GradientTape": "training",
     "GrowingHorizon": "training",
     "HINT": "models",
-    "Hierarchy": "data.hierarchy",
+    "Hierarchy": "data.hierarchy.hierarchy",
     "History": "training",
     "Huber": "losses",
     "HuberImplicitQuantile": "losses",
@@ -282,7 +282,7 @@ _HOMES = {
     "ImplicitQuantile": "losses",
     "Informer": "models",
     "InputSpec": "core.batch",
-    "Jitter": "data.augmentation",
+    "Jitter": "data.windows.augmentation",
     "Joined": "optim",
     "JsonLines": "training",
     "KAN": "models",
@@ -302,10 +302,10 @@ _HOMES = {
     "MLPMultivariate": "models",
     "MQLoss": "losses",
     "MSE": "losses",
-    "MagnitudeWarp": "data.augmentation",
-    "Masking": "data.augmentation",
+    "MagnitudeWarp": "data.windows.augmentation",
+    "Masking": "data.windows.augmentation",
     "MissingExtraError": "core.errors",
-    "Mixup": "data.augmentation",
+    "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model",
     "MultiStepDecay": "optim",
     "NAdam": "optim",
@@ -345,10 +345,10 @@ _HOMES = {
     "SMAPE": "losses",
     "SOFTS": "models",
     "SWA": "optim",
-    "Scaling": "data.augmentation",
+    "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
-    "SeriesStore": "data.store",
+    "SeriesStore": "data.store.store",
     "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",
@@ -361,7 +361,7 @@ _HOMES = {
     "TiDE": "models",
     "TimeLLM": "models",
     "TimeMixer": "models",
-    "TimeSeriesDataFrame": "data.frame",
+    "TimeSeriesDataFrame": "data.table",
     "TimeSeriesSplit": "forecasting.splitting",
     "TimeXer": "models",
     "Timer": "training",
@@ -376,11 +376,11 @@ _HOMES = {
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "Weighted": "losses",
-    "WindowSlice": "data.augmentation",
-    "WindowWarp": "data.augmentation",
-    "Windows": "data.windows",
+    "WindowSlice": "data.windows.augmentation",
+    "WindowWarp": "data.windows.augmentation",
+    "Windows": "data.windows.windows",
     "XLinear": "models",
-    "aggregate": "data.aggregation",
+    "aggregate": "data.hierarchy.aggregate",
     "backtest": "forecasting.backtest",
     "check_gradients": "training",
     "cross_validation": "forecasting.cross_validation",

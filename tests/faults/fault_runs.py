@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from neuro_divergent.core.exact import to_plain
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.models import LSTM, MLP, NHITS
 from neuro_divergent.optim import EMA, AdamW, CosineAnnealing, ReduceOnPlateau

@@ -91,7 +91,7 @@ def _alone(models: Sequence[str], steps: int, json: bool) -> None:
     import torch
 
     from neuro_divergent.data import samples
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
 
     data = TimeSeriesDataFrame.from_frame(samples.hourly_panel())
     facts = {

@@ -14,8 +14,8 @@ from neuro_divergent.cli.output import say, say_json, sparkline
 from neuro_divergent.cli.tables import naming, read_table
 
 if TYPE_CHECKING:
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
-    from neuro_divergent.data.report import DataReport
+    from neuro_divergent.data.schema.load_report import DataReport
+    from neuro_divergent.data.table import TimeSeriesDataFrame
 
 # What `train` refuses is let through here, counted and named.
 LENIENT = {"duplicates": "last", "infinities": "mask", "missing_exogenous": "forward"}
@@ -142,7 +142,7 @@ def _series(report: DataReport) -> list[Finding]:
 
 
 def _seasons(table: TimeSeriesDataFrame) -> list[int]:
-    from neuro_divergent.data import seasonality
+    from neuro_divergent.data.time import seasonality
 
     store = table.store
     return list(seasonality.detect(store.y, store.offsets, store.mask, store.freq))

@@ -47,7 +47,7 @@ def demo(
     """
     from neuro_divergent.core import files
     from neuro_divergent.data import samples
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.backtest import backtest
     from neuro_divergent.forecasting.model import Model
     from neuro_divergent.models import LSTM, MLP, NHITS, DLinear

@@ -16,7 +16,7 @@ from neuro_divergent.cli.tables import read_again
 if TYPE_CHECKING:
     import polars as pl
 
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
 
 

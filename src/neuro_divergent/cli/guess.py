@@ -36,7 +36,7 @@ class Guess:
 
 def peek(path: Path, options: dict[str, Any]) -> pl.DataFrame:
     """The first rows of a CSV or Parquet file."""
-    from neuro_divergent.data.io import read_csv, scan_parquet
+    from neuro_divergent.data.read.files import read_csv, scan_parquet
 
     if is_parquet(path):
         return scan_parquet(path).head(SAMPLE_ROWS).collect()
@@ -88,7 +88,7 @@ def _holds_times(column: pl.Series) -> bool:
     """Whether a column holds dates or times; those with an offset come as text."""
     import polars as pl
 
-    from neuro_divergent.data.timestamps import OFFSET
+    from neuro_divergent.data.read.timestamps import OFFSET
 
     if column.dtype != pl.String:
         return column.dtype in (pl.Date, pl.Datetime)

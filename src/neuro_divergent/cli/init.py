@@ -19,7 +19,7 @@ from neuro_divergent.core.errors import StorageError
 
 if TYPE_CHECKING:
     from neuro_divergent.core.config import Description
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
 
 WIDTH = 118
 _FOUND = "Found when loading"
@@ -60,7 +60,7 @@ def init(
         Print JSON for machines.
     """
     from neuro_divergent.core import files, registry
-    from neuro_divergent.data import seasonality
+    from neuro_divergent.data.time import seasonality
     from neuro_divergent.forecasting.model import Model
     from neuro_divergent.training.config import TrainingConfig
 
@@ -95,7 +95,7 @@ def init(
 
 def proposed_horizon(table: TimeSeriesDataFrame, seasons: tuple[int, ...]) -> int:
     """One season; without one, what data of this frequency is usually forecast for; at most a tenth of the rows."""
-    from neuro_divergent.data import seasonality
+    from neuro_divergent.data.time import seasonality
 
     usual = seasons or seasonality.suggest(table.freq)
     most = max(1, int(table.store.lengths.max()) // 10)
@@ -123,7 +123,7 @@ def _document(
     out: Path,
 ) -> str:
     from neuro_divergent.core import registry
-    from neuro_divergent.data.schema import DataSchema
+    from neuro_divergent.data.schema.schema import DataSchema
     from neuro_divergent.training.config import TrainingConfig
 
     cls = registry.resolve("model", str(model["kind"]))

@@ -12,8 +12,8 @@ from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentEr
 if TYPE_CHECKING:
     import polars as pl
 
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
-    from neuro_divergent.data.schema import DataSchema
+    from neuro_divergent.data.schema.schema import DataSchema
+    from neuro_divergent.data.table import TimeSeriesDataFrame
 
 HOLES = 4
 """How many times as many rows may be absent as there are, before a table is refused."""
@@ -34,8 +34,8 @@ def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
 
 def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
     """A CSV or Parquet file by its name, its columns as the fields of `DataSchema` say."""
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
-    from neuro_divergent.data.schema import DataSchema
+    from neuro_divergent.data.schema.schema import DataSchema
+    from neuro_divergent.data.table import TimeSeriesDataFrame
 
     options = {name: value for name, value in fields.items() if name != "file"}
     layout = {name: options.pop(name) for name in FILE_FIELDS if name in options}
@@ -72,7 +72,7 @@ def _refuse_holes(table: TimeSeriesDataFrame, path: Path) -> None:
 
 def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSeriesDataFrame:
     """Newer rows, or other series, of the kind that a model was trained on."""
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
 
     layout = _layout(fields)
     if TIE in schema.id_col:
@@ -113,7 +113,7 @@ def _joined(frame: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _frame(path: Path, layout: dict[str, Any]) -> pl.DataFrame:
-    from neuro_divergent.data.io import read_csv, scan_parquet
+    from neuro_divergent.data.read.files import read_csv, scan_parquet
 
     return scan_parquet(path).collect() if is_parquet(path) else read_csv(path, **layout)
 

@@ -18,7 +18,7 @@ from neuro_divergent.cli.tables import read_table, table_path
 from neuro_divergent.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.report.lookback import Held
     from neuro_divergent.training.config import TrainingConfig

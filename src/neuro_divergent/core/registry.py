@@ -30,7 +30,7 @@ _ROOMS = {
     "schedule": "neuro_divergent.optim",
     "clipping": "neuro_divergent.optim",
     "averaging": "neuro_divergent.optim",
-    "augmentation": "neuro_divergent.data.augmentation",
+    "augmentation": "neuro_divergent.data.windows.augmentation",
     "callback": "neuro_divergent.training",
     "curriculum": "neuro_divergent.training",
 }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import hindcast
 from neuro_divergent.forecasting.levels import point_column

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.checks import cut_rows
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.window_grid import grid_shifts
+from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.evaluate import Evaluation, Hindcasts, Truth, check_names, figures, scored, truth_of
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.window_grid import grid_shifts
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.hindcast import actual, hindcast
 from neuro_divergent.forecasting.levels import point_column
 

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.augmentation import Augmentation, Compose, Jitter, Masking
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.window_gather import Gather, as_tensors
-from neuro_divergent.data.window_grid import grid_shifts
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.augmentation import Augmentation, Compose, Jitter, Masking
+from neuro_divergent.data.windows.gather import Gather, as_tensors
+from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.fit import fit, usable_columns
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model

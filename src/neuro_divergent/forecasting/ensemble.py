@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.held_back import trained_rows
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places

@@ -16,8 +16,8 @@ import polars as pl
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.core.registry import closest
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.hindcast import actual, hindcast, long_frame, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns
 from neuro_divergent.forecasting.naive import naive_from, season_of

@@ -21,8 +21,8 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.scaling import Statistics
+from neuro_divergent.data.scaling.per_window import Statistics
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.horizon import check_ends, check_series, forecast_windows, known_ahead
 from neuro_divergent.forecasting.module import ForecastModule
 

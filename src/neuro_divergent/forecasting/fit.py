@@ -19,13 +19,13 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import isolated
-from neuro_divergent.data import seasonality
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.sampling import Curriculum as CurriculumSampler
-from neuro_divergent.data.sampling import Sampler, Sequential
-from neuro_divergent.data.scaling import window_scaler
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Range, Short, Windows
+from neuro_divergent.data.scaling.per_window import window_scaler
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.time import seasonality
+from neuro_divergent.data.windows.samplers import Curriculum as CurriculumSampler
+from neuro_divergent.data.windows.samplers import Sampler, Sequential
+from neuro_divergent.data.windows.windows import Range, Short, Windows
 from neuro_divergent.forecasting.anchor import Anchor, remembered
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.held_back import note_validation, training_rows

@@ -20,10 +20,10 @@ import safetensors.numpy
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError
 from neuro_divergent.core.exact import parse_json
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.cross_validation import FoldForecasts, Plan, run_job
 from neuro_divergent.forecasting.evaluate import Hindcasts
 from neuro_divergent.forecasting.intervals import PredictionIntervals

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting import horizon
 from neuro_divergent.forecasting.levels import Columns, forecast_columns, learned_columns, point_column
 from neuro_divergent.forecasting.model import Model

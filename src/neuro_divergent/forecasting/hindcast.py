@@ -14,11 +14,11 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.checks import cut_rows
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.future import FutureValues
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.window_grid import grid_shifts
+from neuro_divergent.data.read.future_values import FutureValues
+from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.horizon import SERIES_PER_BATCH, check_series, from_store, taken_columns
 from neuro_divergent.forecasting.levels import Columns
 

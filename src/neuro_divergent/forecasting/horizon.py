@@ -15,12 +15,12 @@ import torch
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.future import FutureValues, future_stamps
-from neuro_divergent.data.io import take_over
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.window_grid import grid_shifts
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.read.files import take_over
+from neuro_divergent.data.read.future_values import FutureValues, future_stamps
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.levels import Columns
 from neuro_divergent.forecasting.model import Model
 
@@ -149,7 +149,7 @@ def extended(store: SeriesStore, y: npt.NDArray[np.floating], ahead: FutureValue
 
 def tail(store: SeriesStore, rows: int) -> SeriesStore:
     """The last rows of every series."""
-    from neuro_divergent.data.checks import cut_rows
+    from neuro_divergent.data.read.series_checks import cut_rows
 
     begin = np.maximum(store.offsets[1:] - rows, store.offsets[:-1])
     return cut_rows(store, np.arange(len(store.ids)), begin, store.offsets[1:])

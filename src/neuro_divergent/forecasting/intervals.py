@@ -21,8 +21,8 @@ from pydantic import Field
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.hindcast import actual, by_series, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.levels import Columns, point_column
 from neuro_divergent.forecasting.local_scaling import fit_locally

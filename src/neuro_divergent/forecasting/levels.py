@@ -12,7 +12,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import torch_generator
-from neuro_divergent.data.scaling import Statistics
+from neuro_divergent.data.scaling.per_window import Statistics
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import Loss
 

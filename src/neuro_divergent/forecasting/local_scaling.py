@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.data.checks import cut_rows
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.series_scaling import SeriesScaler, series_scaler
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.held_back import training_rows
 
 if TYPE_CHECKING:

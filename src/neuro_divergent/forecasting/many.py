@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit import fit
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.model import Model

@@ -13,7 +13,7 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
-from neuro_divergent.data.scaling import WindowScalerName
+from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config import TrainingConfig
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.scaling import Statistics, WindowScaler
+from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler
 from neuro_divergent.forecasting.anchor import Anchor
 from neuro_divergent.losses import Loss, Weighted
 

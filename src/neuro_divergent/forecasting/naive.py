@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.data import seasonality
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time import seasonality
 from neuro_divergent.forecasting.hindcast import by_series
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, NotFittedError, UnknownNameError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.series_scaling import series_scaler
+from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.cross_validation import Configs, CrossValidation, configs_of, cross_validation
 from neuro_divergent.forecasting.evaluate import Evaluation, evaluate, insample
 from neuro_divergent.forecasting.forecaster import Forecaster

@@ -13,7 +13,7 @@ from neuro_divergent.plotting.forecasts import SeriesPanel, forecast_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.cross_validation import CrossValidation
     from neuro_divergent.forecasting.forecaster import Forecaster
 

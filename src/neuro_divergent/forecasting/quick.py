@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 MOST_ROWS = 100_000
 

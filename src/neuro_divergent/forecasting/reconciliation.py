@@ -17,10 +17,10 @@ from torch import Tensor
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.hierarchy import Hierarchy
-from neuro_divergent.data.report import listing
-from neuro_divergent.data.window_grid import grid_shifts
+from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
+from neuro_divergent.data.schema.load_report import listing
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.dependence import FACTORS, mixed
 from neuro_divergent.forecasting.levels import Columns
 from neuro_divergent.losses import Loss

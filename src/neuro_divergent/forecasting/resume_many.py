@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from neuro_divergent.core.errors import ConfigError, NoCheckpointError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.intervals import fit_model
 from neuro_divergent.forecasting.model import Model

@@ -14,7 +14,7 @@ import torch
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator, torch_generator
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments, window_places
 from neuro_divergent.forecasting.horizon import checked_horizon, forecast, forecast_windows, ids_column, known_ahead
 from neuro_divergent.forecasting.intervals import series_scale

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 Ints = npt.NDArray[np.int64]
 Steps = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0.0, lt=1.0)]

@@ -22,11 +22,11 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.exact import dump_json, from_plain, to_plain
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
-from neuro_divergent.data.features import reach
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.features.features import reach
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.bounded import build_bounded, check_sizes, fit
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.many_storage import is_many, load_many, pack_extras, unpack_extras

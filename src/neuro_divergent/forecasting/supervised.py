@@ -19,10 +19,10 @@ from neuro_divergent.core.errors import (
     TrainingError,
 )
 from neuro_divergent.core.exact import parse_json
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.checkpointing import is_remote
 from neuro_divergent.training.config import TrainingConfig

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.augmentation import Augmentation
-from neuro_divergent.data.sampling import Sampler
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.windows.augmentation import Augmentation
+from neuro_divergent.data.windows.samplers import Sampler
+from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.task import ScoredTask, epoch_steps, loss_sums

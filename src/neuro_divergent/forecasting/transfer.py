@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data import checks
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.read import series_checks as checks
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.held_back import note_validation, trained_rows, training_rows
 from neuro_divergent.forecasting.horizon import check_series, taken_columns

@@ -13,8 +13,8 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.hierarchy import Hierarchy
+from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.dependence import learn_factors, with_factors
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.intervals import PredictionIntervals

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.data.scaling import WindowScalerName
+from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, StepInputs, activation, perceptron

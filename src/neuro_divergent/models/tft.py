@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.data.scaling import WindowScalerName
+from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.recipes import ModelFamily
 from neuro_divergent.nn.attention import causal_bias, check_heads, split_heads

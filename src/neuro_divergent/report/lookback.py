@@ -19,7 +19,7 @@ from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments,
 from neuro_divergent.forecasting.levels import Columns, forecast_columns
 
 if TYPE_CHECKING:
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
 
 Floats = npt.NDArray[np.float64]

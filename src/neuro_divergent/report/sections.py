@@ -17,7 +17,7 @@ from neuro_divergent.report.lookback import Held, columns_of, interval_levels
 if TYPE_CHECKING:
     import polars as pl
 
-    from neuro_divergent.data.frame import TimeSeriesDataFrame
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.report.page import Page
     from neuro_divergent.training.history import History

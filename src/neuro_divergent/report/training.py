@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core.config import Description
-from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.report import sections
 from neuro_divergent.report.lookback import Held, held_back
 from neuro_divergent.report.page import Page

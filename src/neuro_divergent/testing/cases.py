@@ -13,8 +13,8 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.seeding import numpy_generator, torch_generator
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.fit import anchor_lengths, build_module
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule

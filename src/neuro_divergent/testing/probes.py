@@ -9,7 +9,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import isolated
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.testing.cases import Case, usual_loss

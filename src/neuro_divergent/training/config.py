@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from neuro_divergent.core.config import Description, Function
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.augmentation import Augmentation
+from neuro_divergent.data.windows.augmentation import Augmentation
 from neuro_divergent.losses import MSE, CustomLoss, Loss
 from neuro_divergent.optim import (
     AdamW,

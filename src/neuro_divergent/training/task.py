@@ -111,6 +111,6 @@ def batches(source: Source, epoch: int, first: int, workers: int = 0) -> Iterato
     """The rest of an epoch from step `first`, prepared ahead by threads if asked."""
     if workers == 0:
         return (source.batch(epoch, step) for step in range(first, source.steps_per_epoch))
-    from neuro_divergent.data.prefetch import Prefetch
+    from neuro_divergent.data.windows.prefetch import Prefetch
 
     return iter(Prefetch(lambda step: source.batch(epoch, step), range(first, source.steps_per_epoch), workers))

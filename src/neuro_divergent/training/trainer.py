@@ -14,7 +14,7 @@ from torch import nn
 
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, StorageError
-from neuro_divergent.data.sampling import Sequential, Shuffled
+from neuro_divergent.data.windows.samplers import Sequential, Shuffled
 from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
 from neuro_divergent.training.allocator import kept_memory
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.augmentation import (
+from neuro_divergent.data.windows.augmentation import (
     Augmentation,
     Compose,
     Jitter,

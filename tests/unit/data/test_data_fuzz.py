@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from neuro_divergent.core.errors import NeuroDivergentError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 CASES, BATCH = 2400, 200
 STRESS_CASES = 100_000

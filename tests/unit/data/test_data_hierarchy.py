@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.data.hierarchy import Hierarchy
+from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
 
 S = np.array([[1, 1], [1, 0], [0, 1]])
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
-from neuro_divergent.data.features import calendar, history, parse_features
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.features.features import calendar, history, parse_features
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 
 def hours(n: int = 24 * 400, start: datetime = datetime(2023, 12, 25)) -> pl.Series:

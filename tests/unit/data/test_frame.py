@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import ConfigError, DataError, DataFileError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 
 def daily(**series: list[float | None]) -> pl.DataFrame:
@@ -91,7 +91,7 @@ def test_csv_and_parquet_in_every_form_give_the_same_store(tmp_path: Path) -> No
 def test_a_file_is_read_in_pieces_with_runs_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pl.concat([daily(**{f"s{i}": [float(i)] * (3 + i)}) for i in range(6)])
     table.write_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr("neuro_divergent.data.build.CHUNK", 4)
+    monkeypatch.setattr("neuro_divergent.data.read.build.CHUNK", 4)
     pieces = TimeSeriesDataFrame.from_parquet(tmp_path / "t.parquet")
     assert identical(pieces, TimeSeriesDataFrame.from_frame(table))
 

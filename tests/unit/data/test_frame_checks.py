@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 load = TimeSeriesDataFrame.from_frame
 

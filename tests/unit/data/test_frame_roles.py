@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 load = TimeSeriesDataFrame.from_frame
 TABLE: dict[str, Any] = {

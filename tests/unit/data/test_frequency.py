@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.frequency import Frequency
-from neuro_divergent.data.inference import infer
+from neuro_divergent.data.time.frequency import Frequency
+from neuro_divergent.data.time.infer import infer
 
 
 def stamps(*texts: str) -> np.ndarray:

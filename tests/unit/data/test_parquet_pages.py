@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from neuro_divergent.core.errors import DataFileError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.parquet_pages import check_pages
+from neuro_divergent.data.read.parquet_guard import check_pages
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 TABLE = pl.DataFrame({"unique_id": ["a"] * 40, "ds": range(40), "y": [float(step) for step in range(40)]})
 

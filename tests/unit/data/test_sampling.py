@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.sampling import (
+from neuro_divergent.data.windows.samplers import (
     Curriculum,
     Sampler,
     Sequential,

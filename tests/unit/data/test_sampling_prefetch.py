@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.prefetch import Prefetch
-from neuro_divergent.data.sampling import Shuffled
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.prefetch import Prefetch
+from neuro_divergent.data.windows.samplers import Shuffled
+from neuro_divergent.data.windows.windows import Windows
 
 
 def test_batches_are_the_same_with_any_number_of_workers() -> None:

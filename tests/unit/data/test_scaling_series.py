@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from neuro_divergent.core.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from neuro_divergent.data.scaling import SERIES_SCALERS, series_scaler
-from neuro_divergent.data.series_scaling import MAD_OF_STANDARD
+from neuro_divergent.data.scaling.per_series import MAD_OF_STANDARD
+from neuro_divergent.data.scaling.per_window import SERIES_SCALERS, series_scaler
 
 
 @st.composite

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from neuro_divergent.core.errors import ConfigError, UnknownNameError
-from neuro_divergent.data.scaling import MAD_OF_STANDARD, WINDOW_SCALERS, window_scaler
+from neuro_divergent.data.scaling.per_window import MAD_OF_STANDARD, WINDOW_SCALERS, window_scaler
 
 NAMES = st.sampled_from(WINDOW_SCALERS)
 MAGNITUDES = st.sampled_from([1e-30, 1e-6, 1.0, 1e6, 1e30])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.seasonality import detect, suggest
+from neuro_divergent.data.time.seasonality import detect, suggest
 
 # Box and Jenkins' airline passengers, 1949 to 1954, in thousands per month.
 PASSENGERS = """

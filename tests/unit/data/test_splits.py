@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.splits import Split, split_by_date, split_by_series, split_by_time, split_last
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.split import Split, split_by_date, split_by_series, split_by_time, split_last
+from neuro_divergent.data.windows.windows import Windows
 
 
 def make_store(lengths: list[int], start: Any = None, freq: str = "1i", zone: str | None = None) -> SeriesStore:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import ConfigError, DataError, DataFileError
-from neuro_divergent.data import store_create
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.read import stream_parquet as store_create
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 
 def table(lengths: list[int] | None = None) -> pl.DataFrame:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import CorruptFileError, DataError, NeuroDivergentError, StorageError
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.windows import Windows
 
 
 def make_store(masked: bool = True, dtype: str = "float32", seed: int = 0) -> SeriesStore:

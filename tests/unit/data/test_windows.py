@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data import window_index
-from neuro_divergent.data.sampling import Shuffled
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.windows import Windows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows import index as window_index
+from neuro_divergent.data.windows.samplers import Shuffled
+from neuro_divergent.data.windows.windows import Windows
 
 
 def make_store(

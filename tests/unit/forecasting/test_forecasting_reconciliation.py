@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import neuro_divergent as nd
-from neuro_divergent.data.hierarchy import Hierarchy
+from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
 from neuro_divergent.forecasting.dependence import FACTORS, factors, mixed, with_factors
 from neuro_divergent.forecasting.reconciliation import Projection, drawn, located
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import neuro_divergent as nd
-from neuro_divergent.data.hierarchy import Hierarchy
+from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
 from neuro_divergent.forecasting.levels import named_columns
 
 LEVELS = [[], ["state"], ["state", "shop"]]

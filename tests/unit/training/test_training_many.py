@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import neuro_divergent as nd
-from neuro_divergent.data.sampling import Sequential
+from neuro_divergent.data.windows.samplers import Sequential
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, as_rows
 from neuro_divergent.training.many import train_many
 from neuro_divergent.training.precision import Precision

@@ -26,8 +26,8 @@ from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.series_scaling import series_scaler
+from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import beside
 from neuro_divergent.forecasting.intervals import PredictionIntervals

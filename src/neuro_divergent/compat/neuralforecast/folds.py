@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
 

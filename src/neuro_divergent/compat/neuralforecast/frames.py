@@ -11,8 +11,8 @@ import polars as pl
 from neuro_divergent.compat.neuralforecast.errors import MissingColumnError
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.frame import TimeSeriesDataFrame
-from neuro_divergent.data.io import take_over
+from neuro_divergent.data.read.files import take_over
+from neuro_divergent.data.table import TimeSeriesDataFrame
 
 MASK, WEIGHT = "available_mask", "sample_weight"
 """Columns that mean something by their names."""

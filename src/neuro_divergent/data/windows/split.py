@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator
-from neuro_divergent.data.frequency import Frequency
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time.frequency import Frequency
 
 Ints = npt.NDArray[np.int64]
 RowRange = tuple[Ints, Ints]

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec, cut_sizes
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.sampling import Sampler
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.window_columns import Column
-from neuro_divergent.data.window_gather import Gather, as_tensors, write_horizon
-from neuro_divergent.data.window_grid import grid_range, grid_shifts, seen_on_grid
-from neuro_divergent.data.window_index import Ints, WindowIndex, spread
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.gather import Gather, as_tensors, write_horizon
+from neuro_divergent.data.windows.grid import grid_range, grid_shifts, seen_on_grid
+from neuro_divergent.data.windows.index import Ints, WindowIndex, spread
+from neuro_divergent.data.windows.samplers import Sampler
+from neuro_divergent.data.windows.strided import Column
 
 Range = tuple[npt.ArrayLike, npt.ArrayLike]
 """For each series, where its horizons may lie: first (included) and last (excluded) row."""

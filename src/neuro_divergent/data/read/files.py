@@ -16,8 +16,8 @@ import polars as pl
 
 from neuro_divergent.core.errors import DataError, DataFileError, NeuroDivergentError
 from neuro_divergent.core.extras import require
-from neuro_divergent.data.columns import COMMA_NUMBER, MISSING_TEXT
-from neuro_divergent.data.parquet_pages import check_pages
+from neuro_divergent.data.read.columns import COMMA_NUMBER, MISSING_TEXT
+from neuro_divergent.data.read.parquet_guard import check_pages
 
 _DAY_OR_MONTH = re.compile(r"\s*\d{1,2}[/-]\d{1,2}[/-]\d{4}")
 PathLike = str | os.PathLike[str]

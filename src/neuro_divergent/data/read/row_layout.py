@@ -15,11 +15,11 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.columns import Stamps
-from neuro_divergent.data.frequency import MICROSECONDS, Frequency
-from neuro_divergent.data.inference import infer
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.read.columns import Stamps
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.time.frequency import MICROSECONDS, Frequency
+from neuro_divergent.data.time.infer import infer
 
 Ints = npt.NDArray[np.int64]
 

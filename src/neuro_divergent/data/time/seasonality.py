@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.data.frequency import MICROSECONDS, Frequency
+from neuro_divergent.data.time.frequency import MICROSECONDS, Frequency
 
 Doubles = npt.NDArray[np.float64]
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.features import calendar, history, parse_features
-from neuro_divergent.data.report import listing
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.features.features import calendar, history, parse_features
+from neuro_divergent.data.schema.load_report import listing
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
 
 
 def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tuple[SeriesStore, DataSchema]:

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.hierarchy import Hierarchy
-from neuro_divergent.data.io import take_over
-from neuro_divergent.data.report import listing
+from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
+from neuro_divergent.data.read.files import take_over
+from neuro_divergent.data.schema.load_report import listing
 
 How = Literal["sum", "mean", "min", "max", "first", "last"]
 

@@ -31,7 +31,7 @@ import polars as pl
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.core.extras import require
 from neuro_divergent.core.registry import closest, normalise
-from neuro_divergent.data.frequency import Frequency
+from neuro_divergent.data.time.frequency import Frequency
 
 Matrix = npt.NDArray[np.float32]
 Span = tuple[Any, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.frequency import Frequency
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.window_index import Ints
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time.frequency import Frequency
+from neuro_divergent.data.windows.index import Ints
 
 
 def grid_shifts(store: SeriesStore) -> Ints:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.columns import Where, encode, is_text, read_numbers
-from neuro_divergent.data.filling import fill
-from neuro_divergent.data.layout import Layout, Runs
-from neuro_divergent.data.report import DataReport, listing
-from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.read.columns import Where, encode, is_text, read_numbers
+from neuro_divergent.data.read.impute import fill
+from neuro_divergent.data.read.row_layout import Layout, Runs
+from neuro_divergent.data.schema.load_report import DataReport, listing
+from neuro_divergent.data.schema.schema import DataSchema
 
 
 @dataclass

@@ -6,7 +6,7 @@ import polars as pl
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.schema import DataSchema
+from neuro_divergent.data.schema.schema import DataSchema
 
 _TIME_TYPES = (pl.Date, pl.Datetime)
 

@@ -10,18 +10,18 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.checks import check_series
-from neuro_divergent.data.columns import Numbers, Stamps, first_true, is_text, read_numbers
-from neuro_divergent.data.enrich import span_in
-from neuro_divergent.data.exogenous import read_exogenous
-from neuro_divergent.data.filling import fill
-from neuro_divergent.data.io import guarded
-from neuro_divergent.data.layout import Layout, Runs, lay_out
-from neuro_divergent.data.report import DataReport, listing
-from neuro_divergent.data.roles import check_columns, has_id, wide_to_long
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.timestamps import check_zone, localise, read_stamps
+from neuro_divergent.data.features.attach import span_in
+from neuro_divergent.data.read.columns import Numbers, Stamps, first_true, is_text, read_numbers
+from neuro_divergent.data.read.exogenous import read_exogenous
+from neuro_divergent.data.read.files import guarded
+from neuro_divergent.data.read.impute import fill
+from neuro_divergent.data.read.roles import check_columns, has_id, wide_to_long
+from neuro_divergent.data.read.row_layout import Layout, Runs, lay_out
+from neuro_divergent.data.read.series_checks import check_series
+from neuro_divergent.data.read.timestamps import check_zone, localise, read_stamps
+from neuro_divergent.data.schema.load_report import DataReport, listing
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
 
 Built = tuple[SeriesStore, DataSchema, DataReport]
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.columns import Stamps, Where, first_true, is_text
+from neuro_divergent.data.read.columns import Stamps, Where, first_true, is_text
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import CorruptFileError, DataError, StorageError
 from neuro_divergent.core.files import new_directory
-from neuro_divergent.data.store import ROW_ARRAYS, SERIES_ARRAYS, SeriesStore
+from neuro_divergent.data.store.store import ROW_ARRAYS, SERIES_ARRAYS, SeriesStore
 
 FORMAT = 1
 """Version of the directory's layout. A reader refuses what is newer than itself."""

@@ -19,13 +19,13 @@ import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.files import new_directory
-from neuro_divergent.data.columns import Numbers, Stamps, category_text, read_numbers
-from neuro_divergent.data.frequency import Frequency
-from neuro_divergent.data.inference import infer
-from neuro_divergent.data.io import guarded, scan_parquet
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.store_files import HEADER, header
-from neuro_divergent.data.timestamps import read_stamps
+from neuro_divergent.data.read.columns import Numbers, Stamps, category_text, read_numbers
+from neuro_divergent.data.read.files import guarded, scan_parquet
+from neuro_divergent.data.read.timestamps import read_stamps
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.store.files import HEADER, header
+from neuro_divergent.data.time.frequency import Frequency
+from neuro_divergent.data.time.infer import infer
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.columns import Stamps, Where, encode, is_text, read_numbers
-from neuro_divergent.data.report import DataReport
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.timestamps import localise, read_stamps
+from neuro_divergent.data.read.columns import Stamps, Where, encode, is_text, read_numbers
+from neuro_divergent.data.read.timestamps import localise, read_stamps
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
 
 
 class FutureValues(NamedTuple):

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.frequency import Frequency
-from neuro_divergent.data.report import DataReport, listing
-from neuro_divergent.data.schema import DataSchema
-from neuro_divergent.data.store import SeriesStore
+from neuro_divergent.data.schema.load_report import DataReport, listing
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time.frequency import Frequency
 
 ROW_ARRAYS = ("y", "mask", "future", "historical", "categorical", "weight")
 SERIES_ARRAYS = ("ids", "start", "static", "static_categorical")

@@ -98,20 +98,20 @@ class SeriesStore:
 
     @cached_property
     def _fingerprint(self) -> str:
-        from neuro_divergent.data.store_files import fingerprint
+        from neuro_divergent.data.store.files import fingerprint
 
         return fingerprint(self)
 
     def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the store as a directory of plain arrays; the directory is there whole, or it is not there."""
-        from neuro_divergent.data.store_files import save_store
+        from neuro_divergent.data.store.files import save_store
 
         save_store(self, directory, overwrite=overwrite)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> SeriesStore:
         """Map a saved store into memory; rows are read from the disk when they are used."""
-        from neuro_divergent.data.store_files import open_store
+        from neuro_divergent.data.store.files import open_store
 
         return open_store(directory)
 
@@ -150,7 +150,7 @@ class SeriesStore:
             gaps: "mask" to open up missing time stamps as unobserved rows, "error" to refuse them.
             overwrite: replace a directory that exists.
         """
-        from neuro_divergent.data.store_create import Recipe, create_store
+        from neuro_divergent.data.read.stream_parquet import Recipe, create_store
 
         recipe = Recipe(
             id_col=id_col,

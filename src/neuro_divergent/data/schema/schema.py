@@ -8,7 +8,7 @@ from pydantic import field_validator, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.frequency import Frequency
+from neuro_divergent.data.time.frequency import Frequency
 
 Fill = Literal["forward", "backward", "linear", "mean", "zero"]
 Keep = Literal["keep", "drop", "error"]

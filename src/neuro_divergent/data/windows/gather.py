@@ -16,9 +16,9 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.store import SeriesStore
-from neuro_divergent.data.window_columns import Column, shared_tensor
-from neuro_divergent.data.window_index import Ints
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.index import Ints
+from neuro_divergent.data.windows.strided import Column, shared_tensor
 
 
 class Gather:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.report import DataReport
+from neuro_divergent.data.schema.load_report import DataReport
 
 Where = Callable[[int], str]
 """From a row of the input to "series 'a', row 17"."""

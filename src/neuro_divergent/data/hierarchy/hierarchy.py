@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.report import listing
+from neuro_divergent.data.schema.load_report import listing
 
 Name = str | int
 Floats = npt.NDArray[np.float64]

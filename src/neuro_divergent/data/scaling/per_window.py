@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.series_scaling import (
+from neuro_divergent.data.scaling.per_series import (
     MAD_OF_STANDARD,
     NOISE_ULPS,
     SERIES_SCALERS,

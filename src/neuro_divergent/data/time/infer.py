@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.data.frequency import (
+from neuro_divergent.data.time.frequency import (
     MICROSECONDS,
     Frequency,
     Times,

@@ -1,0 +1,1 @@
+"""Features computed from the calendar and the target."""

@@ -1,0 +1,1 @@
+"""Hierarchies of series and their aggregation."""

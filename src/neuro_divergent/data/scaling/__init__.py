@@ -1,0 +1,1 @@
+"""Scalers: per window inside the module, per series before training."""

@@ -1,0 +1,1 @@
+"""What a table is: its columns and their roles, and what loading it found."""

@@ -1,0 +1,1 @@
+"""SeriesStore: columns end to end, offsets per series, in memory or on disk."""

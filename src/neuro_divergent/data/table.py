@@ -1,0 +1,392 @@
+"""The table of time series: checked once, kept as a store, given back in the library it came from."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Self, Unpack
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.extras import require
+from neuro_divergent.data.features.attach import add_features, horizon_features
+from neuro_divergent.data.read.build import build
+from neuro_divergent.data.read.files import PathLike, read_csv, scan_parquet, take_over
+from neuro_divergent.data.read.future_values import FutureValues, read_future
+from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
+from neuro_divergent.data.schema.load_report import DataReport, listing
+from neuro_divergent.data.schema.schema import DataSchema, LoadOptions
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time.frequency import Frequency
+
+
+class TimeSeriesDataFrame:
+    """Series of one target with the columns that explain it, checked and ready to train on.
+
+    Make one with `from_csv`, `from_parquet` or `from_frame`; `report()` says what was found and repaired.
+
+    >>> data = TimeSeriesDataFrame.from_frame({"ds": [1, 2, 3], "y": [1.0, 2.0, 4.0]})
+    >>> data
+    TimeSeriesDataFrame: 1 series, 3 rows, freq 1i
+    """
+
+    def __init__(self, store: SeriesStore, schema: DataSchema, report: DataReport, *, library: str = "polars") -> None:
+        self.store = store
+        self.schema = schema
+        self.library = library
+        self._report = report
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: PathLike,
+        *,
+        separator: str = ",",
+        encoding: str = "utf-8",
+        decimal_comma: bool = False,
+        schema: DataSchema | None = None,
+        **options: Unpack[LoadOptions],
+    ) -> Self:
+        """Read a CSV file with a header line.
+
+        Args:
+            path: the file.
+            separator: the character between two cells.
+            encoding: how the bytes are to be read.
+            decimal_comma: whether 3,5 is a number.
+            schema: of data loaded before, to read new data in the same way; it replaces all options but `static`.
+            **options: as in `DataSchema`: id_col, time_col, target_col, freq, wide, static, future, historical, ...
+        """
+        request, static = _request(schema, options)
+        frame = read_csv(path, separator=separator, encoding=encoding, decimal_comma=decimal_comma)
+        return cls._checked(*build(frame.lazy(), request, static))
+
+    @classmethod
+    def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
+        """Read a Parquet file, all files that a pattern matches ("sales/*.parquet"), or a directory of partitions.
+
+        Only the columns with a role are read. `schema` and `options` are as in `from_csv`.
+        """
+        request, static = _request(schema, options)
+        return cls._checked(*build(scan_parquet(path), request, static, from_file=True))
+
+    @classmethod
+    def from_frame(cls, frame: Any, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
+        """Take a polars DataFrame or LazyFrame, a pandas or pyarrow table, or a dict of arrays.
+
+        `schema` and `options` are as in `from_csv`. A TimeSeriesDataFrame is given back as it is.
+        """
+        if isinstance(frame, cls):
+            if options or schema is not None:
+                raise ConfigError("this is a TimeSeriesDataFrame already, so its roles cannot be given again.")
+            return frame
+        request, static = _request(schema, options)
+        lazy, library = take_over(frame)
+        return cls._checked(*build(lazy, request, static), library=library)
+
+    @classmethod
+    def from_store(cls, store: SeriesStore, schema: DataSchema | None = None) -> Self:
+        """Wrap a store that was checked when it was made, such as one opened from disk; without a schema the columns
+        get their usual names."""
+        return cls(store, schema or _schema_of(store), _fresh_report(store, len(store.y)))
+
+    @classmethod
+    def _checked(cls, store: SeriesStore, schema: DataSchema, report: DataReport, *, library: str = "polars") -> Self:
+        """What the checks gave, with the features that were asked for."""
+        data = cls(store, schema, report, library=library)
+        if schema.features:
+            data.store, data.schema = add_features(store, schema, data.all_times())
+        return data
+
+    def report(self) -> DataReport:
+        """What the table was found to be, and every repair counted."""
+        if self._report.first_time is None:
+            self._report.first_time, self._report.last_time = self._span()
+        return self._report
+
+    @property
+    def freq(self) -> str:
+        """The distance of two rows, in polars spelling."""
+        return self.store.freq
+
+    @property
+    def ids(self) -> npt.NDArray[np.generic]:
+        """[S] the names of the series, sorted."""
+        return self.store.ids
+
+    @property
+    def n_series(self) -> int:
+        """How many series."""
+        return len(self.store.ids)
+
+    def __len__(self) -> int:
+        return len(self.store.y)
+
+    @cached_property
+    def frequency(self) -> Frequency:
+        """The parsed frequency."""
+        return Frequency.parse(self.store.freq)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over the contents of the store: equal exactly when the data are."""
+        return self.store.fingerprint()
+
+    def times(self, series: int, start: int = 0, count: int | None = None) -> pl.Series:
+        """The time stamps of `count` rows of a series from row `start`; beyond its end they are the horizon's."""
+        length = int(self.store.lengths[series])
+        steps = np.arange(start, start + (length - start if count is None else count))
+        return self._stamps(self.frequency.advance(self.store.start[series : series + 1], steps, self.store.time_zone))
+
+    def future_times(self, h: int) -> pl.Series:
+        """The h time stamps after the end of every series, series after series."""
+        steps = self.store.lengths[:, None] + np.arange(h)
+        stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone)
+        return self._stamps(stamps.reshape(-1))
+
+    def future_values(self, frame: Any, h: int, *, given: int | None = None) -> FutureValues:
+        """The known-ahead columns of the h steps after every series; those of the calendar are computed.
+
+        Rows of other times and of other series are passed over; a step without a row is an error that names it.
+
+        Args:
+            frame: any table that has the columns known ahead; None when there are none but the calendar's.
+            h: how many steps.
+            given: for how many of them the table must have rows, None for all. Further steps are taken up to the first
+                that a series does not know; the last one taken stands for the steps after it.
+        """
+        own_values = FutureValues(None, None)
+        own = (*self.schema.future, *self.schema.future_categorical)
+        own = tuple(name for name in own if name in self.store.future_names or name in self.store.categories)
+        least = h if given is None else min(h, given)
+        if own and frame is None:
+            raise DataError(
+                f"the columns {listing(own)} are known ahead, but their values for the {least} steps after the last "
+                "row were not given. Hand them over: predict(future=...)."
+            )
+        if own:
+            future = take_over(frame)[0].collect()
+            own_values = read_future(future, self.store, self.schema, self._horizon(h), least)
+        if not self.schema.features:
+            return own_values
+        added = horizon_features(self.store, self.schema, self.future_times(h)).reshape(self.n_series, h, -1)
+        if not added.shape[2]:
+            return own_values
+        known_ahead = added if own_values.future is None else np.concatenate([own_values.future, added], axis=2)
+        return own_values._replace(future=known_ahead)
+
+    def _horizon(self, h: int) -> pl.DataFrame:
+        steps = self.store.lengths[:, None] + np.arange(_count(h, 1))
+        stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone).reshape(-1)
+        return pl.DataFrame(
+            {
+                "series": np.repeat(np.arange(self.n_series), h),
+                "ticks": stamps.astype(np.int64),
+                "time": self._stamps(stamps),
+            }
+        )
+
+    def all_times(self) -> pl.Series:
+        """The time stamp of every row of the store."""
+        lengths = self.store.lengths
+        steps = np.arange(len(self)) - np.repeat(self.store.offsets[:-1], lengths)
+        return self._stamps(self.frequency.advance(np.repeat(self.store.start, lengths), steps, self.store.time_zone))
+
+    def _stamps(self, times: npt.NDArray[Any]) -> pl.Series:
+        """The type that the time column had."""
+        series = pl.Series(self.schema.time_col, times)
+        label = self.schema.time_type or "datetime[us]"
+        if self.frequency.integer:
+            wanted = getattr(pl, label.replace("uint", "UInt").replace("int", "Int"), pl.Int64)
+            fits = (
+                not len(series) or pl.Series([series.min(), series.max()]).cast(wanted, strict=False).null_count() == 0
+            )
+            return series.cast(wanted) if fits else series
+        if self.store.time_zone is not None:
+            series = series.dt.replace_time_zone("UTC").dt.convert_time_zone(self.store.time_zone)
+        if label == "date":
+            whole = not self.frequency.microseconds or self.frequency.on_wall_clock
+            return series.cast(pl.Date) if whole else series
+        return series.dt.cast_time_unit(label[9:11])  # type: ignore[arg-type]
+
+    def _span(self) -> tuple[Any, Any]:
+        ends = self.frequency.advance(self.store.start, self.store.lengths - 1, self.store.time_zone)
+        both = self._stamps(np.stack((self.store.start.min(), ends.max())))
+        return both[0], both[1]
+
+    def id_column(self, counts: npt.NDArray[np.int64] | int) -> pl.Series:
+        """The ids, each repeated as often as `counts` says."""
+        numbers = np.repeat(np.arange(self.n_series), counts)
+        return pl.Series(self.schema.id_col, self.store.ids.tolist())[numbers] if self.n_series else pl.Series([])
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table in long form, rebuilt from the store: missing targets are null, rows of gaps included."""
+        store, schema = self.store, self.schema
+        columns = [] if schema.id_type == "none" else [self.id_column(store.lengths)]
+        columns += [self.all_times(), _nullable(schema.target_col, store.y, store.mask)]
+        for names, block in ((store.future_names, store.future), (store.historical_names, store.historical)):
+            columns += [pl.Series(name, block[:, i]) for i, name in enumerate(names) if block is not None]
+        columns += self._categories(schema.time_varying_categorical, store.categorical, None)
+        for position, name in enumerate(store.static_names if store.static is not None else ()):
+            columns.append(pl.Series(name, np.repeat(store.static[:, position], store.lengths)))  # type: ignore[index]
+        columns += self._categories(schema.static_categorical, store.static_categorical, store.lengths)
+        if schema.weight is not None and store.weight is not None:
+            columns.append(pl.Series(schema.weight, store.weight))
+        if schema.available_mask is not None:
+            seen = np.ones(len(self), dtype=bool) if store.mask is None else store.mask
+            columns.append(pl.Series(schema.available_mask, seen.astype(np.int8)))
+        return pl.DataFrame(columns)
+
+    def _categories(
+        self, names: tuple[str, ...], block: npt.NDArray[np.int32] | None, repeats: npt.NDArray[np.int64] | None
+    ) -> list[pl.Series]:
+        if block is None:
+            return []
+        columns = []
+        for position, name in enumerate(names):
+            codes = block[:, position] if repeats is None else np.repeat(block[:, position], repeats)
+            values = pl.Series([None, *self.store.categories[name]], dtype=pl.String)
+            columns.append(values[codes.astype(np.int64)].alias(name))
+        return columns
+
+    def to_pandas(self) -> Any:
+        """The table in long form as a pandas DataFrame."""
+        require("pandas", extra="pandas", purpose="A pandas table")
+        require("pyarrow", extra="pandas", purpose="A pandas table")
+        return self.to_polars().to_pandas()
+
+    def as_input_library(self, table: pl.DataFrame) -> Any:
+        """A table of ours in the library that the data came from."""
+        if self.library == "pandas":
+            return table.to_pandas()
+        if self.library == "pyarrow":
+            return table.to_arrow()
+        return table.to_dict(as_series=False) if self.library == "dict" else table
+
+    def select(self, ids: Iterable[Any]) -> TimeSeriesDataFrame:
+        """The series of these names (sorted, whatever the order of the names)."""
+        numbers = {name: number for number, name in enumerate(self.store.ids.tolist())}
+        wanted = list(dict.fromkeys(ids))
+        absent = [name for name in wanted if name not in numbers]
+        if absent:
+            raise DataError(f"select needs names of series, but got {listing(absent)}, which the table does not have.")
+        return self._with(select_series(self.store, np.array(sorted(numbers[name] for name in wanted), dtype=np.int64)))
+
+    def tail(self, n: int) -> TimeSeriesDataFrame:
+        """The last n rows of each series."""
+        begin = np.maximum(self.store.offsets[1:] - _count(n, 1), self.store.offsets[:-1])
+        return self._with(cut_rows(self.store, np.arange(self.n_series), begin, self.store.offsets[1:]))
+
+    def head(self, n: int) -> TimeSeriesDataFrame:
+        """The first n rows of each series."""
+        stop = np.minimum(self.store.offsets[:-1] + _count(n, 1), self.store.offsets[1:])
+        return self._with(cut_rows(self.store, np.arange(self.n_series), self.store.offsets[:-1], stop))
+
+    def drop_last(self, n: int) -> TimeSeriesDataFrame:
+        """Without the last n rows of each series, for backtests; series that have no more rows are refused."""
+        left = self.store.lengths - _count(n, 0)
+        if (left < 1).any():
+            names = listing(self.store.ids[left < 1].tolist())
+            raise DataError(f"every series must keep a row after the last {n} are dropped, but these do not: {names}.")
+        return self._with(
+            cut_rows(self.store, np.arange(self.n_series), self.store.offsets[:-1], self.store.offsets[1:] - n)
+        )
+
+    def with_min_length(self, n: int, short: str = "error") -> TimeSeriesDataFrame:
+        """Refuse ("error", listing ids), leave out ("drop") or pad in front ("pad") the series of fewer than n rows."""
+        if short not in ("error", "drop", "pad"):
+            raise ConfigError(f"short must be 'error', 'drop' or 'pad', but got short={short!r}")
+        report = DataReport()
+        result = self._with(ensure_length(self.store, n, short, report))
+        for name in ("short_series", "dropped_series", "padded_rows"):
+            setattr(result._report, name, getattr(report, name))
+        return result
+
+    def _with(self, store: SeriesStore) -> TimeSeriesDataFrame:
+        """The same table with another store; what was counted on loading is not counted again."""
+        return TimeSeriesDataFrame(store, self.schema, _fresh_report(store, len(self)), library=self.library)
+
+    def __repr__(self) -> str:
+        return f"TimeSeriesDataFrame: {self._facts()}"
+
+    def _facts(self) -> str:
+        store = self.store
+        zone = f" {store.time_zone}" if store.time_zone else ""
+        facts = [f"{self.n_series:,} series", f"{len(self):,} rows", f"freq {store.freq}{zone}"]
+        for what, names in (("future", store.future_names), ("historical", store.historical_names)):
+            facts += [f"{what}: {', '.join(names)}"] if names else []
+        facts += [f"static: {', '.join(store.static_names)}"] if store.static_names else []
+        facts += [f"categorical: {', '.join(store.categories)}"] if store.categories else []
+        facts += [f"{self._report.masked:,} rows masked"] if self._report.masked else []
+        return ", ".join(facts)
+
+    def _repr_html_(self) -> str:
+        head = self.head(3).select(self.ids[:2].tolist()).to_polars() if self.n_series else pl.DataFrame()
+        return f"<b>TimeSeriesDataFrame</b>: {html.escape(self._facts())}{head._repr_html_()}"
+
+
+def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchema, pl.DataFrame | None]:
+    """The options as a schema, and the static table if there is one."""
+    given: dict[str, Any] = dict(options)
+    static = given.pop("static", None)
+    table = None
+    if static is not None and not isinstance(static, str | list | tuple):
+        table = take_over(static)[0].collect()
+    elif static is not None:
+        given["static"] = static
+    if schema is not None:
+        if given:
+            raise ConfigError(f"a schema says everything, but got {listing(given)} as well. Give one or the other.")
+        return schema, table
+    request = DataSchema(**given)
+    if table is not None:
+        names = tuple(name for name in table.columns if name != request.id_col)
+        request = request.replace(static_table=names)
+    return request, table
+
+
+def _fresh_report(store: SeriesStore, rows_read: int) -> DataReport:
+    masked = 0 if store.mask is None else int(len(store.mask) - np.count_nonzero(store.mask))
+    return DataReport(
+        rows_read=rows_read,
+        rows_stored=len(store.y),
+        n_series=len(store.ids),
+        masked=masked,
+        freq=store.freq,
+        time_zone=store.time_zone,
+    )
+
+
+def _schema_of(store: SeriesStore) -> DataSchema:
+    names = tuple(store.categories)
+    varying = 0 if store.categorical is None else store.categorical.shape[1]
+    return DataSchema(
+        freq=store.freq,
+        time_zone=store.time_zone,
+        future=store.future_names,
+        historical=store.historical_names,
+        static=store.static_names,
+        categorical=names,
+        weight=None if store.weight is None else "weight",
+        dtype=str(store.y.dtype),
+        id_type="text" if store.ids.dtype.kind == "U" else "integer",
+        time_type="int64" if store.start.dtype.kind != "M" else "datetime[us]",
+        future_categorical=names[:varying],
+        static_categorical=names[varying:],
+        categories=store.categories,
+    )
+
+
+def _count(n: int, least: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
+        raise ConfigError(f"n must be a whole number of at least {least}, but got n={n!r}")
+    return int(n)
+
+
+def _nullable(name: str, values: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None) -> pl.Series:
+    series = pl.Series(name, values)
+    return series if mask is None else series.set(pl.Series(~mask), None)

@@ -1,0 +1,1 @@
+"""Windows over a store: index, samplers, gather, augmentation, splits."""
