@@ -27,7 +27,7 @@ import torch
 
 import neuro_divergent as nd
 from harness import line, write
-from neuro_divergent.training.saver import Saver
+from neuro_divergent.training.runs.saver import Saver
 
 LIMIT = 0.05
 PHASES = ("save", "write")

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 import neuro_divergent as nd
 from harness import Line, line, print_table, write
-from neuro_divergent.training.activations import checkpointed
+from neuro_divergent.training.step.activation_checkpointing import checkpointed
 
 SAMPLES, INPUTS, WIDTH = 1000, 4, 64
 SPEED_TARGET, MEMORY_TARGET, TIME_LIMIT = 71.0, 0.75, 0.20

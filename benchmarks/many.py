@@ -27,9 +27,9 @@ import torch
 import neuro_divergent as nd
 from harness import Line, line, print_table, write
 from neuro_divergent.forecasting.many import prepared
-from neuro_divergent.training.stack import Stack
-from neuro_divergent.training.stacked_weights import named_parameters_of
-from neuro_divergent.training.strategy import SingleProcess
+from neuro_divergent.training.stacked.stacked_loop import Stack
+from neuro_divergent.training.stacked.weights import named_parameters_of
+from neuro_divergent.training.step.strategy import SingleProcess
 
 MEMBERS = 16
 TIME_TARGET, GRADIENT_TARGET = 0.25, 1e-5
@@ -83,7 +83,7 @@ def agreement(steps: int = 20) -> Line:
 
 def one_step(task: Any, state: Any) -> torch.Tensor:
     """A step of a member by itself; its gradients after clipping."""
-    from neuro_divergent.training.loop import train_step
+    from neuro_divergent.training.loop.loop import train_step
 
     state.module.train()
     train_step(task, state, state.source.batch(state.epoch, state.position), SingleProcess())

@@ -134,7 +134,7 @@ def main() -> None:
         peer()
         return
     from harness import line, write
-    from neuro_divergent.training.allocator import kept_memory
+    from neuro_divergent.training.process.malloc import kept_memory
 
     torch.set_num_threads(1)
     lines = []

@@ -205,7 +205,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import TrainingConfig as TrainingConfig
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
-    from neuro_divergent.training.checkpointing import FaultTolerance as FaultTolerance
+    from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -263,7 +263,7 @@ _HOMES = {
     "Explanation": "forecasting.explain",
     "ExponentialDecay": "optim",
     "FEDformer": "models",
-    "FaultTolerance": "training.checkpointing",
+    "FaultTolerance": "training.config.checkpoints",
     "Forecaster": "forecasting.forecaster",
     "FreDF": "losses",
     "GMM": "losses",

@@ -16,10 +16,10 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.models import LSTM, MLP, NHITS
 from neuro_divergent.optim import EMA, AdamW, CosineAnnealing, ReduceOnPlateau
-from neuro_divergent.training.checkpointing import Checkpoints
-from neuro_divergent.training.config import EarlyStopping, TrainingConfig
-from neuro_divergent.training.history import History
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.config.checkpoints import Checkpoints
+from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.state.history import History
 
 TIME_COLUMNS = {"seconds", "validation_seconds"}
 TIME_EVENTS = {"training_seconds", "time"}

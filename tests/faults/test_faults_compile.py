@@ -17,9 +17,10 @@ import torch
 from fault_tools import environment
 
 import neuro_divergent as nd
-from neuro_divergent.training import compilers, whole_step
-from neuro_divergent.training.compilers import Compilers
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.compiled import full_step as whole_step
+from neuro_divergent.training.process import compiler_processes as compilers
+from neuro_divergent.training.process.compiler_processes import Compilers
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
 
 SCRIPT = """
 import json, logging, sys
@@ -141,7 +142,7 @@ def test_a_second_signal_ends_at_once_also_after_the_compiler(tmp_path: Path, mo
         time.sleep(60)
 
     interrupted(monkeypatch, signal.SIGTERM)
-    monkeypatch.setattr("neuro_divergent.training.saver.Saver.save", save)
+    monkeypatch.setattr("neuro_divergent.training.runs.saver.Saver.save", save)
     with pytest.raises(KeyboardInterrupt):
         fit(tmp_path)
     assert LocalPlace(tmp_path).names() == []

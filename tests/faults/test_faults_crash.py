@@ -14,8 +14,8 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import StorageError
-from neuro_divergent.training.checkpoint import read
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.snapshot import read
 
 
 def test_every_operation_of_a_save_may_be_the_last_one() -> None:

@@ -17,8 +17,8 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import StorageError
-from neuro_divergent.training.places import LocalPlace
-from neuro_divergent.training.resume import newest
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.resume import newest
 
 SIZE = 2**20
 DATA = (np.linspace(0, 1, 200, dtype=np.float32).reshape(20, 10), np.ones((20, 1), dtype=np.float32))

@@ -24,8 +24,8 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.core import tensor_files
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
-from neuro_divergent.training.checkpoint import read
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.snapshot import read
 
 FORMAT_1 = Path(__file__).parent / "fixtures"
 

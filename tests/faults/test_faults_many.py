@@ -15,7 +15,7 @@ from fault_runs import fingerprint, table
 from fault_tools import environment
 
 import neuro_divergent as nd
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
 
 NAMES = ["MLP", "LSTM", "DLinear"]
 SCRIPT = """

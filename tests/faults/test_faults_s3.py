@@ -19,13 +19,13 @@ from fault_tools import HERE, environment
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import NoCheckpointError, StorageError
-from neuro_divergent.training.places import place_of
+from neuro_divergent.training.runs.checkpoint_store import place_of
 
 WORKER = """
 import sys
 import torch
 from fault_runs import MODELS, config_of, table
-from neuro_divergent.training.checkpointing import Checkpoints
+from neuro_divergent.training.config.checkpoints import Checkpoints
 
 torch.set_num_threads(1)
 fields = {"max_epochs": 200, "early_stopping": None, "schedule": None}

@@ -21,7 +21,7 @@ from fault_tools import environment
 from torch import nn
 
 import neuro_divergent as nd
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
 
 
 class Send(nd.Callback):

@@ -24,11 +24,11 @@ from fault_tools import environment, worker
 import neuro_divergent as nd
 from neuro_divergent.core.errors import ConfigError, NonFiniteError, StorageError, TrainingError
 from neuro_divergent.forecasting import supervised
-from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.heartbeat import SUPERVISOR, VARIABLE, heartbeat
-from neuro_divergent.training.places import LocalPlace
-from neuro_divergent.training.supervisor import supervise
-from neuro_divergent.training.whole_step import obstacle
+from neuro_divergent.training.compiled.full_step import obstacle
+from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE, heartbeat
+from neuro_divergent.training.process.supervisor import supervise
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
 
 COUNT = """
 import os, pathlib, signal, sys, time
@@ -131,8 +131,8 @@ def test_a_signal_reaches_the_training_below_a_shell_once(tmp_path: Path, number
     python = shlex.join([sys.executable, "-S", "-c", script, str(tmp_path / "seen")])
     program = f"""
 import signal
-from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.supervisor import supervise
+from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.process.supervisor import supervise
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     supervise(["sh", "-c", {python + "; exit 1"!r}], FaultTolerance(retries=0), {str(tmp_path)!r})
@@ -286,7 +286,7 @@ def test_a_training_whose_supervisor_was_killed_is_saved_and_ends(tmp_path: Path
     program = f"""
 import pathlib
 from fault_runs import MODELS, config_of, table
-from neuro_divergent.training.checkpointing import FaultTolerance
+from neuro_divergent.training.config.checkpoints import FaultTolerance
 fields = {{"max_epochs": 100000, "validation_split": 0.2, "early_stopping": None, "refit_on_all": True}}
 tolerant = {{"fault_tolerance": FaultTolerance(retries=1), "compile": False}}
 MODELS["mlp"][0].fit(table(), config_of("mlp", pathlib.Path({str(tmp_path)!r}), **fields, **tolerant))

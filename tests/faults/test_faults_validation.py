@@ -15,9 +15,9 @@ from fault_tools import environment
 from torch import nn
 
 import neuro_divergent as nd
-from neuro_divergent.training import checkpoint
-from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.places import LocalPlace
+from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.runs import snapshot as checkpoint
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace
 
 SCRIPT = """
 import json, sys, time
@@ -106,7 +106,7 @@ import torch
 import neuro_divergent as nd
 from fault_runs import fingerprint
 from fault_worker import Hungry  # forty megabytes for every row
-from neuro_divergent.training.checkpointing import FaultTolerance
+from neuro_divergent.training.config.checkpoints import FaultTolerance
 
 class Watched(Hungry):
     def forward(self, x):

@@ -67,6 +67,7 @@ def main(where: Path) -> None:
     members = nd.seed_ensemble(nd.DLinear(**SMALL), plain, FAST, seeds=2)
     members.save(where / "ensemble")
     expected["ensemble"] = members.predict().drop("unique_id", "ds").to_numpy().ravel().tolist()
+    model = nd.MLP(**SMALL, hidden_size=4, layers=1)
     model.fit(plain, interrupted(where / "run", callbacks=(_Stop(),)))
     whole = model.fit(plain, FAST.replace(max_steps=10))
     expected["run"] = whole.history.step_loss

@@ -51,7 +51,7 @@ def demo(
     from neuro_divergent.forecasting.backtest import backtest
     from neuro_divergent.forecasting.model import Model
     from neuro_divergent.models import LSTM, MLP, NHITS, DLinear
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
     writable_directory(out)
     drawing = importlib.util.find_spec("matplotlib") is not None

@@ -62,7 +62,7 @@ def init(
     from neuro_divergent.core import files, registry
     from neuro_divergent.data.time import seasonality
     from neuro_divergent.forecasting.model import Model
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
     if out.exists() and not overwrite:
         raise StorageError(f"{out} exists already. Choose another --out, or say --overwrite")
@@ -124,7 +124,7 @@ def _document(
 ) -> str:
     from neuro_divergent.core import registry
     from neuro_divergent.data.schema.schema import DataSchema
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
     cls = registry.resolve("model", str(model["kind"]))
     ignored = table.report().ignored_columns

@@ -114,8 +114,8 @@ class Thing:
 def _find(path: str) -> list[Thing]:
     """What there is at a path or an address."""
     from neuro_divergent.core import files
-    from neuro_divergent.training.checkpointing import is_remote
-    from neuro_divergent.training.places import LocalPlace, place_of, step_of
+    from neuro_divergent.training.config.checkpoints import is_remote
+    from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of, step_of
 
     if is_remote(path):
         place = place_of(path)
@@ -287,7 +287,7 @@ def _settings(title: str, fields: dict[str, Any]) -> Iterator[str]:
 
 def _changed(config: dict[str, Any]) -> dict[str, Any]:
     """The fields that are not what an empty configuration has."""
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
     usual = TrainingConfig().to_dict()
     return {name: value for name, value in config.items() if name == "kind" or value != usual.get(name)}

@@ -13,7 +13,7 @@ from neuro_divergent.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.model import Model
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
 Names = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 Settings = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
@@ -187,7 +187,7 @@ def describe(fields: Sections) -> Model:
 
 def train_config(fields: Sections, model: Model, level: str | None, directory: Path | None) -> TrainingConfig:
     """The training that the fields describe; what has no kind of its own gets the one of the model's recipe."""
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
     given = dict(fields["training"])
     recipe = model.recipe(1)
@@ -208,7 +208,7 @@ def changes(config: TrainingConfig, flags: Sections, settings: Sequence[str]) ->
 
     A run file is not: it stays beside a run, and what was edited there since may be meant for the next one.
     """
-    from neuro_divergent.training.resume import CHANGEABLE
+    from neuro_divergent.training.runs.resume import CHANGEABLE
 
     typed = sections(None, flags, settings)["training"]
     return {name: getattr(config, name) for name in typed if name in CHANGEABLE}

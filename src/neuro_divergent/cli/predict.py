@@ -80,7 +80,7 @@ def load_model(path: Path) -> Forecaster:
     from neuro_divergent.core import files
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.storage import load
-    from neuro_divergent.training.places import CHECKPOINTS
+    from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS
 
     if not files.present(path).exists():
         raise StorageError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.report.lookback import Held
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
 SHOWN_SERIES = 3
 
@@ -159,7 +159,7 @@ def _newest(first: Path) -> Path:
 
 
 def _last_checkpoint(settings: TrainingConfig) -> str | None:
-    from neuro_divergent.training.places import place_of
+    from neuro_divergent.training.runs.checkpoint_store import place_of
 
     names = [] if settings.checkpoints is None else place_of(settings.checkpoints.directory).names()
     return names[-1] if names else None

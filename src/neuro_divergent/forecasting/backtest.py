@@ -17,7 +17,7 @@ from neuro_divergent.forecasting.hindcast import hindcast
 from neuro_divergent.forecasting.levels import point_column
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.naive import season_of, seasonal_naive
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 Floats = npt.NDArray[np.float64]
 

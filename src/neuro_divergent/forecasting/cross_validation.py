@@ -28,8 +28,8 @@ from neuro_divergent.forecasting.many import fit_members
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.naive import season_of
 from neuro_divergent.forecasting.splitting import Fold, TimeSeriesSplit, user_folds
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.many import Stacked, check_choice, refusal
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.supervised import supervised
 from neuro_divergent.forecasting.task import ForecastTask
 from neuro_divergent.losses import HuberMQLoss, HuberQuantile, Loss, MQLoss, Quantile, Weighted
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 def distill(

@@ -21,8 +21,8 @@ from neuro_divergent.forecasting.hindcast import actual, hindcast, same_moments,
 from neuro_divergent.forecasting.levels import Columns, point_column
 from neuro_divergent.forecasting.many import fit_many
 from neuro_divergent.forecasting.model import Model
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.many import Stacked
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.stacked.train_many import Stacked
 
 Floats = npt.NDArray[np.float64]
 Combination = Literal["mean", "median", "weighted", "greedy"]

@@ -34,13 +34,13 @@ from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.supervised import supervised, train_supervised
 from neuro_divergent.forecasting.task import ForecastTask, WindowSource, refuse_classes
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon
-from neuro_divergent.training.lock import run_lock
-from neuro_divergent.training.places import REFIT, inside, place_of
-from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.resume import FREE, Resume, differences, newest
-from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.config.curriculum import EasySeriesFirst, GrowingHorizon
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
+from neuro_divergent.training.runs.lock import run_lock
+from neuro_divergent.training.runs.resume import FREE, Resume, differences, newest
+from neuro_divergent.training.state.precision import Precision
+from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.trainer import effective_batch, prepare, train, training_sampler
 
 log = logging.getLogger(__name__)

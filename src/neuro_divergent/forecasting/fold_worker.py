@@ -31,7 +31,7 @@ from neuro_divergent.forecasting.levels import Columns
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.splitting import Fold
 from neuro_divergent.training.callbacks.base import CallbackSettings
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 def run_jobs(

@@ -25,8 +25,8 @@ from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.quick import quick_table
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.history import History
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.state.history import History
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

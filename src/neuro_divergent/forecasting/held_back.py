@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.model import Model
-    from neuro_divergent.training.config import TrainingConfig
-    from neuro_divergent.training.history import History
+    from neuro_divergent.training.config.training_config import TrainingConfig
+    from neuro_divergent.training.state.history import History
 
 Ints = npt.NDArray[np.int64]
 

@@ -30,7 +30,7 @@ from neuro_divergent.forecasting.local_scaling import fit_locally
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.model import Model
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
 log = logging.getLogger(__name__)
 

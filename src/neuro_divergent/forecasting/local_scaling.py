@@ -18,7 +18,7 @@ from neuro_divergent.forecasting.held_back import training_rows
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.forecasting.model import Model
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 class LocalScaling:

@@ -20,10 +20,10 @@ from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.forecasting.resume_many import Source, Stop, beginnings, fit_each
 from neuro_divergent.forecasting.task import ForecastTask, target_weights
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.many import Stacked, check_choice, refusal, train_many
-from neuro_divergent.training.stacked_rules import config_obstacle, not_worth_it
-from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.stacked.eligibility import config_obstacle, not_worth_it
+from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal, train_many
+from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.trainer import train
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.recipes import ModelFamily, recipe_for
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.forecaster import Forecaster

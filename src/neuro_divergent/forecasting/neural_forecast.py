@@ -19,13 +19,13 @@ from neuro_divergent.forecasting.hindcast import beside
 from neuro_divergent.forecasting.intervals import PredictionIntervals
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.resume_many import Source, beginnings, fit_each
-from neuro_divergent.training.places import inside
+from neuro_divergent.training.runs.checkpoint_store import inside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from neuro_divergent.forecasting.explain import Explanation
-    from neuro_divergent.training.config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 class NeuralForecast:

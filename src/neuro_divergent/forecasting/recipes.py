@@ -6,7 +6,7 @@ from typing import Literal
 
 from neuro_divergent.losses import MAE
 from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, Schedule, WarmupCosine
-from neuro_divergent.training.config import PLAIN_DEFAULTS, EarlyStopping, TrainingConfig
+from neuro_divergent.training.config.training_config import PLAIN_DEFAULTS, EarlyStopping, TrainingConfig
 
 ModelFamily = Literal["mlp", "recurrent", "convolutional", "transformer", "other"]
 

@@ -12,11 +12,11 @@ from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.intervals import fit_model
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.training.callbacks.base import Callback
-from neuro_divergent.training.checkpointing import Checkpoints
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.places import inside, place_of
-from neuro_divergent.training.resume import Resume
-from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.config.checkpoints import Checkpoints
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.runs.checkpoint_store import inside, place_of
+from neuro_divergent.training.runs.resume import Resume
+from neuro_divergent.training.state.state import TrainState
 
 Source = str | os.PathLike[str] | None
 Beginning = tuple[TrainingConfig, Resume]

@@ -32,8 +32,8 @@ from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.many_storage import is_many, load_many, pack_extras, unpack_extras
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.history import History
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.state.history import History
 
 _BLOCKS = ("y", "mask", "future", "historical", "static", "categorical", "static_categorical", "weight")
 _HISTORY = "history.safetensors"

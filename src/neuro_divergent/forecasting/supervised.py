@@ -24,15 +24,15 @@ from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
-from neuro_divergent.training.checkpointing import is_remote
-from neuro_divergent.training.config import TrainingConfig
-from neuro_divergent.training.places import forget, step_name
-from neuro_divergent.training.resume import Resume
-from neuro_divergent.training.supervisor import POINTLESS, supervise
+from neuro_divergent.training.config.checkpoints import is_remote
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.process.supervisor import POINTLESS, supervise
+from neuro_divergent.training.runs.checkpoint_store import forget, step_name
+from neuro_divergent.training.runs.resume import Resume
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.model import Model
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.state.state import TrainState
 
 JOB = "job"
 ERROR = "error.json"
@@ -141,7 +141,7 @@ def _refuse_callables(config: TrainingConfig) -> None:
         raise ConfigError(
             "a watched training is described to its process by files, which cannot hold your own callables, but got "
             f"{', '.join(live + references)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script "
-            "with neuro_divergent.training.supervisor.supervise"
+            "with neuro_divergent.training.process.supervisor.supervise"
         )
 
 

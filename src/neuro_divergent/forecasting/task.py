@@ -15,7 +15,7 @@ from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.task import ScoredTask, epoch_steps, loss_sums
+from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
 
 
 class WindowSource:

@@ -15,7 +15,7 @@ from neuro_divergent.forecasting.held_back import note_validation, trained_rows,
 from neuro_divergent.forecasting.horizon import check_series, taken_columns
 from neuro_divergent.forecasting.module import ForecastModule
 from neuro_divergent.optim import Optimizer
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 UPDATE_EPOCHS = 5
 FINE_TUNE_RATE = 0.1

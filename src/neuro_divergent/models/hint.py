@@ -20,7 +20,7 @@ from neuro_divergent.forecasting.forecaster import Forecaster
 from neuro_divergent.forecasting.intervals import PredictionIntervals
 from neuro_divergent.forecasting.model import Capabilities, Model
 from neuro_divergent.forecasting.reconciliation import Reconciliation, reconciliation
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.forecaster import Forecaster
     from neuro_divergent.report.page import Page
-    from neuro_divergent.training.history import History
+    from neuro_divergent.training.state.history import History
 
 MAX_SERIES = 40
 MAX_POINTS = 1500

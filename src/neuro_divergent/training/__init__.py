@@ -11,19 +11,19 @@ from neuro_divergent.training.callbacks import (
     TensorBoard,
     Timer,
 )
-from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.config import (
+from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.config.curriculum import EasySeriesFirst, GrowingHorizon, TeacherForcing
+from neuro_divergent.training.config.training_config import (
     ActivationCheckpointing,
     Checkpoints,
     EarlyStopping,
     Regularization,
     TrainingConfig,
 )
-from neuro_divergent.training.curriculum import EasySeriesFirst, GrowingHorizon, TeacherForcing
-from neuro_divergent.training.gradients import check_gradients
-from neuro_divergent.training.history import History
+from neuro_divergent.training.gradient_tape import GradientTape
 from neuro_divergent.training.lr_range import RangeTest, find_learning_rate
-from neuro_divergent.training.tape import GradientTape
+from neuro_divergent.training.state.history import History
+from neuro_divergent.training.step.gradients import check_gradients
 from neuro_divergent.training.trainer import Trainer
 
 __all__ = [

@@ -12,7 +12,7 @@ from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.losses import Loss
-from neuro_divergent.training.task import ScoredTask, epoch_steps, loss_sums
+from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
 
 
 class Rows(NamedTuple):

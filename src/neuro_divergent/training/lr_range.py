@@ -17,13 +17,13 @@ from torch import nn
 from neuro_divergent.core.errors import ConfigError, TrainingError
 from neuro_divergent.optim import CustomSchedule, ScheduleFreeAdamW
 from neuro_divergent.training.callbacks.base import Callback
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from neuro_divergent.training.history import History
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.state.history import History
+    from neuro_divergent.training.state.state import TrainState
 
 DIVERGED = 4.0
 """The test ends when the smoothed loss is this many times the best one."""

@@ -16,26 +16,26 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, StorageError
 from neuro_divergent.data.windows.samplers import Sequential, Shuffled
 from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
-from neuro_divergent.training.allocator import kept_memory
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
 from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
-from neuro_divergent.training.combinations import check_arrays
-from neuro_divergent.training.config import EarlyStopping, TrainingConfig
-from neuro_divergent.training.decisions import decide
-from neuro_divergent.training.heartbeat import heartbeat
-from neuro_divergent.training.history import History
-from neuro_divergent.training.lock import run_lock
-from neuro_divergent.training.loop import run
-from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.resume import Resume, find
-from neuro_divergent.training.resume import begin as begin_run
-from neuro_divergent.training.rundir import events_of, write_config
-from neuro_divergent.training.setup import engine_callbacks, network_ready
-from neuro_divergent.training.signals import Guard
-from neuro_divergent.training.state import TrainState
-from neuro_divergent.training.task import Source, Task
-from neuro_divergent.training.waiting import Courtesy
+from neuro_divergent.training.compiled.assemble import engine_callbacks, network_ready
+from neuro_divergent.training.compiled.choose import decide
+from neuro_divergent.training.config.rules import check_arrays
+from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.loop.loop import run
+from neuro_divergent.training.process.heartbeat import heartbeat
+from neuro_divergent.training.process.malloc import kept_memory
+from neuro_divergent.training.process.signals import Guard
+from neuro_divergent.training.process.thread_waiting import Courtesy
+from neuro_divergent.training.runs.lock import run_lock
+from neuro_divergent.training.runs.resume import Resume, find
+from neuro_divergent.training.runs.resume import begin as begin_run
+from neuro_divergent.training.runs.run_directory import events_of, write_config
+from neuro_divergent.training.state.history import History
+from neuro_divergent.training.state.precision import Precision
+from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.state.task import Source, Task
 
 
 class Trainer:
@@ -132,7 +132,8 @@ def refuse_supervision(config: TrainingConfig) -> None:
     if tolerance is not None and tolerance.retries > 0:
         raise ConfigError(
             "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
-            "training with resume='auto' into a script and run it with neuro_divergent.training.supervisor.supervise"
+            "training with resume='auto' into a script and run it with "
+            "neuro_divergent.training.process.supervisor.supervise"
         )
 
 

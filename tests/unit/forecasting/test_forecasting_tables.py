@@ -8,7 +8,7 @@ import pytest
 
 import neuro_divergent as nd
 from neuro_divergent.models import TSMixer
-from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
+from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 
 FAST = nd.TrainingConfig(max_steps=5, progress=False)
 

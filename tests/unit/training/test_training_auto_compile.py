@@ -15,11 +15,11 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.training import compilers
 from neuro_divergent.training.arrays import ArraySource, as_rows
-from neuro_divergent.training.decisions import decide
-from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.state import TrainState
+from neuro_divergent.training.compiled.choose import decide
+from neuro_divergent.training.process import compiler_processes as compilers
+from neuro_divergent.training.state.precision import Precision
+from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.trainer import prepare, training_sampler
 
 DATA = np.random.default_rng(0).normal(size=(96, 8)).astype(np.float32)

@@ -21,11 +21,11 @@ from neuro_divergent.core.exact import MAX_JSON_BYTES, MAX_JSON_DEPTH, from_plai
 from neuro_divergent.core.files import whole
 from neuro_divergent.training import Callback, EarlyStopping, Trainer, TrainingConfig
 from neuro_divergent.training.callbacks.base import CallbackList
-from neuro_divergent.training.checkpoint import Room, Snapshot, read, take
-from neuro_divergent.training.checkpointing import Checkpoints
-from neuro_divergent.training.places import LocalPlace, place_of
-from neuro_divergent.training.resume import differences, newest
-from neuro_divergent.training.retention import Kept, superfluous
+from neuro_divergent.training.config.checkpoints import Checkpoints
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of
+from neuro_divergent.training.runs.resume import differences, newest
+from neuro_divergent.training.runs.retention import Kept, superfluous
+from neuro_divergent.training.runs.snapshot import Room, Snapshot, read, take
 
 X = np.linspace(-1, 1, 40, dtype=np.float32).reshape(20, 2)
 DATA = (X, X.sum(axis=1, keepdims=True))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.tensor_files import Packed, read_tensors, tensor_parts, write_tensors
-from neuro_divergent.training.checkpoint import Room
+from neuro_divergent.training.runs.snapshot import Room
 
 KINDS = [
     *(torch.bool, torch.uint8, torch.int8, torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.int16),

@@ -12,9 +12,9 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.training.activations import checkpointed
-from neuro_divergent.training.gradients import numerical_gradient
-from neuro_divergent.training.tape import ACTIVATIONS
+from neuro_divergent.training.gradient_tape import ACTIVATIONS
+from neuro_divergent.training.step.activation_checkpointing import checkpointed
+from neuro_divergent.training.step.gradients import numerical_gradient
 
 X = np.random.default_rng(0).normal(size=(64, 3))
 Y = np.sin(X[:, :1])

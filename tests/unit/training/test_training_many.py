@@ -14,10 +14,10 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.data.windows.samplers import Sequential
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, as_rows
-from neuro_divergent.training.many import train_many
-from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.stack import Stack
-from neuro_divergent.training.stacked_weights import named_parameters_of
+from neuro_divergent.training.stacked.stacked_loop import Stack
+from neuro_divergent.training.stacked.train_many import train_many
+from neuro_divergent.training.stacked.weights import named_parameters_of
+from neuro_divergent.training.state.precision import Precision
 from neuro_divergent.training.trainer import prepare, train, training_sampler
 
 CPU = torch.device("cpu")
@@ -99,8 +99,8 @@ def test_gradients_agree_for_twenty_steps():
     stacked, single = ([member(perceptron(seed), seed=seed + 1) for seed in range(4)] for _ in range(2))
     stack = Stack(stacked)
     assert stack.obstacle() is None
-    from neuro_divergent.training.loop import train_step
-    from neuro_divergent.training.strategy import SingleProcess
+    from neuro_divergent.training.loop.loop import train_step
+    from neuro_divergent.training.step.strategy import SingleProcess
 
     worst = 0.0
     for _ in range(20):

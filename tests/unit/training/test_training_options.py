@@ -15,7 +15,7 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.data import samples
-from neuro_divergent.training.compile import compiled
+from neuro_divergent.training.compiled.network import compiled
 
 X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
 Y = X[:, :1] * 2 - X[:, 1:2]

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import neuro_divergent as nd
-from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.strategy import weighted_mean
+from neuro_divergent.training.state.precision import Precision
+from neuro_divergent.training.step.strategy import weighted_mean
 
 X = np.random.default_rng(0).normal(size=(128, 4)).astype(np.float32)
 Y = (X[:, :1] - 2 * X[:, 1:2]).astype(np.float32)

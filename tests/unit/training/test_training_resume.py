@@ -22,10 +22,10 @@ from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.models import MLP
 from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
-from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
-from neuro_divergent.training.history import History
-from neuro_divergent.training.lock import run_lock
-from neuro_divergent.training.places import LocalPlace, place_of
+from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of
+from neuro_divergent.training.runs.lock import run_lock
+from neuro_divergent.training.state.history import History
 
 
 class StopAfter(Callback):
@@ -504,7 +504,7 @@ import numpy as np
 from torch import nn
 from neuro_divergent.core.errors import StorageError
 from neuro_divergent.training import Trainer, TrainingConfig
-from neuro_divergent.training.checkpointing import Checkpoints, FaultTolerance
+from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 
 x = np.ones((8, 1), dtype="float32")
 config = TrainingConfig(max_epochs=1, validation_split=None, progress=False, checkpoints=Checkpoints(sys.argv[1]))

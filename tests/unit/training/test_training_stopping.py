@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import neuro_divergent as nd
-from neuro_divergent.training.stopping import Patience, update
+from neuro_divergent.training.state.early_stopping import Patience, update
 
 
 def fold(values, **fields):

@@ -14,14 +14,14 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.training import waiting
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, as_rows
-from neuro_divergent.training.checkpointing import FaultTolerance
-from neuro_divergent.training.decisions import Decided, decide
-from neuro_divergent.training.precision import Precision
-from neuro_divergent.training.strategy import SingleProcess
+from neuro_divergent.training.compiled.choose import Decided, decide
+from neuro_divergent.training.compiled.full_step import WholeStep, obstacle
+from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.process import thread_waiting as waiting
+from neuro_divergent.training.state.precision import Precision
+from neuro_divergent.training.step.strategy import SingleProcess
 from neuro_divergent.training.trainer import prepare, training_sampler
-from neuro_divergent.training.whole_step import WholeStep, obstacle
 
 DATA = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
 TARGET = DATA[:, :1] * 2 - DATA[:, 1:2]

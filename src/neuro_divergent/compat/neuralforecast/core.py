@@ -35,7 +35,7 @@ from neuro_divergent.forecasting.many_storage import read_index, save_many
 from neuro_divergent.forecasting.model import Model
 from neuro_divergent.forecasting.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.neural_forecast import distinct
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
 """Losses and functions of the user's by name: files keep the name only."""

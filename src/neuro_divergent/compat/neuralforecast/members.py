@@ -12,7 +12,7 @@ from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model import Model
-from neuro_divergent.training.config import TrainingConfig
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 Roles = dict[str, tuple[str, ...]]
 

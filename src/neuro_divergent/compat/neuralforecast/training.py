@@ -25,7 +25,7 @@ from neuro_divergent.optim import (
     StepDecay,
     TorchOptimizer,
 )
-from neuro_divergent.training.config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 
 TRAINER: dict[str, str] = {
     "accelerator": "chooses the device",

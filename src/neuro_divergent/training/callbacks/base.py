@@ -12,7 +12,7 @@ from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, Stor
 from neuro_divergent.core.exact import from_plain, to_plain
 
 if TYPE_CHECKING:
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.state.state import TrainState
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
-    from neuro_divergent.training.curriculum import TeacherForcing
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.config.curriculum import TeacherForcing
+    from neuro_divergent.training.state.state import TrainState
 
 log = logging.getLogger("neuro_divergent.training")
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 
 if TYPE_CHECKING:
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.state.state import TrainState
 
 
 class LearningRateMonitor(CallbackSettings):

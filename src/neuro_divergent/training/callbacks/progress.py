@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.state.state import TrainState
 
 SECONDS_BETWEEN_UPDATES = 0.1
 

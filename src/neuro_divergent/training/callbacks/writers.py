@@ -19,7 +19,7 @@ from neuro_divergent.core.extras import require
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 
 if TYPE_CHECKING:
-    from neuro_divergent.training.state import TrainState
+    from neuro_divergent.training.state.state import TrainState
 
 
 class JsonLines(CallbackSettings):

@@ -1,0 +1,1 @@
+"""Steps and networks compiled by torch."""

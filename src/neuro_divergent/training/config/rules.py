@@ -1,0 +1,116 @@
+"""Options that cannot work together, each refused with one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.losses import Loss, Weighted
+from neuro_divergent.optim import Constant, ScheduleFreeAdamW
+from neuro_divergent.training.config.curriculum import EasySeriesFirst
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+
+def check(config: TrainingConfig) -> None:
+    """Refuse what contradicts itself, whatever is trained."""
+    _gradients(config)
+    _weights(config)
+    _order(config)
+    _monitors(config)
+
+
+def check_arrays(config: TrainingConfig) -> None:
+    """Refuse what is made for windows of series, when plain arrays are trained on."""
+    for name in ("augmentation", "curriculum"):
+        if getattr(config, name) is not None:
+            raise ConfigError(
+                f"{name} is made for windows of time series, but a Trainer sees plain arrays. Set {name}=None, or "
+                "train a model on a table"
+            )
+    if config.refit_on_all:
+        raise ConfigError(
+            "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh "
+            "module with validation_split=None and max_epochs=history.best_epoch"
+        )
+    for loss in (config.loss, config.validation_loss):
+        if isinstance(loss, Loss) and any(_by_time(part) for part in _parts(loss)):
+            raise ConfigError(
+                "Weighted by recency or by a function is for windows of series, but a Trainer sees plain arrays. Give "
+                "the weights as the third array: fit(module, (x, y, w))"
+            )
+
+
+def _by_time(loss: Loss) -> bool:
+    """Whether a loss weighs rows by recency or by a function: plain arrays have no time."""
+    return isinstance(loss, Weighted) and loss.by not in ("column", "horizon")
+
+
+def _parts(loss: Loss) -> Iterator[Loss]:
+    """A loss and all that are inside it."""
+    yield loss
+    for name in type(loss).model_fields:
+        value = getattr(loss, name)
+        for part in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(part, Loss):
+                yield from _parts(part)
+
+
+def _gradients(config: TrainingConfig) -> None:
+    method = config.gradient_method
+    if method != "autograd" and config.precision in ("bf16", "fp16"):
+        raise ConfigError(
+            f"numerical gradients need float32 or float64, but got precision={config.precision!r} with "
+            f"gradient_method={method!r}"
+        )
+    if method != "autograd" and config.activation_checkpointing is not None:
+        raise ConfigError(
+            f"activation_checkpointing saves memory of the backward pass, but gradient_method={method!r} has none. "
+            "Leave one of them out"
+        )
+    if config.loss_scale != "dynamic" and config.precision != "fp16":
+        raise ConfigError(
+            f"loss_scale is for precision='fp16', but got loss_scale={config.loss_scale} with "
+            f"precision={config.precision!r}"
+        )
+    if config.compile is True and config.activation_checkpointing is not None:
+        raise ConfigError(
+            "compile=True plans itself what the backward pass keeps, so it cannot be combined with "
+            "activation_checkpointing. Leave one of them out"
+        )
+
+
+def _weights(config: TrainingConfig) -> None:
+    if not isinstance(config.optimizer, ScheduleFreeAdamW):
+        return
+    if config.averaging is not None:
+        raise ConfigError(
+            f"ScheduleFreeAdamW averages the weights itself, but got averaging={config.averaging.kind}. "
+            "Set averaging=None"
+        )
+    if config.schedule not in (None, "auto") and not isinstance(config.schedule, Constant):
+        kind = getattr(config.schedule, "kind", config.schedule)
+        raise ConfigError(
+            f"ScheduleFreeAdamW takes the place of a schedule, but got schedule={kind}. Set schedule=None; it has "
+            "warmup_steps of its own"
+        )
+
+
+def _order(config: TrainingConfig) -> None:
+    if isinstance(config.curriculum, EasySeriesFirst) and not config.shuffle:
+        raise ConfigError("EasySeriesFirst decides the order itself by drawing windows, but got shuffle=False")
+    if config.validation_split is None and config.refit_on_all:
+        raise ConfigError("refit_on_all needs a validation to find the number of epochs, but got validation_split=None")
+
+
+def _monitors(config: TrainingConfig) -> None:
+    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    for field in ("schedule", "early_stopping"):
+        monitor = getattr(getattr(config, field), "monitor", "train_loss")
+        if monitor not in known:
+            raise ConfigError(
+                f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. A metric must be "
+                "named in metrics to be followed"
+            )

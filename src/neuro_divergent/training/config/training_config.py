@@ -1,0 +1,266 @@
+"""What can be asked of a training, and how "auto" becomes a number.
+
+A field is "auto" (the model's recipe decides, then the plain defaults below), None (off) or a value.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from neuro_divergent.core.config import Description, Function
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.windows.augmentation import Augmentation
+from neuro_divergent.losses import MSE, CustomLoss, Loss
+from neuro_divergent.optim import (
+    AdamW,
+    AnyClipping,
+    AnySchedule,
+    Averaging,
+    ClipByNorm,
+    CosineAnnealing,
+    GradientNoise,
+    Optimizer,
+    ScheduleFreeAdamW,
+)
+from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+from neuro_divergent.training.config import rules as combinations
+from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
+from neuro_divergent.training.config.curriculum import Curriculum, TeacherForcing
+from neuro_divergent.training.state.precision import PrecisionName
+
+Auto = Literal["auto"]
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class EarlyStopping(Description):
+    """Stop when the monitored value has not improved for `patience` validations.
+
+    With patience 3 the values 1.0, 0.8, 0.9, 0.9, 0.9 stop at the fifth.
+    """
+
+    patience: Count = 10
+    """How many validations in a row may pass without an improvement."""
+    min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
+    """By how much a value must be better than the best one to count as an improvement."""
+    monitor: str = "validation_loss"
+    """A column of the history: validation_loss, train_loss, or a metric such as validation_mae."""
+    mode: Literal["min", "max"] = "min"
+    """Whether smaller or larger is better."""
+    warmup: Annotated[int, Field(ge=0)] = 0
+    """Validations at the start that are not counted against the patience."""
+    restore_best_weights: bool = True
+    """Give back the weights of the best validation instead of the last ones."""
+
+
+class Regularization(Description):
+    """Penalties on the weights, added to the loss once per optimizer step (biases and norms are left alone)."""
+
+    l1: Annotated[float, Field(ge=0.0)] = 0.0
+    """Factor of the sum of absolute weights."""
+    l2: Annotated[float, Field(ge=0.0)] = 0.0
+    """Factor of the sum of squared weights."""
+
+
+class ActivationCheckpointing(Description):
+    """Recompute activations in the backward pass instead of keeping them: less memory for more time."""
+
+    every: Count = 1
+    """How many blocks share one kept activation: in a Sequential what lies between two layers with weights, in a
+    ModuleList its members, every n-th of which recomputes."""
+
+
+def _as_loss(value: Any) -> Any:
+    """A plain function becomes a description that refers to it, and a loss's class the loss with its defaults."""
+    if isinstance(value, type) and issubclass(value, Loss):
+        return value()
+    is_function = callable(value) and not isinstance(value, Loss)
+    return CustomLoss(function=value) if is_function else value
+
+
+LossField = Annotated[Loss, BeforeValidator(_as_loss)]
+
+
+class TrainingConfig(Description):
+    """Everything that can be asked of a training. Each field is "auto", None (off) or a value."""
+
+    max_epochs: Count | Auto | None = "auto"
+    """Epochs at most; an epoch is all windows once, or steps_per_epoch steps."""
+    max_steps: Count | None = None
+    """Optimizer steps at most."""
+    batch_size: Count | Auto = "auto"
+    """Windows (rows, for arrays) per micro-batch."""
+    validation_split: Share | Auto | None = "auto"
+    """Share of each series (of the rows, for arrays) at its end that is held back for validation."""
+    shuffle: bool = True
+    """Draw windows in a random order that the seed decides; False keeps the order of time."""
+    drop_last: bool = False
+    """Leave out the last, smaller batch of an epoch."""
+    seed: int = 1
+    """Key of every random draw."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    precision: PrecisionName = "float32"
+    """float32, float64, bf16 or fp16 (autocast), or accumulate64 (float32 with float64 sums)."""
+    loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = "dynamic"
+    """Factor on the loss under fp16; "dynamic" grows it until a gradient overflows."""
+    accumulate_gradients: Count = 1
+    """Micro-batches per optimizer step; the result equals one batch of that many times batch_size."""
+    loss: LossField | Auto = "auto"
+    """What is minimised: a loss, its name, or a function (output, target) -> unreduced values."""
+    validation_loss: LossField | None = None
+    """What is computed on the validation set; None means the training loss."""
+    metrics: tuple[str, ...] = ()
+    """Names of metrics that are computed on the validation set besides its loss."""
+    optimizer: Optimizer | Auto = "auto"
+    """What turns gradients into steps."""
+    schedule: AnySchedule | Auto | None = "auto"
+    """How the learning rate changes over the run."""
+    gradient_clipping: AnyClipping | Auto | None = "auto"
+    """Bound on the gradients; several are applied in order, by value before by norm."""
+    gradient_noise: GradientNoise | None = None
+    """Random noise on the gradients, shrinking over the run."""
+    regularization: Regularization | None = None
+    """L1 and L2 penalties on the weights."""
+    early_stopping: EarlyStopping | Auto | None = "auto"
+    """When to stop before the last epoch."""
+    checkpoints: Checkpoints | None = None
+    """Where and when the run is saved."""
+    callbacks: tuple[Any, ...] = ()
+    """Callbacks or their settings, called in this order."""
+    log_every: Count = 10
+    """Write every n-th epoch to the log (Python's logging, at level INFO, under "neuro_divergent.training")."""
+    validate_every: Count = 1
+    """Score the validation set after every n-th epoch."""
+    steps_per_epoch: Count | Auto | None = "auto"
+    """Cap on the optimizer steps of one epoch, for big panels."""
+    refit_on_all: bool = False
+    """After the best number of epochs is found, train afresh on everything for that many."""
+    progress: bool | Auto = "auto"
+    """A progress line; "auto" shows it on a terminal only."""
+    num_workers: Annotated[int, Field(ge=0)] = 0
+    """Threads that prepare batches ahead; the results are the same bits for any number."""
+    compile: bool | Auto = "auto"
+    """Compile the whole optimizer step with torch.compile, or the network alone where an option does not allow that;
+    "auto" does it for long trainings of small perceptrons, where it pays by far. A machine without a compiler stays
+    eager, which the log says. Decided at the start of a run and kept by a resume."""
+    threads: Count | Auto = "auto"
+    """Threads of the math library while training; "auto" takes one for steps too small to share, else leaves them as
+    they are. Decided at the start of a run and kept by a resume."""
+    deterministic: bool = False
+    """Refuse operations that have no deterministic implementation (it matters on GPUs)."""
+    augmentation: Augmentation | None = None
+    """Random changes to the training windows."""
+    averaging: Averaging | None = None
+    """Moving or stochastic average of the weights, used for validation and for the result."""
+    curriculum: Curriculum | None = None
+    """Easy before hard: a growing horizon, or easy series first."""
+    teacher_forcing: TeacherForcing | None = None
+    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) in training."""
+    nonfinite: Literal["stop", "skip"] = "stop"
+    """What to do with a step whose loss or gradient is not finite: stop with an error, or skip it and count."""
+    freeze: tuple[str, ...] = ()
+    """Patterns of parameter names that are not trained."""
+    activation_checkpointing: ActivationCheckpointing | None = None
+    """Recompute activations instead of keeping them."""
+    fault_tolerance: FaultTolerance | None = None
+    """What the run survives on its own: a crash or a hang of its process, a memory that is too small."""
+    gradient_method: Literal["autograd", "central", "one_sided"] = "autograd"
+    """How gradients are found; the numerical ones are for checking and teaching."""
+
+    @model_validator(mode="after")
+    def _contradictions(self) -> Self:
+        combinations.check(self)
+        for callback in self.callbacks:
+            if not isinstance(callback, Callback | CallbackSettings):
+                raise ConfigError(f"callbacks must be Callback objects or their settings, but got {callback!r}")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _callbacks_by_name(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and isinstance(fields.get("callbacks"), list | tuple):
+            read = [
+                CallbackSettings.from_dict(item) if isinstance(item, dict) else item for item in fields["callbacks"]
+            ]
+            return fields | {"callbacks": tuple(read)}
+        return fields
+
+    @classmethod
+    def quick(cls, **fields: Any) -> Self:
+        """A first look: 10 epochs, batch 32, rate 1e-3."""
+        return cls(**{"max_epochs": 10, "batch_size": 32, "optimizer": AdamW(learning_rate=1e-3)} | fields)
+
+    @classmethod
+    def best(cls, **fields: Any) -> Self:
+        """Careful: 50 epochs, batch 64, decay 1e-4, cosine from 1e-3 to 1e-6, clipping, patience 10."""
+        preset = {
+            "max_epochs": 50,
+            "batch_size": 64,
+            "optimizer": AdamW(learning_rate=1e-3, weight_decay=1e-4),
+            "schedule": CosineAnnealing(min_lr=1e-6),
+            "gradient_clipping": ClipByNorm(max_norm=1.0),
+            "early_stopping": EarlyStopping(patience=10, min_delta=1e-5),
+        }
+        return cls(**preset | fields)
+
+    @classmethod
+    def low_memory(cls, **fields: Any) -> Self:
+        """Small batches, accumulated: 20 epochs, batch 16 × 4, rate 5e-4, clipping."""
+        preset = {
+            "max_epochs": 20,
+            "batch_size": 16,
+            "accumulate_gradients": 4,
+            "optimizer": AdamW(learning_rate=5e-4),
+            "gradient_clipping": ClipByNorm(max_norm=1.0),
+        }
+        return cls(**preset | fields)
+
+    def unsaved(self) -> Self:
+        """The same training, of which nothing is kept: no checkpoints, and so no process to be started again."""
+        tolerance = None if self.fault_tolerance is None else self.fault_tolerance.replace(retries=0)
+        return self.replace(checkpoints=None, fault_tolerance=tolerance)
+
+    def resolved(self, recipe: TrainingConfig | None = None) -> Self:
+        """The whole without "auto": the recipe first, then the plain defaults."""
+        recipe = recipe or TrainingConfig()
+        fields: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, str) and value == "auto" and name in PLAIN_DEFAULTS:
+                value = getattr(recipe, name)
+                value = PLAIN_DEFAULTS[name] if isinstance(value, str) and value == "auto" else value
+            fields[name] = value
+        if self.schedule == "auto" and isinstance(fields["optimizer"], ScheduleFreeAdamW):
+            fields["schedule"] = None  # it needs none, and would be worse with one
+        if self.max_steps is not None and self.max_epochs == "auto":
+            fields["max_epochs"] = None
+        if fields["max_epochs"] is None and self.max_steps is None:
+            raise ConfigError("a training needs an end: give max_epochs or max_steps")
+        return type(self)(**fields)
+
+
+PLAIN_DEFAULTS: dict[str, Any] = {
+    "max_epochs": 100,
+    "batch_size": 32,
+    "validation_split": 0.2,
+    "loss": MSE(),
+    "optimizer": AdamW(),
+    "schedule": None,
+    "gradient_clipping": ClipByNorm(max_norm=1.0),
+    "early_stopping": EarlyStopping(),
+    "steps_per_epoch": None,
+}
+"""What "auto" means where no recipe speaks."""
+
+__all__ = [
+    "PLAIN_DEFAULTS",
+    "ActivationCheckpointing",
+    "Checkpoints",
+    "EarlyStopping",
+    "Function",
+    "Regularization",
+    "TrainingConfig",
+]

@@ -1,0 +1,275 @@
+"""The training loop: batch → values → backward → clip → optimizer → schedule, and what surrounds it.
+
+`run` knows a task, a state and a strategy. The strategy owns backward and reduction, so that one process, several
+processes and private gradients are the same loop.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import islice
+from typing import Any
+
+import torch
+
+from neuro_divergent.core.errors import NonFiniteError
+from neuro_divergent.optim import (
+    Optimizer,
+    ReduceOnPlateau,
+    ScheduleContext,
+    forget_gradients,
+    set_rate,
+    to_eval,
+    to_train,
+)
+from neuro_divergent.training.callbacks.base import CallbackList
+from neuro_divergent.training.loop import nonfinite as finite
+from neuro_divergent.training.loop.validation import validate
+from neuro_divergent.training.process.signals import StoppedBeforeStepError
+from neuro_divergent.training.state import early_stopping as stopping
+from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.state.task import Source, Task, batches
+from neuro_divergent.training.step import out_of_memory as memory
+from neuro_divergent.training.step.strategy import Strategy
+
+MOST_SKIPPED_IN_A_ROW = 50
+"""Overflows one after the other up to which the loss scale of fp16 may still be finding its level."""
+
+
+def run(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> TrainState:
+    """Train from where the state stands until `until` optimizer steps are done or somebody stops it."""
+    generator_state = torch.get_rng_state()
+    try:
+        callbacks("on_fit_start", state)
+        # An epoch may have been cut short after its last step: its end is still due then.
+        while not state.stopping and (state.step < until or state.position > 0):
+            run_epoch(task, state, until, strategy, callbacks)
+            save_if_due(state, callbacks)
+        state.history.stopped = state.stopping or "all epochs were done"
+        finish_saving(state, callbacks)
+        _settle_weights(state)
+        callbacks("on_fit_end", state)
+    except BaseException as error:
+        state.error = error
+        if state.saver is not None and isinstance(error, Exception):
+            state.saver.join()
+        callbacks("on_exception", state)
+        raise
+    finally:
+        torch.set_rng_state(generator_state)
+    return state
+
+
+def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
+    """A checkpoint if it is time for one; a failure of the last one is reported here."""
+    if state.saver is not None:
+        state.saver.check(state)
+        if not state.stopping and state.saver.due(state):
+            state.saver.save(state, callbacks)
+
+
+def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
+    """The last checkpoint, before the weights become the best ones; then a signal that came may have its way."""
+    if state.saver is not None:
+        if state.saver.settings.on_stop or state.signalled:
+            state.saver.save(state, callbacks)
+        state.saver.join(state)
+    if state.guard is not None:
+        state.guard.raise_if_received()
+
+
+def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> None:
+    """The rest of the present epoch, and its end if it was reached."""
+    if state.position == 0:
+        callbacks("on_epoch_start", state)
+    state.module.train()
+    to_train(state.optimizer)
+    begun = time.perf_counter()
+    rest = batches(state.source, state.epoch, state.position, state.config.num_workers)
+    for batch in islice(rest, max(0, until - state.step)):
+        callbacks("on_batch_start", state)
+        try:
+            train_step(task, state, batch, strategy)
+        except StoppedBeforeStepError:
+            break
+        callbacks("on_batch_end", state)
+        if state.stopping:
+            break
+        if state.position < state.steps_per_epoch and state.step < until:
+            save_if_due(state, callbacks)
+    state.epoch_seconds += time.perf_counter() - begun
+    if state.position >= state.steps_per_epoch or (state.step >= until and not state.stopping):
+        end_epoch(task, state, callbacks)
+
+
+def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) -> None:
+    """One optimizer step on one effective batch."""
+    optimizer = state.optimizer
+    set_learning_rate(state)
+    forget_gradients(optimizer)
+    figures = strategy.whole_step(state, batch)
+    if figures is not None:
+        (loss, norm), is_finite = figures, True
+    else:
+        loss = memory.gradients(strategy, task, state, batch)
+        state.precision.unscale(optimizer)
+        norm = strategy.condition_gradients(state)
+        is_finite = math.isfinite(loss) and math.isfinite(norm)
+        state.precision.step(optimizer, is_finite)
+    state.loss, state.gradient_norm = loss, norm
+    if is_finite:
+        if state.averager is not None:
+            state.averager.update(state.step)
+        state.history.step_loss.append(loss)
+        state.history.gradient_norm.append(norm)
+        state.epoch_loss += loss
+    else:
+        handle_nonfinite(task, state, batch)
+    state.step += 1
+    state.position += 1
+
+
+def set_learning_rate(state: TrainState) -> None:
+    """The schedule's factor, times what a callback asked for, onto every parameter group."""
+    schedule = state.config.schedule
+    factor = state.rate_factor
+    if schedule is not None and schedule != "auto":
+        factor *= schedule.factor_at(
+            state.step,
+            ScheduleContext(
+                total_steps=state.total_steps,
+                steps_per_epoch=state.steps_per_epoch,
+                base_rate=_base_rate(state),
+                plateau=state.plateau,
+            ),
+        )
+    set_rate(state.optimizer, factor)
+
+
+def _base_rate(state: TrainState) -> float:
+    """The rate that the optimizer's description names: the first group may have one of its own."""
+    optimizer = state.config.optimizer
+    if isinstance(optimizer, Optimizer):
+        return optimizer.learning_rate
+    return float(state.optimizer.param_groups[0]["initial_lr"])
+
+
+def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
+    """Nothing was stepped: count it and go on if that was asked for, otherwise end with the place named."""
+    state.skipped += 1
+    what = "loss" if not math.isfinite(state.loss) else "gradient"
+    state.log(event="skipped", what=what, value=str(state.loss if what == "loss" else state.gradient_norm))
+    # Under fp16 gradients that overflow are how the loss scale finds its level: no failure until it stays.
+    # It tries a larger scale every now and then, so that only steps left out one after the other are a sign of it.
+    # The loss is looked at before it is scaled, so that no scale mends one that is not finite.
+    overflow = what == "gradient" and state.precision.searching
+    searching = overflow and _skipped_in_a_row(state) <= MOST_SKIPPED_IN_A_ROW
+    if state.config.nonfinite == "skip" or searching:
+        return
+    half = " Half precision ends at 65,504: try precision='bf16'." if state.precision.name == "fp16" else ""
+    raise NonFiniteError(
+        f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
+        f"{state.loss if what == 'loss' else state.gradient_norm}. {finite.explanation(task, state, batch)} The "
+        "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
+        f"nonfinite='skip' leaves such steps out and counts them.{half}"
+    )
+
+
+def _skipped_in_a_row(state: TrainState) -> int:
+    """How many steps, the present one included, were left out since the last one that was taken."""
+    steps = [event["step"] for event in state.history.events if event.get("event") == "skipped"]
+    count = 0
+    while count < len(steps) and steps[-1 - count] == state.step - count:
+        count += 1
+    return count
+
+
+def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
+    """Score, record, and let plateau schedule and early stopping see the figures."""
+    record: dict[str, float] = {
+        "epoch": state.epoch + 1,
+        "train_loss": _mean_loss(state),
+        "learning_rate": state.learning_rate,
+        "seconds": state.epoch_seconds,
+    }
+    due = (state.epoch + 1) % state.config.validate_every == 0 or state.step >= state.total_steps
+    if state.validation_source is not None and due:
+        figures = _validated(task, state, state.validation_source, callbacks)
+        if figures is None:
+            return  # the position stays behind the last step: a resumed run ends the epoch
+        record |= figures
+    state.history.epochs.append(record)
+    if state.validation_source is None or due:
+        _judge(state, record)
+    callbacks("on_epoch_end", state)
+    state.epoch, state.position = state.epoch + 1, 0
+    state.epoch_loss = state.epoch_seconds = 0.0
+    if state.saver is not None:
+        state.saver.epoch_ended()
+
+
+def _validated(task: Task, state: TrainState, source: Source, callbacks: CallbackList) -> dict[str, float] | None:
+    """The figures of a validation; None if a signal came, which does not wait: then it is as if never begun."""
+    if state.signalled:
+        return None
+    undo = callbacks.remember(state) if state.guard is not None else None
+    callbacks("on_validation_start", state)
+    to_eval(state.optimizer)
+    begun = time.perf_counter()
+    figures = validate(task, state, source)
+    if figures is None:
+        to_train(state.optimizer)
+        if undo is not None:
+            undo()
+        return None
+    record = figures | {"validation_seconds": time.perf_counter() - begun}
+    state.validation = figures
+    callbacks("on_validation_end", state)
+    return record
+
+
+def _mean_loss(state: TrainState) -> float:
+    """Over the steps of the epoch that were taken; not a number when all were skipped."""
+    events = state.history.events if state.skipped else ()
+    skipped = sum(1 for event in events if event.get("event") == "skipped" and event["epoch"] == state.epoch)
+    taken = state.position - skipped
+    return state.epoch_loss / taken if taken > 0 else float("nan")
+
+
+def _judge(state: TrainState, record: dict[str, float]) -> None:
+    """What follows from one more set of figures: a lower rate, new best weights, an early stop."""
+    schedule, rule = state.config.schedule, state.config.early_stopping
+    if isinstance(schedule, ReduceOnPlateau) and state.plateau is not None:
+        if schedule.monitor not in record:  # nothing is held back; of the training loss less is always better
+            schedule = schedule.replace(monitor="train_loss", mode="min")
+        state.plateau = schedule.update(state.plateau, record[schedule.monitor])
+    if rule is None or rule == "auto":
+        return
+    value = record[rule.monitor]
+    state.patience, improved, stop = stopping.update(rule, state.patience, value, state.epoch + 1)
+    state.history.best_epoch = state.patience.best_epoch
+    if improved and rule.restore_best_weights:
+        state.best_weights = _validated_weights(state)
+    if stop:
+        state.stop(f"no improvement of {rule.monitor} in {rule.patience} validations")
+
+
+def _validated_weights(state: TrainState) -> dict[str, torch.Tensor]:
+    if state.averager is None:
+        to_eval(state.optimizer)
+        weights = state.weights()
+        to_train(state.optimizer)
+        return weights
+    with state.averager.swap():
+        return state.weights()
+
+
+def _settle_weights(state: TrainState) -> None:
+    """The weights that the run gives back: the best ones, else the averaged ones, else the last ones."""
+    to_eval(state.optimizer)
+    if state.best_weights is not None:
+        state.module.load_state_dict(state.best_weights)
+    elif state.averager is not None:
+        state.averager.copy_to_module()
+    state.module.eval()

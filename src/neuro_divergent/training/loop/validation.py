@@ -1,0 +1,62 @@
+"""Scoring a held-back source with the weights that the run would give back now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from neuro_divergent.core import seeding
+from neuro_divergent.training.compiled.network import reason_of
+from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.state.task import Source, Task
+from neuro_divergent.training.step import out_of_memory as memory
+
+
+def validate(task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
+    """The loss and the metrics over the whole source, as validation_<name>; sums are taken in float64.
+
+    None when a signal came: a source may be large, and the run is to be saved within seconds. When the memory is too
+    small all of it is done again in smaller pieces, so that the figures depend on the size of the pieces alone.
+    """
+    rows = 0
+
+    def pieces_of(step: int) -> list[Any]:
+        nonlocal rows
+        batch = source.batch(0, step)
+        rows = memory.rows(batch)
+        return [batch] if pieces == 1 else task.split(batch, pieces)
+
+    while True:
+        pieces = memory.validation_pieces(state)
+        try:
+            return _figures(task, state, source.steps_per_epoch, pieces_of)
+        except (RuntimeError, MemoryError) as error:
+            if not memory.is_out_of_memory(error):
+                raise
+            reason = reason_of(error)
+        # Outside of the except block: the error holds on to the frames, and they to the memory.
+        memory.halve_validation(state, rows, reason)
+
+
+def _figures(
+    task: Task, state: TrainState, steps: int, pieces_of: Callable[[int], list[Any]]
+) -> dict[str, float] | None:
+    averaged = state.averager.swap() if state.averager is not None else nullcontext()
+    sums: dict[str, torch.Tensor] = {}
+    state.module.eval()
+    # A network that draws while forecasting draws the same in every validation.
+    torch.default_generator.manual_seed(seeding.key(state.config.seed, "validation") >> 1)
+    with averaged, torch.no_grad(), state.precision.autocast():
+        for step in range(steps):
+            if state.signalled:
+                break
+            for piece in pieces_of(step):
+                for name, part in task.score(state.module, piece).items():
+                    sums[name] = sums[name] + part if name in sums else part
+    state.module.train()
+    if state.signalled:
+        return None
+    return {f"validation_{name}": task.result(name, total) for name, total in sums.items()}

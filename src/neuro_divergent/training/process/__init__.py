@@ -1,0 +1,1 @@
+"""The process around a run: signals, supervision, heartbeat, memory, threads."""

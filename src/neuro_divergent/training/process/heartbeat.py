@@ -1,0 +1,116 @@
+"""Signs of life for a supervisor: a file that a training touches as it goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from neuro_divergent.training.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.state.state import TrainState
+
+VARIABLE = "NEURO_DIVERGENT_HEARTBEAT"
+"""The environment variable by which a supervisor names the file."""
+
+SUPERVISOR = "NEURO_DIVERGENT_SUPERVISOR"
+"""The environment variable by which a supervisor names its own process."""
+
+SECONDS_BETWEEN_BEATS = 0.5
+
+
+def heartbeat() -> list[Callback]:
+    """The callback that gives signs of life, if a supervisor asked for them."""
+    path = os.environ.get(VARIABLE)
+    return [_Heartbeat(Path(path))] if path else []
+
+
+class _Heartbeat(Callback):
+    """Writes what the training is at ("step 120") and in which process; a training without its supervisor is saved and
+    ended, because nobody would take its result."""
+
+    engine: ClassVar[bool] = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last = 0.0
+        self._looked = 0.0
+        self._written = ""
+        self._supervisor = int(os.environ.get(SUPERVISOR, "0"))
+        self._is_child = os.getppid() == self._supervisor
+        self._alone = False
+
+    def on_fit_start(self, state: TrainState) -> None:
+        self._beat("starting", state)
+        self._end_if_alone(state)
+
+    def on_batch_end(self, state: TrainState) -> None:
+        # Two timers: whatever beats in between must not put off the look at the supervisor.
+        now = time.monotonic()
+        if now - self._looked >= SECONDS_BETWEEN_BEATS:
+            self._end_if_alone(state)
+        if _stage(state) != self._written or now - self._last >= SECONDS_BETWEEN_BEATS:
+            self._beat(_stage(state), state)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        if _stage(state) != self._written:
+            self._beat(_stage(state), state)
+
+    def on_validation_start(self, state: TrainState) -> None:
+        self._beat("validation", state)
+
+    def on_validation_end(self, state: TrainState) -> None:
+        self._beat(_stage(state), state)
+
+    def on_checkpoint_start(self, state: TrainState) -> None:
+        self._beat("saving", state)
+
+    def on_checkpoint_end(self, state: TrainState) -> None:
+        self._beat(_stage(state), state)
+
+    def on_fit_end(self, state: TrainState) -> None:
+        self._beat("ending", state)
+        if self._alone:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def _end_if_alone(self, state: TrainState) -> None:
+        self._looked = time.monotonic()
+        if self._alone or not self._supervisor_is_gone():
+            return
+        self._alone = True
+        if state.saver is None:
+            raise SystemExit(128 + signal.SIGTERM)
+        why = "the supervisor is gone"
+        if state.guard is not None:
+            state.guard.stop(signal.SIGTERM, why)
+        else:
+            state.stop(why)
+
+    def _supervisor_is_gone(self) -> bool:
+        if os.name == "nt" or self._supervisor == 0:  # there a process keeps the number of its parent for good
+            return False
+        if self._is_child:  # at once, whoever is to bury the supervisor
+            return os.getppid() != self._supervisor
+        try:
+            os.kill(self._supervisor, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:  # somebody else's, but there
+            return False
+        return False
+
+    def _beat(self, what: str, state: TrainState) -> None:
+        self._last = time.monotonic()
+        self._written = what
+        # Not the atomic writer: this is written often, read seldom, and half a word does no harm.
+        with suppress(OSError):  # a full disk must not end a training that could go on
+            self.path.write_text(f"{what} {state.step} {os.getpid()}", encoding="utf-8")
+
+
+def _stage(state: TrainState) -> str:
+    """What follows: another step, or the end, which waits for the last checkpoint as long as that takes."""
+    return "ending" if state.stopping or state.step >= state.total_steps else "step"

@@ -1,0 +1,222 @@
+"""A training in a process of its own, watched: restarted after a crash or a hang, given up with the reasons listed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
+from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE
+from neuro_divergent.training.process.signals import give_back, raise_as, take_over
+
+log = logging.getLogger(__name__)
+
+POINTLESS = 2
+"""The exit code of a training that would fail in the same way again."""
+
+GRACE_SECONDS = 25.0
+"""How long a training may take to save after a signal."""
+
+_POLL_SECONDS = 0.05
+
+
+def supervise(command: Sequence[str], settings: FaultTolerance, directory: str | os.PathLike[str]) -> list[str]:
+    """Run a training command until it succeeds; give what went wrong on the way, one sentence per failed attempt.
+
+    The command must go on from its last checkpoint when it is started again (`resume="auto"`).
+
+    Args:
+        command: the program and its arguments, such as [sys.executable, "train.py"].
+        settings: how often to try again, and when a training counts as hung.
+        directory: where the attempts' output and the signs of life are kept.
+    """
+    folder = Path(directory).resolve() / "attempts"  # the training may change its directory
+    reasons: list[str] = []
+    for attempt in range(1, settings.retries + 2):
+        code, reason = _attempt(command, settings, folder, attempt)
+        if code == 0:
+            return reasons
+        reasons.append(f"attempt {attempt}: {reason}")
+        log.warning("the training failed, %s", reasons[-1])
+        if code == POINTLESS:
+            raise ConfigError(reason)
+    raise TrainingError(
+        f"the training was given up after {settings.retries + 1} attempts. {'; '.join(reasons)}. "
+        f"Their output is in {folder}"
+    )
+
+
+def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, attempt: int) -> tuple[int, str]:
+    """One process from start to end: its exit code, and what went wrong in words."""
+    beat, output = folder / "heartbeat", folder / f"attempt-{attempt}.log"
+    try:
+        files.make_directories(folder)
+        beat.write_text("starting 0", encoding="utf-8")
+        log_file = open(output, "wb")  # noqa: SIM115  # closed below
+    except OSError as error:
+        raise StorageError(f"{error.filename or beat} could not be written: {error.strerror or error}") from error
+    with log_file, _signals_kept() as received:
+        # A session of its own: a Ctrl-C in the terminal reaches it once, through us, not twice.
+        process = subprocess.Popen(
+            list(command),
+            stdout=log_file,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {VARIABLE: str(beat), SUPERVISOR: str(os.getpid())},
+            start_new_session=True,
+        )
+        try:
+            hung = _watch(process, settings, beat, received)
+        finally:
+            if process.poll() != 0:
+                _end(process, beat, received)
+    place = f"at {' '.join(_read(beat).split()[:2])}"
+    if hung:
+        return 1, f"no sign of life for {hung:g} s {place}"
+    code = process.returncode
+    last = _last_line(output)
+    said = f": {last}" if last else ""
+    if code < 0:
+        return code, f"killed by {_signal_name(-code)} {place}{said}"
+    return code, last if code == POINTLESS else f"exit code {code} {place}{said}"
+
+
+def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Path, received: Sequence[int]) -> float:
+    """Wait for the end or a signal; a process without signs of life is killed, and how long it had none is given."""
+    seen, since = "", time.monotonic()
+    while process.poll() is None and not received:
+        sign = _sign(beat)
+        # By the clock that nobody sets: the time of the file is only compared with itself.
+        if sign != seen or not sign:
+            seen, since = sign, time.monotonic()
+        working = sign.startswith("step")
+        allowed = (
+            settings.health_check_interval if working else max(settings.startup_seconds, settings.health_check_interval)
+        )
+        if time.monotonic() - since > allowed:
+            _kill(process)
+            return allowed
+        time.sleep(_POLL_SECONDS)
+    return 0.0
+
+
+@contextmanager
+def _signals_kept() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are listed, to be handed on; at the end the first of them has its way here."""
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        received.append(number)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    previous = take_over(handle) if in_main else {}
+    try:
+        yield received
+    finally:
+        give_back(previous)
+        if received:
+            raise_as(received[0])
+
+
+def _end(process: subprocess.Popen[bytes], beat: Path, received: Sequence[int]) -> None:
+    """Hand the signals on and give everything that was started its time to save: another attempt would share its files.
+
+    Without a signal of ours it is asked to end.
+    """
+    numbers = received or [signal.SIGTERM]
+    sent, deadline = 0, time.monotonic() + GRACE_SECONDS
+    while _lives(process):
+        if time.monotonic() > deadline:
+            _kill(process)
+            return
+        for number in numbers[sent:]:
+            _send(process, beat, number)
+            sent += 1
+        time.sleep(_POLL_SECONDS)
+
+
+def _send(process: subprocess.Popen[bytes], beat: Path, number: int) -> None:
+    """Send a signal to the process and to the training in it, which may be another one (`sh -c "python train.py"`).
+
+    To all of them only if it is not known which one trains: a linker that is ended leaves half a library behind.
+    """
+    training = _training(process, beat)
+    with suppress(OSError):  # it has ended meanwhile
+        if training is None:
+            os.killpg(process.pid, number)
+        elif training != process.pid:
+            os.kill(training, number)
+    if training is not None:
+        process.send_signal(number)
+
+
+def _training(process: subprocess.Popen[bytes], beat: Path) -> int | None:
+    """Which of the processes that were started trains, by its own account; None if that is not known."""
+    if os.name == "nt":
+        return process.pid
+    words = _read(beat).split()
+    number = int(words[2]) if len(words) == 3 and words[2].isdecimal() else 0
+    with suppress(OSError, OverflowError):
+        return number if number and os.getpgid(number) == process.pid else None
+    return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the process and whatever it started, now."""
+    if os.name == "nt":
+        process.kill()
+    else:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _lives(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process, or anything that it started and left behind, runs."""
+    if process.poll() is None:
+        return True
+    if os.name == "nt":
+        return False
+    try:
+        os.killpg(process.pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _sign(beat: Path) -> str:
+    """What the training wrote, and when; it is only asked whether that has changed. Empty if it cannot be read."""
+    try:
+        return f"{_read(beat)} {beat.stat().st_mtime_ns}"
+    except OSError:
+        return ""
+
+
+def _read(beat: Path) -> str:
+    try:
+        return beat.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _last_line(path: Path) -> str:
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

@@ -1,0 +1,267 @@
+"""Where checkpoints are kept: a local directory, or anything that fsspec reaches.
+
+A checkpoint is a bundle. Locally it appears by one rename; elsewhere its manifest is written last, which comes to the
+same: without a manifest that verifies there is no checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.core.extras import require
+from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
+
+log = logging.getLogger(__name__)
+
+CHECKPOINTS = "checkpoints"
+EARLIER = "checkpoints-earlier"
+REFIT = "refit"
+"""The run inside a run that trains on everything, for `refit_on_all`."""
+_STORES = frozenset({"s3", "gs", "abfs", "az", "oci", "oss"})
+"""Protocols of stores in which a folder is nothing but the beginning of names."""
+_ADVICE = "Check the address, the credentials and the connection"
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+def step_name(step: int) -> str:
+    """The name of a step's checkpoint."""
+    return f"step-{step:08d}"
+
+
+def step_of(name: str) -> int:
+    """The step in a checkpoint's name."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else -1
+
+
+class Place(Protocol):
+    """The checkpoints of one run."""
+
+    address: str
+
+    def names(self) -> list[str]:
+        """The checkpoints, oldest first, whether they verify or not; one whose writing was cut short may be listed."""
+        ...
+
+    def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of one checkpoint, or one of them; NoCheckpointError if its writing was cut short."""
+        ...
+
+    def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
+        """Make a checkpoint, replacing one of the same name; whole, read back and found right, or not at all."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint."""
+        ...
+
+    def set_aside(self, names: list[str]) -> str:
+        """Move checkpoints that do not belong to the run any more to a folder of their own; give its name."""
+        ...
+
+    def clean(self) -> None:
+        """Remove what a killed process left unfinished."""
+        ...
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run's directory."""
+        ...
+
+
+def place_of(directory: Path | str) -> Place:
+    """The checkpoints of a run's directory."""
+    return RemotePlace(str(directory)) if is_remote(directory) else LocalPlace(Path(directory))
+
+
+def inside(settings: Checkpoints, name: str) -> Path | str:
+    """A directory inside the run's directory."""
+    directory = settings.directory
+    return f"{str(directory).rstrip('/')}/{name}" if is_remote(directory) else Path(directory) / name
+
+
+def _earlier() -> Iterator[str]:
+    """Names for what is set aside: nothing that was is ever replaced."""
+    yield EARLIER
+    yield from (f"{EARLIER}-{number}" for number in count(2))
+
+
+def forget(settings: Checkpoints) -> None:
+    """Set aside what an earlier run left in the directory: a new run begins."""
+    for directory in (settings.directory, inside(settings, REFIT)):
+        place = place_of(directory)
+        if names := place.names():
+            folder = place.set_aside(names)
+            log.warning("%s held %d checkpoints of an earlier run: moved to %s", place.address, len(names), folder)
+
+
+class LocalPlace:
+    """The checkpoints in a local run directory."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.path = run / CHECKPOINTS
+        self.address = str(self.path)
+        self._scratch = files.Scratch()
+
+    def names(self) -> list[str]:
+        """The checkpoints, oldest first."""
+        return sorted((name for name in files.names(self.path) if step_of(name) >= 0), key=step_of)
+
+    def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of one checkpoint, or one of them."""
+        return bundle.read(self.path / name, only=only)
+
+    def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
+        """Make a checkpoint by one rename, after its files have been read back."""
+        bundle.write(self.path / name, contents, overwrite=True, scratch=self._scratch)
+        bundle.confirm(self.path / name)
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint."""
+        files.remove_directory(self.path / name)
+
+    def set_aside(self, names: list[str]) -> str:
+        """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
+        aside = self.run / next(name for name in _earlier() if not (self.run / name).exists())
+        try:
+            files.make_directories(aside)
+            for name in names:
+                os.rename(files.present(self.path / name), aside / name)
+            files.sync_directory(aside)
+            files.sync_directory(self.path)
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be changed: {error.strerror or error}") from error
+        return aside.name
+
+    def clean(self) -> None:
+        """Remove what a killed process left unfinished."""
+        files.remove_leftovers(self.path)
+        files.remove_leftovers(self.run)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run's directory."""
+        files.write_text(self.run / name, text)
+
+
+class RemotePlace:
+    """The checkpoints at an address that fsspec knows, such as s3://bucket/run."""
+
+    def __init__(self, address: str) -> None:
+        fsspec = require("fsspec", extra="s3", purpose="A remote run directory")
+        try:
+            self._system, self._root = fsspec.core.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise StorageError(
+                f"{address} could not be opened: {error}. For s3:// install it with: pip install 'neuro-divergent[s3]'"
+            ) from error
+        self._address = address.rstrip("/")
+        self.address = f"{self._address}/{CHECKPOINTS}"
+
+    def names(self) -> list[str]:
+        """The checkpoints, oldest first."""
+        found = self._listed(f"{self._root}/{CHECKPOINTS}")
+        return sorted((name for name in found if step_of(name) >= 0), key=step_of)
+
+    def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of one checkpoint, or one of them."""
+        folder = self._folder(name)
+        found = self._listed(folder)
+        if bundle.MANIFEST not in found:  # it comes last: before it there is no checkpoint yet, and nothing is damaged
+            raise NoCheckpointError(f"{self.address}/{name} has no {bundle.MANIFEST}: its writing was cut short")
+
+        def fetch(file: str, limit: int) -> bytes:
+            try:
+                # One byte more than allowed shows a file that is too long without fetching all of it.
+                content: bytes = self._system.cat_file(f"{folder}/{file}", start=0, end=limit + 1)
+            except FileNotFoundError as error:
+                raise CorruptFileError(f"{self.address}/{name} lacks {file}") from error
+            except Exception as error:  # a network that is down says nothing about the checkpoint
+                raise StorageError(f"{self.address}/{name}/{file} could not be read: {error}. {_ADVICE}") from error
+            if len(content) > limit:
+                raise CorruptFileError(f"{self.address}/{name}/{file} must have at most {limit} bytes, but has more")
+            return content
+
+        return bundle.verified(f"{self.address}/{name}", found, fetch, only=only)
+
+    def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
+        """Make a checkpoint; its manifest is written last, and everything is read back."""
+        folder = self._folder(name)
+        try:
+            if self._system.exists(folder):
+                self.remove(name)
+            self._make(folder)
+            for file, data in contents.items():
+                self._system.pipe_file(f"{folder}/{file}", files.whole(data))
+            facts = {file: bundle.facts_of(files.pieces(data)) for file, data in contents.items()}
+            self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(facts))
+        except Exception as error:
+            raise StorageError(f"{self.address}/{name} could not be written: {error}. {_ADVICE}") from error
+        self.read(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint: what vouches for it goes first."""
+        folder = self._folder(name)
+        try:
+            if self._system.exists(f"{folder}/{bundle.MANIFEST}"):
+                self._system.rm_file(f"{folder}/{bundle.MANIFEST}")
+            self._system.rm(folder, recursive=True)
+        except Exception as error:
+            raise StorageError(f"{self.address}/{name} could not be removed: {error}") from error
+
+    def set_aside(self, names: list[str]) -> str:
+        """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
+        folder = next(name for name in _earlier() if not self._listed(f"{self._root}/{name}"))
+        aside = f"{self._root}/{folder}"
+        try:
+            for name in names:
+                self._make(f"{aside}/{name}")
+                # Whole there, its manifest last, before it goes here: cut short, it is in one place or in both.
+                for file in sorted(self._listed(self._folder(name)), key=lambda file: file == bundle.MANIFEST):
+                    self._system.cp_file(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
+                self.remove(name)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{self.address} could not be changed: {error}") from error
+        return folder
+
+    def clean(self) -> None:
+        """Remove checkpoints whose writing was cut short: they have no manifest."""
+        for name in self.names():
+            if bundle.MANIFEST not in self._listed(self._folder(name)):
+                self.remove(name)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run's directory."""
+        try:
+            self._make(self._root)
+            self._system.pipe_file(f"{self._root}/{name}", text.encode())
+        except Exception as error:
+            raise StorageError(f"{self._address}/{name} could not be written: {error}. {_ADVICE}") from error
+
+    def _make(self, folder: str) -> None:
+        """Make a folder where there are such things: in a store of objects, asking for one could make a bucket."""
+        protocol = self._system.protocol
+        if not _STORES.intersection([protocol] if isinstance(protocol, str) else protocol):
+            self._system.makedirs(folder, exist_ok=True)
+
+    def _folder(self, name: str) -> str:
+        return f"{self._root}/{CHECKPOINTS}/{name}"
+
+    def _listed(self, folder: str) -> list[str]:
+        self._system.invalidate_cache()
+        try:
+            entries: list[Any] = self._system.ls(folder, detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise StorageError(f"{self.address} could not be listed: {error}. {_ADVICE}") from error
+        return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries]

@@ -1,0 +1,72 @@
+"""One training at a time in a run's directory: two would set each other's checkpoints aside and replace them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = "lock"
+"""The file in a run's directory that names the process that trains there, while it does."""
+
+
+@contextmanager
+def run_lock(settings: Checkpoints | None) -> Iterator[None]:
+    """Hold the run's directory, which is refused while somebody else does.
+
+    The lock is the system's and ends with the process, however that ends: a file that is left says nothing. Where there
+    are no such locks (Windows, remote directories, some file systems of networks) nothing is held.
+    """
+    if settings is None or is_remote(settings.directory) or sys.platform == "win32":
+        yield
+        return
+    path = Path(settings.directory) / LOCK
+    descriptor = _locked(path)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            with suppress(OSError):
+                os.unlink(path)  # while it is held: whoever opened it meanwhile sees that it is not the file any more
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+def _locked(path: Path) -> int | None:
+    """The open lock, or None where there is none to be had."""
+    while True:
+        try:
+            files.make_directories(path.parent)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            return None  # a place that cannot be written to is named by whoever has something to write
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                with suppress(OSError):  # a full disk: nobody will be named
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, str(os.getpid()).encode())
+                return descriptor
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace") or "which is just beginning"
+            os.close(descriptor)
+            raise StorageError(
+                f"one directory is one run, but {path.parent} is being trained in by another training, process "
+                f"{holder}. Wait for its end, or give a directory of its own"
+            ) from None
+        except FileNotFoundError:
+            pass  # its holder has just removed it
+        except OSError:  # no locks on this file system
+            os.unlink(path)
+            os.close(descriptor)
+            return None
+        os.close(descriptor)

@@ -1,0 +1,328 @@
+"""Going on from a checkpoint: finding it, refusing what would not be the same run, putting the state where it was."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.optim import Optimizer, state_tensors, to_train
+from neuro_divergent.training.runs import snapshot as checkpoint
+from neuro_divergent.training.runs.snapshot import Snapshot
+from neuro_divergent.training.config.checkpoints import is_remote
+from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS, LocalPlace, Place, place_of, step_of
+from neuro_divergent.training.runs.saver import Saver
+from neuro_divergent.training.state.early_stopping import Patience
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.callbacks.base import CallbackList
+    from neuro_divergent.training.state.state import TrainState
+
+log = logging.getLogger(__name__)
+
+FREE = frozenset(
+    {"callbacks", "checkpoints", "device", "fault_tolerance", "log_every", "num_workers", "progress", "refit_on_all"}
+)
+"""Fields that do not decide what a step computes: they may differ without a word."""
+
+CHANGEABLE = frozenset(
+    {
+        *{"max_epochs", "max_steps", "optimizer", "schedule", "gradient_clipping", "gradient_noise", "regularization"},
+        *{"early_stopping", "validate_every", "nonfinite", "metrics", "threads", "compile", "deterministic"},
+        *{"loss_scale", "teacher_forcing"},
+    }
+)
+"""Fields that `resume_with` may change: the steps that were done stay meaningful."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """How a run begins: afresh, or from a checkpoint."""
+
+    source: str | os.PathLike[str] | None = None
+    """None, "auto" for the newest checkpoint of the run's directory, or a run's directory or checkpoint."""
+    changes: Mapping[str, Any] | None = None
+    """Fields of the configuration that are changed on purpose."""
+    finished: bool = False
+    """Whether the run ended in another process: what it found is taken over, and nothing more is trained."""
+
+    def applied(self, config: TrainingConfig) -> TrainingConfig:
+        """The configuration with the changes."""
+        if not self.changes:
+            return config
+        if self.source is None:
+            raise ConfigError(
+                f"resume_with changes a run that is resumed, but got resume=None and {dict(self.changes)}"
+            )
+        fixed = sorted(set(self.changes) - CHANGEABLE - FREE)
+        if fixed:
+            raise ConfigError(
+                f"resume_with may change {', '.join(sorted(CHANGEABLE))}, but got {', '.join(fixed)}. Start a new run"
+            )
+        return config.replace(**self.changes)
+
+
+def begin(
+    state: TrainState,
+    callbacks: CallbackList,
+    resume: Resume,
+    identity: Callable[[], Mapping[str, Any]],
+    snapshot: Snapshot | None,
+    decided: Mapping[str, Any],
+) -> None:
+    """Make the state ready to run: restored if there is something to resume, with a saver if one is configured.
+
+    Args:
+        state: the prepared run.
+        callbacks: whose own state is restored, too.
+        resume: how the run begins.
+        identity: gives what must be the same for a resume.
+        snapshot: what `find` found.
+        decided: how the run computes; kept in its checkpoints.
+    """
+    settings = state.config.checkpoints
+    if settings is None and resume.source is None:
+        return
+    checkpoint.refuse_extra_state(state.module)
+    known = identity()
+    if snapshot is not None:
+        _refuse_other(state, snapshot, known, resume)
+        fresh_scale = snapshot.document["config"].get("loss_scale") != state.config.loss_scale
+        checkpoint.restore(
+            state, callbacks, snapshot, fresh_optimizer=_other_optimizer(state, snapshot), fresh_scale=fresh_scale
+        )
+        _forget_other_rule(state, snapshot)
+        _stop_if_done(state)
+        if resume.finished:
+            state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
+    if settings is not None:
+        plain = state.config.replace(callbacks=()).to_dict()
+        facts = {"config": plain, "identity": known, "versions": checkpoint.versions(), "decided": dict(decided)}
+        state.saver = Saver(settings, facts)
+        # A run that goes on in another directory leaves the one it came from as it is.
+        own = snapshot is not None and _is_own(resume, state.saver.place)
+        state.saver.begin(snapshot.step if snapshot is not None and own else None)
+
+
+def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
+    """The newest checkpoint that verifies, and what is wrong with those after it."""
+    damaged: list[str] = []
+    other: StorageError | None = None
+    for name in reversed(place.names()):
+        try:
+            return checkpoint.read(place.read(name), f"{place.address}/{name}"), damaged
+        except NoCheckpointError:
+            continue
+        except CorruptFileError as error:
+            damaged.append(str(error))
+        except StorageError as error:
+            # A damaged manifest may look like that of a later version. Elsewhere, the network may have failed.
+            if not isinstance(place, LocalPlace):
+                raise
+            damaged.append(str(error))
+            other = other or error
+    if other is not None:
+        raise other
+    return None, damaged
+
+
+def find(state: TrainState, resume: Resume) -> Snapshot | None:
+    """The checkpoint that a run begins from; None when it begins afresh."""
+    if resume.source is None:
+        return None
+    if resume.source == "auto":
+        settings = state.config.checkpoints
+        if settings is None:
+            raise ConfigError("resume='auto' looks into the run's directory, so it needs checkpoints=Checkpoints(...)")
+        return _newest_or_none(state, place_of(settings.directory))
+    path = Path(resume.source)
+    if not is_remote(resume.source) and step_of(path.name) >= 0:
+        place = LocalPlace(path.parent.parent)
+        contents = place.read(path.name) if path.parent.name == CHECKPOINTS else checkpoint_files(path)
+        return checkpoint.read(contents, str(path))
+    if is_remote(resume.source):
+        run, name = _remote_parts(str(resume.source))
+        place_given = place_of(run)
+        if name is not None:
+            return checkpoint.read(place_given.read(name), str(resume.source))
+    else:
+        place_given = place_of(path)
+    found = _newest_or_none(state, place_given)
+    if found is None:
+        raise NoCheckpointError(f"{resume.source} holds no checkpoint yet. Use resume='auto' to start afresh then")
+    return found
+
+
+def checkpoint_files(path: Path) -> dict[str, bytes]:
+    """The verified files of a checkpoint that was moved out of its run."""
+    from neuro_divergent.core import bundle
+
+    return bundle.read(path)
+
+
+def _newest_or_none(state: TrainState, place: Place) -> Snapshot | None:
+    found, damaged = newest(place)
+    if damaged and found is None:
+        raise CorruptFileError(
+            f"{place.address} must hold a good checkpoint to resume from, but all {len(damaged)} are damaged: "
+            f"{damaged[0]}"
+        )
+    if found is not None:
+        for sentence in damaged:
+            log.warning("a damaged checkpoint is passed over, resuming from step %d: %s", found.step, sentence)
+            found.document["history"]["events"].append(
+                {"step": found.step, "epoch": state.epoch, "event": "damaged_checkpoint", "why": sentence}
+            )
+    return found
+
+
+def _remote_parts(address: str) -> tuple[str, str | None]:
+    """The run's address in that of a run or of one of its checkpoints, and the checkpoint's name."""
+    address = address.rstrip("/")
+    run, _, name = address.rpartition(f"/{CHECKPOINTS}/")
+    return (run, name) if run and step_of(name) >= 0 else (address, None)
+
+
+def _is_own(resume: Resume, place: Place) -> bool:
+    if resume.source == "auto":
+        return True
+    if resume.source is not None and is_remote(resume.source):
+        return f"{_remote_parts(str(resume.source))[0]}/{CHECKPOINTS}" == place.address
+    if not isinstance(place, LocalPlace) or resume.source is None:
+        return False
+    given = Path(resume.source).resolve()
+    return given == place.run.resolve() or given.parent == place.path.resolve()
+
+
+def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any], resume: Resume) -> None:
+    """Name every difference that would make this another run."""
+    document = snapshot.document
+    try:
+        kept_config, kept_identity = document["config"], document["identity"]
+        kept_versions, total = document["versions"], document["progress"]["steps_per_epoch"]
+    except KeyError as error:
+        raise CorruptFileError(f"the checkpoint of step {snapshot.step} lacks {error}") from None
+    given = state.config.replace(callbacks=()).to_dict()
+    allowed = FREE | set(resume.changes or ())
+    # Another torch may describe the same module in other words; an older version of this library said less of a run.
+    unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
+    # More was done than is asked for, and cannot be taken back.
+    shorter = snapshot.step > state.total_steps and total == state.steps_per_epoch
+    if shorter:
+        allowed -= {"max_epochs", "max_steps"}
+    found = [
+        *_module_differences(state, snapshot),
+        *(
+            line
+            for name in kept_identity
+            if name not in unsure
+            for line in differences(kept_identity[name], known.get(name), name)
+        ),
+        *(
+            line
+            for name in sorted(kept_config.keys() & given.keys() - allowed)
+            for line in differences(kept_config[name], given[name], f"training.{name}")
+        ),
+        *([f"{snapshot.step} steps are done, but {state.total_steps} are asked for"] if shorter else []),
+    ]
+    if not found and total != state.steps_per_epoch:
+        found.append(f"an epoch had {total} steps, but has {state.steps_per_epoch}")
+    if found:
+        raise StorageError(
+            f"a run is resumed with the same data, model and configuration, but {'; '.join(found[:6])}. "
+            "Give back what it had, name a change in resume_with={...}, or start a new run"
+        )
+    for name, value in checkpoint.versions().items():
+        if kept_versions.get(name) != value:
+            log.warning(
+                "%s was %s when the run was saved and is %s: bits may differ", name, kept_versions.get(name), value
+            )
+
+
+def differences(kept: Any, given: Any, place: str = "") -> list[str]:
+    """In words, where two plain values differ.
+
+    >>> differences({"model": {"h": 12}}, {"model": {"h": 24}})
+    ['model.h was 12, but is 24']
+    """
+    if isinstance(kept, dict) and isinstance(given, dict) and kept.get("kind") == given.get("kind"):
+        names = dict.fromkeys([*kept, *given])
+        return [
+            line
+            for name in names
+            for line in differences(kept.get(name), given.get(name), ".".join(filter(None, (place, str(name)))))
+        ]
+    # Tuples and lists are the same thing in a file.
+    same = list(kept) == list(given) if isinstance(kept, list) and isinstance(given, list | tuple) else kept == given
+    return [] if same else [f"{place} was {_short(kept)}, but is {_short(given)}"]
+
+
+def _short(value: Any) -> str:
+    text = value["kind"] if isinstance(value, dict) and "kind" in value else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _module_differences(state: TrainState, snapshot: Snapshot) -> list[str]:
+    kept, own = checkpoint.part(snapshot.weights, "module/"), state.module.state_dict()
+    missing = sorted(kept.keys() ^ own.keys())
+    if missing:
+        return [f"the module's parameters differ in {', '.join(missing[:4])}"]
+    return [
+        f"{name} had the shape {tuple(kept[name].shape)}, but has {tuple(tensor.shape)}"
+        for name, tensor in own.items()
+        if kept[name].shape != tensor.shape
+    ]
+
+
+def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
+    """An optimizer that keeps other things than the old one cannot use its state; it begins with its own."""
+    kept, given = snapshot.document["config"].get("optimizer"), state.config.optimizer
+    other = not isinstance(kept, dict) or not isinstance(given, Optimizer) or kept.get("kind") != given.kind
+    if not other and isinstance(given, Optimizer) and snapshot.optimizer and differences(kept, given.to_dict()):
+        other = not _entries(_stepped(given, state.module)) <= _entries(snapshot.optimizer)
+    if other:
+        log.warning("the optimizer is another one than before: it starts without memory of the steps done")
+    return other
+
+
+def _stepped(optimizer: Optimizer, module: nn.Module) -> dict[str, Tensor]:
+    """What an optimizer keeps after a step, which it takes on a copy of the module."""
+    module = deepcopy(module)
+    live = optimizer.build(module)
+    to_train(live)
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.ones_like(parameter)
+    live.step()
+    return state_tensors(live)
+
+
+def _entries(tensors: Mapping[str, Tensor]) -> set[str]:
+    """What is kept of any parameter, such as exp_avg; counts of a whole group come and go with its options."""
+    return {entry for name in tensors if not (entry := name.rpartition("/")[2]).startswith("@")}
+
+
+def _forget_other_rule(state: TrainState, snapshot: Snapshot) -> None:
+    """What was best by another rule is not the best by this one, and without a rule nothing is."""
+    rule, kept = state.config.early_stopping, snapshot.document["config"].get("early_stopping")
+    watched = None if rule is None or rule == "auto" else (rule.monitor, rule.mode)
+    if watched != ((kept["monitor"], kept["mode"]) if isinstance(kept, dict) else None):
+        state.patience, state.best_weights, state.history.best_epoch = Patience(), None, None
+    elif isinstance(rule, EarlyStopping) and not rule.restore_best_weights:
+        state.best_weights = None
+
+
+def _stop_if_done(state: TrainState) -> None:
+    """A run that had stopped early has stopped, unless its rule was changed meanwhile."""
+    rule = state.config.early_stopping
+    if rule is not None and rule != "auto" and state.patience.bad >= rule.patience:
+        state.stop(f"no improvement of {rule.monitor} in {rule.patience} validations")

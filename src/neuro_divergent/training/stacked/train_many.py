@@ -1,0 +1,100 @@
+"""Many small trainings as one: a step of a small network is overhead, and stacked networks share it.
+
+Each member sees the batches, starts from the weights, and is clipped, validated, stopped and recorded as it would be
+alone; what differs is rounding. Before the first step the gradients of every member are compared with its own: a
+network that cannot be stacked is found there, and trained by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.training.stacked.eligibility import agree, config_obstacle, not_worth_it
+from neuro_divergent.training.stacked.stacked_loop import Member, Stack
+from neuro_divergent.training.trainer import surroundings, train
+
+log = logging.getLogger(__name__)
+
+Stacked = Literal["auto"] | bool
+"""Whether trainings run as one: "auto" where they can and something is won, True or a refusal, False never."""
+
+
+def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: str = "training") -> None:
+    """Train prepared states to their end, in place; those that agree in everything but numbers together.
+
+    Args:
+        members: the task and the prepared state of each training.
+        stacked: "auto" stacks what can be stacked and is small enough to win by it; True stacks everything or
+            refuses; False trains one after the other.
+        title: the name on the progress line.
+    """
+    check_choice(stacked)
+    groups = _groups(members) if stacked else [[member] for member in members]
+    if stacked is True and len(groups) > 1:
+        raise refusal("the trainings differ in shapes, optimizer, clipping or loss")
+    for group in groups:
+        _train_group(group, stacked, title)
+
+
+def check_choice(stacked: object) -> None:
+    """Refuse what is not a `Stacked`."""
+    if stacked not in ("auto", True, False):
+        raise ConfigError(f"stacked must be 'auto', True or False, but got stacked={stacked!r}")
+
+
+def refusal(reason: str) -> ConfigError:
+    """The error of a stacking that was asked for and is not possible."""
+    return ConfigError(
+        f"stacked=True trains all as one computation, but that is not possible here: {reason}. Use stacked='auto', "
+        "which trains one after the other where it must"
+    )
+
+
+def _groups(members: Sequence[Member]) -> list[list[Member]]:
+    groups: list[list[Member]] = []
+    for member in members:
+        group = next((group for group in groups if agree(group[0], member)), None)
+        if group is None:
+            groups.append([member])
+        else:
+            group.append(member)
+    return groups
+
+
+def _train_group(group: list[Member], stacked: Stacked, title: str) -> None:
+    reason = None if stacked else "stacked=False"
+    if stacked:
+        reason = next((found for _, state in group if (found := config_obstacle(state.config))), None)
+        if reason is None and stacked == "auto":
+            reason = "it is the only one of its kind" if len(group) == 1 else not_worth_it(group[0][1])
+    if reason is None:
+        reason = _train_as_one(group, title)
+        if reason is None:
+            return
+    if stacked is True:
+        raise refusal(reason)
+    log.info("%d trainings run one after the other: %s", len(group), reason)
+    for task, state in group:
+        train(task, state, title=title)
+
+
+def _train_as_one(group: list[Member], title: str) -> str | None:
+    """Train a group as a stack; if it cannot be stacked nothing was changed, and the answer is why."""
+    generator_state = torch.get_rng_state()
+    try:
+        with surroundings(group[0][1].config):
+            stack = Stack(group)
+            try:
+                if (reason := stack.obstacle()) is None:
+                    log.info("%d trainings run as one", len(group))
+                    stack.run(title)
+            finally:
+                stack.release()
+    finally:
+        torch.set_rng_state(generator_state)
+    return reason

@@ -1,0 +1,1 @@
+"""What changes while a training runs: weights, history, patience, precision."""

@@ -1,0 +1,33 @@
+"""Early stopping as a fold over the validations."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from neuro_divergent.training.config.training_config import EarlyStopping
+
+
+class Patience(NamedTuple):
+    """What early stopping remembers between two validations."""
+
+    best: float | None = None
+    """Best value so far."""
+    best_epoch: int | None = None
+    """Its epoch, counted from 1."""
+    bad: int = 0
+    """Validations in a row without an improvement."""
+    seen: int = 0
+    """Validations so far."""
+
+
+def update(rule: EarlyStopping, patience: Patience, value: float, epoch: int) -> tuple[Patience, bool, bool]:
+    """After one more value: the new memory, whether it is the best yet, and whether to stop."""
+    sign = 1.0 if rule.mode == "min" else -1.0
+    first = patience.best is None and not math.isnan(value)  # a value that is no number is never the best one
+    improved = first or (patience.best is not None and sign * value < sign * patience.best - rule.min_delta)
+    seen = patience.seen + 1
+    if improved:
+        return Patience(value, epoch, 0, seen), True, False
+    bad = patience.bad + 1 if seen > rule.warmup else 0
+    return Patience(patience.best, patience.best_epoch, bad, seen), False, bad >= rule.patience

@@ -1,0 +1,98 @@
+"""Everything that changes while a training runs; with the configuration it is all that a resume needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.optim import Averager, PlateauState
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.state.early_stopping import Patience
+from neuro_divergent.training.state.history import History
+from neuro_divergent.training.state.precision import Precision
+from neuro_divergent.training.state.task import Source
+
+if TYPE_CHECKING:
+    from neuro_divergent.training.process.signals import Guard
+    from neuro_divergent.training.runs.saver import Saver
+
+
+@dataclass
+class TrainState:
+    """The live state of a run, as the engine, the callbacks and the checkpoints see it."""
+
+    config: TrainingConfig
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    precision: Precision
+    source: Source
+    validation_source: Source | None
+    total_steps: int
+    """Optimizer steps at most; schedules and curricula are stretched over it."""
+    history: History = field(default_factory=History)
+    averager: Averager | None = None
+    plateau: PlateauState | None = None
+    step: int = 0
+    """Optimizer steps done."""
+    epoch: int = 0
+    """Epochs finished."""
+    position: int = 0
+    """Steps done of the present epoch."""
+    epoch_loss: float = 0.0
+    """Sum of the present epoch's step losses."""
+    epoch_seconds: float = 0.0
+    rate_factor: float = 1.0
+    """A callback's own factor on the learning rate, besides the schedule's."""
+    patience: Patience = field(default_factory=Patience)
+    best_weights: dict[str, Tensor] | None = None
+    loss: float = float("nan")
+    """Loss of the last step."""
+    gradient_norm: float = float("nan")
+    """Gradient norm of the last step, before clipping."""
+    validation: dict[str, float] = field(default_factory=dict)
+    """Figures of the last validation."""
+    skipped: int = 0
+    """Steps left out because something was not finite."""
+    stopping: str = ""
+    """Why the training should end now, or empty."""
+    micro_batches: int = 1
+    """In how many pieces each micro-batch is computed, because the memory was too small for the whole."""
+    error: BaseException | None = None
+    saver: Saver | None = None
+    """What writes the checkpoints, if any are asked for."""
+    guard: Guard | None = None
+    """What watches for signals, where they are watched."""
+    run_directory: Path | None = None
+    shared: dict[str, Any] = field(default_factory=dict)
+    """A place where callbacks may leave things for each other."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the first parameter group."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of one epoch."""
+        return self.source.steps_per_epoch
+
+    @property
+    def signalled(self) -> bool:
+        """Whether a signal waits for the run to be saved."""
+        return self.guard is not None and self.guard.received is not None
+
+    def stop(self, why: str) -> None:
+        """End the training after this step."""
+        self.stopping = self.stopping or why
+
+    def log(self, **values: Any) -> None:
+        """Enter a fact into the history, with the step it belongs to."""
+        self.history.events.append({"step": self.step, "epoch": self.epoch} | values)
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the module's present parameters and buffers."""
+        return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
