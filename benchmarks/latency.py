@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import neuro_divergent as nd
 from harness import Line, line, print_table, write
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.forecasting.catalogue import catalogue
+from neuro_divergent.forecasting.model.catalogue import catalogue
 
 TARGETS = {"MLP": 210.0, "NHITS": 210.0}
 COMPILED = ("MLP", "NHITS", "LSTM")

@@ -26,7 +26,7 @@ import torch
 
 import neuro_divergent as nd
 from harness import Line, line, print_table, write
-from neuro_divergent.forecasting.many import prepared
+from neuro_divergent.forecasting.fit.fit_many import prepared
 from neuro_divergent.training.stacked.stacked_loop import Stack
 from neuro_divergent.training.stacked.weights import named_parameters_of
 from neuro_divergent.training.step.strategy import SingleProcess

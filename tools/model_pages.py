@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from neuro_divergent.forecasting.catalogue import HORIZON, LOOKBACK, SERIES, Entry, catalogue
+from neuro_divergent.forecasting.model.catalogue import HORIZON, LOOKBACK, SERIES, Entry, catalogue
 
 PAGES = Path(__file__).parents[1] / "docs" / "models"
 

@@ -55,26 +55,26 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import WindowSlice as WindowSlice
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
     from neuro_divergent.data.windows.windows import Windows as Windows
-    from neuro_divergent.forecasting.backtest import Backtest as Backtest
-    from neuro_divergent.forecasting.backtest import backtest as backtest
-    from neuro_divergent.forecasting.cross_validation import CrossValidation as CrossValidation
-    from neuro_divergent.forecasting.cross_validation import cross_validation as cross_validation
-    from neuro_divergent.forecasting.distillation import distill as distill
-    from neuro_divergent.forecasting.ensemble import Ensemble as Ensemble
-    from neuro_divergent.forecasting.ensemble import ensemble as ensemble
-    from neuro_divergent.forecasting.ensemble import seed_ensemble as seed_ensemble
-    from neuro_divergent.forecasting.evaluate import Evaluation as Evaluation
-    from neuro_divergent.forecasting.explain import Explanation as Explanation
-    from neuro_divergent.forecasting.forecaster import Forecaster as Forecaster
-    from neuro_divergent.forecasting.intervals import PredictionIntervals as PredictionIntervals
-    from neuro_divergent.forecasting.many import fit_many as fit_many
-    from neuro_divergent.forecasting.model import Capabilities as Capabilities
-    from neuro_divergent.forecasting.model import Model as Model
-    from neuro_divergent.forecasting.neural_forecast import NeuralForecast as NeuralForecast
-    from neuro_divergent.forecasting.neural_forecast import train_from_csv as train_from_csv
-    from neuro_divergent.forecasting.neural_forecast import train_from_parquet as train_from_parquet
-    from neuro_divergent.forecasting.splitting import TimeSeriesSplit as TimeSeriesSplit
-    from neuro_divergent.forecasting.storage import load as load
+    from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
+    from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
+    from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
+    from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation as cross_validation
+    from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit as TimeSeriesSplit
+    from neuro_divergent.forecasting.evaluate.scores import Evaluation as Evaluation
+    from neuro_divergent.forecasting.fit.distillation import distill as distill
+    from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
+    from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
+    from neuro_divergent.forecasting.model.model import Model as Model
+    from neuro_divergent.forecasting.predict.conformal import PredictionIntervals as PredictionIntervals
+    from neuro_divergent.forecasting.predict.explain import Explanation as Explanation
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster as Forecaster
+    from neuro_divergent.forecasting.several.ensemble import Ensemble as Ensemble
+    from neuro_divergent.forecasting.several.ensemble import ensemble as ensemble
+    from neuro_divergent.forecasting.several.ensemble import seed_ensemble as seed_ensemble
+    from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as NeuralForecast
+    from neuro_divergent.forecasting.several.neural_forecast import train_from_csv as train_from_csv
+    from neuro_divergent.forecasting.several.neural_forecast import train_from_parquet as train_from_parquet
+    from neuro_divergent.forecasting.storage.save_load import load as load
     from neuro_divergent.losses import CRPS as CRPS
     from neuro_divergent.losses import GMM as GMM
     from neuro_divergent.losses import MAE as MAE
@@ -219,7 +219,7 @@ _HOMES = {
     "Augmentation": "data.windows.augmentation",
     "Autoformer": "models",
     "Averaging": "optim",
-    "Backtest": "forecasting.backtest",
+    "Backtest": "forecasting.evaluate.backtest",
     "Batch": "core.batch",
     "BiTCN": "models",
     "BinaryCrossEntropy": "losses",
@@ -227,7 +227,7 @@ _HOMES = {
     "Callback": "training",
     "CallbackError": "core.errors",
     "CallbackSettings": "training",
-    "Capabilities": "forecasting.model",
+    "Capabilities": "forecasting.model.model",
     "Checkpoints": "training",
     "ClipBoth": "optim",
     "ClipByNorm": "optim",
@@ -240,7 +240,7 @@ _HOMES = {
     "CosineAnnealing": "optim",
     "CosineWarmRestarts": "optim",
     "CrossEntropy": "losses",
-    "CrossValidation": "forecasting.cross_validation",
+    "CrossValidation": "forecasting.evaluate.cross_validation",
     "CsvLog": "training",
     "CustomLoss": "losses",
     "CustomSchedule": "optim",
@@ -258,13 +258,13 @@ _HOMES = {
     "EMA": "optim",
     "EarlyStopping": "training",
     "EasySeriesFirst": "training",
-    "Ensemble": "forecasting.ensemble",
-    "Evaluation": "forecasting.evaluate",
-    "Explanation": "forecasting.explain",
+    "Ensemble": "forecasting.several.ensemble",
+    "Evaluation": "forecasting.evaluate.scores",
+    "Explanation": "forecasting.predict.explain",
     "ExponentialDecay": "optim",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
-    "Forecaster": "forecasting.forecaster",
+    "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
     "GRU": "models",
@@ -306,7 +306,7 @@ _HOMES = {
     "Masking": "data.windows.augmentation",
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
-    "Model": "forecasting.model",
+    "Model": "forecasting.model.model",
     "MultiStepDecay": "optim",
     "NAdam": "optim",
     "NBEATS": "models",
@@ -315,7 +315,7 @@ _HOMES = {
     "NHITS": "models",
     "NLinear": "models",
     "NegativeBinomialMixture": "losses",
-    "NeuralForecast": "forecasting.neural_forecast",
+    "NeuralForecast": "forecasting.several.neural_forecast",
     "NeuroDivergentError": "core.errors",
     "NoCheckpointError": "core.errors",
     "NonFiniteError": "core.errors",
@@ -328,7 +328,7 @@ _HOMES = {
     "PatchTST": "models",
     "PoissonMixture": "losses",
     "PolynomialDecay": "optim",
-    "PredictionIntervals": "forecasting.intervals",
+    "PredictionIntervals": "forecasting.predict.conformal",
     "Quantile": "losses",
     "RAdam": "optim",
     "RLinear": "models",
@@ -362,7 +362,7 @@ _HOMES = {
     "TimeLLM": "models",
     "TimeMixer": "models",
     "TimeSeriesDataFrame": "data.table",
-    "TimeSeriesSplit": "forecasting.splitting",
+    "TimeSeriesSplit": "forecasting.evaluate.folds",
     "TimeXer": "models",
     "Timer": "training",
     "TimesNet": "models",
@@ -381,18 +381,18 @@ _HOMES = {
     "Windows": "data.windows.windows",
     "XLinear": "models",
     "aggregate": "data.hierarchy.aggregate",
-    "backtest": "forecasting.backtest",
+    "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
-    "cross_validation": "forecasting.cross_validation",
-    "distill": "forecasting.distillation",
-    "ensemble": "forecasting.ensemble",
+    "cross_validation": "forecasting.evaluate.cross_validation",
+    "distill": "forecasting.fit.distillation",
+    "ensemble": "forecasting.several.ensemble",
     "find_learning_rate": "training",
-    "fit_many": "forecasting.many",
+    "fit_many": "forecasting.fit.fit_many",
     "iTransformer": "models",
-    "load": "forecasting.storage",
-    "seed_ensemble": "forecasting.ensemble",
-    "train_from_csv": "forecasting.neural_forecast",
-    "train_from_parquet": "forecasting.neural_forecast",
+    "load": "forecasting.storage.save_load",
+    "seed_ensemble": "forecasting.several.ensemble",
+    "train_from_csv": "forecasting.several.neural_forecast",
+    "train_from_parquet": "forecasting.several.neural_forecast",
     "xLSTM": "models",
 }
 """Where each public name lives; read by `__getattr__` on first use."""

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Capabilities, Model
+from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.losses import Loss
 from neuro_divergent.optim import Optimizer, Schedule, ScheduleContext
 from neuro_divergent.testing import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from neuro_divergent.core import registry
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.testing import EXPORT_EXCEPTIONS, MODEL_CHECKS, check_model
 
 # Models that other tests define on the spot are theirs to check; the library's and the plugin's are checked here.

@@ -13,7 +13,7 @@ from torch import nn
 
 from neuro_divergent.core.exact import to_plain
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.models import LSTM, MLP, NHITS
 from neuro_divergent.optim import EMA, AdamW, CosineAnnealing, ReduceOnPlateau
 from neuro_divergent.training.config.checkpoints import Checkpoints

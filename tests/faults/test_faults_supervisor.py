@@ -23,7 +23,7 @@ from fault_tools import environment, worker
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import ConfigError, NonFiniteError, StorageError, TrainingError
-from neuro_divergent.forecasting import supervised
+from neuro_divergent.forecasting.fit import in_subprocess as supervised
 from neuro_divergent.training.compiled.full_step import obstacle
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE, heartbeat
@@ -270,7 +270,7 @@ def test_an_error_is_looked_up_among_our_own_only(tmp_path: Path, content: str) 
 
 def watched_process(run: Path) -> list[int]:
     """The processes that do the job of a run."""
-    wanted = f"neuro_divergent.forecasting.supervised\0{run / 'job'}".encode()
+    wanted = f"neuro_divergent.forecasting.fit.in_subprocess\0{run / 'job'}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:

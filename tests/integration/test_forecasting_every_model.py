@@ -9,7 +9,7 @@ import pytest
 
 import neuro_divergent as nd
 from neuro_divergent.core import registry
-from neuro_divergent.forecasting.hindcast import hindcast
+from neuro_divergent.forecasting.predict.historical import hindcast
 from neuro_divergent.testing.examples import model_examples
 
 FAST = nd.TrainingConfig(max_steps=2, progress=False, validation_split=None)

@@ -125,7 +125,7 @@ def _alone(models: Sequence[str], steps: int, json: bool) -> None:
 
 def _measure(name: str, data: Any, steps: int) -> dict[str, Any]:
     from neuro_divergent.core import registry
-    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.forecasting.model.model import Model
     from neuro_divergent.training.config.training_config import TrainingConfig
 
     registry.resolve("model", name)

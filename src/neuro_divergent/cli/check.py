@@ -149,7 +149,7 @@ def _seasons(table: TimeSeriesDataFrame) -> list[int]:
 
 
 def _print(table: TimeSeriesDataFrame, report: DataReport, found: list[Finding], seasons: list[int]) -> None:
-    from neuro_divergent.forecasting.pictures import recent
+    from neuro_divergent.forecasting.plots import recent
 
     say("\n".join(report.lines()[:2]))
     shortest, longest = int(table.store.lengths.min()), int(table.store.lengths.max())

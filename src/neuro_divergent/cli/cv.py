@@ -29,8 +29,8 @@ from neuro_divergent.core.errors import ConfigError
 if TYPE_CHECKING:
     import polars as pl
 
-    from neuro_divergent.forecasting.cross_validation import CrossValidation
-    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
+    from neuro_divergent.forecasting.model.model import Model
 
 
 def cv(
@@ -97,8 +97,8 @@ def cv(
     size = fields["model"].get("input_size") or lookback(read, int(fields["model"]["h"]))
     described = _described(fields, names, int(size), training)
 
-    from neuro_divergent.forecasting.cross_validation import cross_validation
-    from neuro_divergent.forecasting.splitting import TimeSeriesSplit
+    from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
+    from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
 
     together = any(model.together for model, _ in described)
     steps = described[0][0].h

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from neuro_divergent.forecasting.backtest import Backtest
+    from neuro_divergent.forecasting.evaluate.backtest import Backtest
     from neuro_divergent.plotting.forecasts import SeriesPanel
 
 OWN_FILE = """import neuro_divergent as nd
@@ -48,8 +48,8 @@ def demo(
     from neuro_divergent.core import files
     from neuro_divergent.data import samples
     from neuro_divergent.data.table import TimeSeriesDataFrame
-    from neuro_divergent.forecasting.backtest import backtest
-    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.forecasting.evaluate.backtest import backtest
+    from neuro_divergent.forecasting.model.model import Model
     from neuro_divergent.models import LSTM, MLP, NHITS, DLinear
     from neuro_divergent.training.config.training_config import TrainingConfig
 
@@ -109,7 +109,7 @@ def rows(result: Backtest) -> list[list[str]]:
 
 def pictures(result: Backtest) -> Sequence[SeriesPanel]:
     """The first few series with all forecasts of their hidden end."""
-    from neuro_divergent.forecasting.pictures import recent
+    from neuro_divergent.forecasting.plots import recent
     from neuro_divergent.plotting.forecasts import SeriesPanel
 
     shown, h = result.shown, result.h

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from neuro_divergent.data.table import TimeSeriesDataFrame
-    from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
 LOOKED_AT = 100

@@ -61,7 +61,7 @@ def init(
     """
     from neuro_divergent.core import files, registry
     from neuro_divergent.data.time import seasonality
-    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.forecasting.model.model import Model
     from neuro_divergent.training.config.training_config import TrainingConfig
 
     if out.exists() and not overwrite:

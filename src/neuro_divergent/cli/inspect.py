@@ -174,7 +174,7 @@ def _is_run(folder: Path) -> bool:
 def _models(folder: Path) -> list[Entry]:
     """The model at a place, the index and its models, or nothing."""
     from neuro_divergent.core import files
-    from neuro_divergent.forecasting.many_storage import is_many, read_index
+    from neuro_divergent.forecasting.storage.several import is_many, read_index
 
     folder = files.present(folder)
     if not folder.is_dir():

@@ -19,7 +19,7 @@ def models(*, json: Json = False) -> None:
     json
         Print JSON for machines.
     """
-    from neuro_divergent.forecasting.catalogue import HORIZON, LOOKBACK, SERIES, catalogue
+    from neuro_divergent.forecasting.model.catalogue import HORIZON, LOOKBACK, SERIES, catalogue
 
     entries = catalogue()
     if json:

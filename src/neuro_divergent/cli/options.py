@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from neuro_divergent.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.forecasting.model.model import Model
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 Names = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
@@ -178,7 +178,7 @@ def _opened(value: Any) -> Any:
 def describe(fields: Sections) -> Model:
     """The model that the fields describe; horizon and lookback must be among them."""
     from neuro_divergent.core import registry
-    from neuro_divergent.forecasting.model import Model
+    from neuro_divergent.forecasting.model.model import Model
 
     wanted = {"kind": "nhits"} | fields["model"]
     registry.resolve("model", str(wanted["kind"]))

@@ -19,7 +19,7 @@ from neuro_divergent.core.errors import ConfigError, StorageError
 if TYPE_CHECKING:
     import polars as pl
 
-    from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
 def predict(
@@ -78,8 +78,8 @@ def predict(
 def load_model(path: Path) -> Forecaster:
     """A saved model, or the model of a run."""
     from neuro_divergent.core import files
-    from neuro_divergent.forecasting.forecaster import Forecaster
-    from neuro_divergent.forecasting.storage import load
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.storage.save_load import load
     from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS
 
     if not files.present(path).exists():

@@ -19,8 +19,8 @@ from neuro_divergent.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
-    from neuro_divergent.forecasting.forecaster import Forecaster
-    from neuro_divergent.report.lookback import Held
+    from neuro_divergent.forecasting.evaluate.held_out import Held
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 SHOWN_SERIES = 3
@@ -169,7 +169,7 @@ def lookback(table: TimeSeriesDataFrame, h: int) -> int:
     """Four horizons, or two seasons if that is more; less where the series are too short for it."""
     import numpy as np
 
-    from neuro_divergent.forecasting.naive import season_of
+    from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 
     wanted = max(4 * h, 2 * season_of(table.store), 8)
     longest = int(np.max(table.store.lengths))
@@ -189,7 +189,7 @@ def check_horizon(table: TimeSeriesDataFrame, h: int) -> None:
 
 
 def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
-    from neuro_divergent.forecasting.pictures import recent
+    from neuro_divergent.forecasting.plots import recent
 
     if not sys.stdout.isatty() and not sys.stderr.isatty():
         return
@@ -201,7 +201,7 @@ def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
 
 
 def _held_back(fitted: Forecaster) -> Held | None:
-    from neuro_divergent.report.lookback import held_back
+    from neuro_divergent.forecasting.evaluate.held_out import held_back
 
     return held_back(fitted)
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuro_divergent.core.batch import InputSpec
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.decomposition import Decomposition, check_odd
 from neuro_divergent.nn.seasonal_decoder import SeasonalDecoderLayer, SeasonalEncoderLayer, SeasonalTransformer

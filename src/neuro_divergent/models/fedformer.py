@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.seeding import torch_generator
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.attention import check_heads, join_heads, split_heads
 from neuro_divergent.nn.decomposition import Decomposition, check_odd

@@ -15,11 +15,11 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.dependence import learn_factors, with_factors
-from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.intervals import PredictionIntervals
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.reconciliation import Reconciliation, reconciliation
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.predict.error_factors import learn_factors, with_factors
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.reconciliation import Reconciliation, reconciliation
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.seeding import torch_generator
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.attention import Attention, DecoderLayer, EncoderLayer, causal_bias, check_heads
 from neuro_divergent.nn.sequence_norm import FeatureNorm

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, CategoryEmbedding, perceptron
 from neuro_divergent.nn.levels import last_observed
 

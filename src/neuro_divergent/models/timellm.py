@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn.attention import join_heads, split_heads
 
 

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.data.scaling.per_window import WindowScalerName
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import perceptron
 from neuro_divergent.nn.decomposition import Decomposition, check_odd
 from neuro_divergent.nn.tokens import StepTokens

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, CategoryEmbedding
 from neuro_divergent.nn.attention import Attention, FeedForward, check_heads
 from neuro_divergent.nn.tokens import sinusoids

@@ -13,7 +13,7 @@ from neuro_divergent.report.page import Page
 if TYPE_CHECKING:
     import polars as pl
 
-    from neuro_divergent.forecasting.cross_validation import CrossValidation
+    from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
 
 
 def comparison_report(

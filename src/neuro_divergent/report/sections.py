@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.forecasting.pictures import recent
+from neuro_divergent.forecasting.evaluate.held_out import Held, columns_of, interval_levels
+from neuro_divergent.forecasting.plots import recent
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report.chart import Chart, Trace
-from neuro_divergent.report.lookback import Held, columns_of, interval_levels
 
 if TYPE_CHECKING:
     import polars as pl
 
     from neuro_divergent.data.table import TimeSeriesDataFrame
-    from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.report.page import Page
     from neuro_divergent.training.state.history import History
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from neuro_divergent._version import __version__
 from neuro_divergent.core.config import Description
 from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.forecasting.evaluate.held_out import Held, held_back
 from neuro_divergent.report import sections
-from neuro_divergent.report.lookback import Held, held_back
 from neuro_divergent.report.page import Page
 from neuro_divergent.report.sections import figure
 
 if TYPE_CHECKING:
-    from neuro_divergent.forecasting.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Mood = Literal["", "good", "bad"]
 _FOUND_WHEN_LOADING = (

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.losses import (
     MAE,
     BinaryCrossEntropy,

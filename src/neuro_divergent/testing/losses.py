@@ -9,7 +9,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import isolated, torch_generator
 from neuro_divergent.data.scaling.per_window import window_scaler
-from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.losses import BinaryCrossEntropy, Loss, Weighted
 from neuro_divergent.testing.descriptions import is_documented, round_trips
 from neuro_divergent.testing.examples import loss_examples

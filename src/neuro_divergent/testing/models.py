@@ -16,7 +16,7 @@ import torch
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import isolated
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.losses import MSE, MQLoss
 from neuro_divergent.testing.cases import Case, usual_loss
 from neuro_divergent.testing.descriptions import is_documented, round_trips

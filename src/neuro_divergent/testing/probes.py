@@ -10,8 +10,8 @@ from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import isolated
 from neuro_divergent.data.store.store import SeriesStore
-from neuro_divergent.forecasting.model import Model
-from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.testing.cases import Case, usual_loss
 from neuro_divergent.testing.suite import expecting, require
 

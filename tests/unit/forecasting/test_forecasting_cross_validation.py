@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.cross_validation import Plan, cross_validation
-from neuro_divergent.forecasting.fold_worker import run_jobs
-from neuro_divergent.forecasting.intervals import PredictionIntervals
-from neuro_divergent.forecasting.neural_forecast import NeuralForecast
-from neuro_divergent.forecasting.splitting import TimeSeriesSplit
+from neuro_divergent.forecasting.evaluate.cross_validation import Plan, cross_validation
+from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
+from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast
 from neuro_divergent.models import TSMixer
 
 FAST = nd.TrainingConfig(max_steps=5, progress=False)

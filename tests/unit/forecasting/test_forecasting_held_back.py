@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.ensemble import ensemble, validation_forecasts
-from neuro_divergent.forecasting.held_back import trained_rows
+from neuro_divergent.forecasting.fit.training_rows import trained_rows
+from neuro_divergent.forecasting.several.ensemble import ensemble, validation_forecasts
 
 FAST = nd.TrainingConfig(max_steps=3, progress=False, validation_split=0.2)
 

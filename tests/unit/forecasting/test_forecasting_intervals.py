@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.evaluate import evaluate
-from neuro_divergent.forecasting.intervals import (
+from neuro_divergent.forecasting.evaluate.scores import evaluate
+from neuro_divergent.forecasting.network.output_columns import named_columns
+from neuro_divergent.forecasting.predict.conformal import (
     Calibration,
     PredictionIntervals,
     adapted,
@@ -17,7 +18,6 @@ from neuro_divergent.forecasting.intervals import (
     mean_change,
     series_scale,
 )
-from neuro_divergent.forecasting.levels import named_columns
 
 FAST = nd.TrainingConfig(max_steps=40, progress=False)
 

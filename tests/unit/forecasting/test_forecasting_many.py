@@ -10,9 +10,15 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.ensemble import Ensemble, ensemble, greedy_weights, seed_ensemble, validation_forecasts
-from neuro_divergent.forecasting.intervals import PredictionIntervals
-from neuro_divergent.forecasting.neural_forecast import NeuralForecast, train_from_csv, train_from_parquet
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.several.ensemble import (
+    Ensemble,
+    ensemble,
+    greedy_weights,
+    seed_ensemble,
+    validation_forecasts,
+)
+from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast, train_from_csv, train_from_parquet
 
 FAST = nd.TrainingConfig(max_steps=5, progress=False)
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.data.store.store import SeriesStore
-from neuro_divergent.forecasting.naive import naive_from, seasonal_naive
+from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, seasonal_naive
 
 
 def store_of(seen):

@@ -7,8 +7,8 @@ import torch
 from scipy import stats
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.intervals import PredictionIntervals
-from neuro_divergent.forecasting.simulate import error_correlation, inverted
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.predict.sample_paths import error_correlation, inverted
 from neuro_divergent.models import NBEATS, TFT, DeepAR, TSMixer
 
 FAST = nd.TrainingConfig(max_steps=30, progress=False)

@@ -11,8 +11,8 @@ from scipy import stats
 
 import neuro_divergent as nd
 from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
-from neuro_divergent.forecasting.dependence import FACTORS, factors, mixed, with_factors
-from neuro_divergent.forecasting.reconciliation import Projection, drawn, located
+from neuro_divergent.forecasting.predict.error_factors import FACTORS, factors, mixed, with_factors
+from neuro_divergent.forecasting.predict.reconciliation import Projection, drawn, located
 
 FAMILY = Hierarchy.read({"total": [1, 1], "a": [1, 0], "b": [0, 1]})
 METHODS = ("BottomUp", "MinTraceOLS", "MinTraceWLS")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.splitting import Fold, TimeSeriesSplit, user_folds
+from neuro_divergent.forecasting.evaluate.folds import Fold, TimeSeriesSplit, user_folds
 
 
 def lists(split, rows, h=1):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.models.autoformer import AutoCorrelation, Autoformer
 from neuro_divergent.models.fedformer import FEDformer, Fourier, FrequencyWeights, chosen_frequencies
 from neuro_divergent.models.informer import Informer, SparseAttention

@@ -9,7 +9,7 @@ import torch
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.models.bitcn import BiTCN
 from neuro_divergent.models.softs import SOFTS, CoreExchange
 from neuro_divergent.models.stemgnn import SeriesGraph, StemGNN, chebyshev, laplacian

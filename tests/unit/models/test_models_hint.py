@@ -9,7 +9,7 @@ import torch
 
 import neuro_divergent as nd
 from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
-from neuro_divergent.forecasting.levels import named_columns
+from neuro_divergent.forecasting.network.output_columns import named_columns
 
 LEVELS = [[], ["state"], ["state", "shop"]]
 SMALL = {"h": 3, "input_size": 6}

@@ -15,7 +15,7 @@ from torch import Tensor
 import neuro_divergent as nd
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.models.deepnpts import DeepNPTS
 from neuro_divergent.models.dlinear import DLinear, moving_average_matrix
 from neuro_divergent.models.kan import KAN

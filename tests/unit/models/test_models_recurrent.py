@@ -11,7 +11,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.losses import MAE, DistributionLoss, MQLoss
 from neuro_divergent.models.deepar import DeepAR
 from neuro_divergent.models.dilated_rnn import DilatedRNN

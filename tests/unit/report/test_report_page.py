@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.forecasting.evaluate.held_out import held_back
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report import Page, training_report
 from neuro_divergent.report import page as page_module
 from neuro_divergent.report.chart import Chart, Trace, plain
-from neuro_divergent.report.lookback import held_back
 from neuro_divergent.report.sections import coverage_rows, figure
 
 

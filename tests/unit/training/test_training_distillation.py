@@ -8,7 +8,7 @@ import torch
 
 import neuro_divergent as nd
 from neuro_divergent.data import samples
-from neuro_divergent.forecasting.distillation import Oracle, distill
+from neuro_divergent.forecasting.fit.distillation import Oracle, distill
 
 PANEL = samples.hourly_panel(4, 260)
 SETTINGS = nd.TrainingConfig(max_epochs=3, batch_size=64, progress=False, loss=nd.MAE())

@@ -11,7 +11,7 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.data import samples
-from neuro_divergent.forecasting.task import ForecastTask
+from neuro_divergent.forecasting.fit.task import ForecastTask
 
 X = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
 

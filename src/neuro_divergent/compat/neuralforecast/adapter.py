@@ -12,7 +12,7 @@ from neuro_divergent.compat.neuralforecast.table import MODELS, SHARED
 from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, warn_of
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model import Capabilities, Model
+from neuro_divergent.forecasting.model.model import Capabilities, Model
 
 _LISTS = {"futr_exog_list": "future", "hist_exog_list": "historical", "stat_exog_list": "static"}
 _KINDS = _LISTS | {"cat_exog_list": "categorical"}

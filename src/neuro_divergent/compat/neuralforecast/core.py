@@ -28,13 +28,13 @@ from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_colu
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.data.scaling.per_series import series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.hindcast import beside
-from neuro_divergent.forecasting.intervals import PredictionIntervals
-from neuro_divergent.forecasting.many_storage import read_index, save_many
-from neuro_divergent.forecasting.model import Model
-from neuro_divergent.forecasting.neural_forecast import NeuralForecast as Ours
-from neuro_divergent.forecasting.neural_forecast import distinct
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.historical import beside
+from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
+from neuro_divergent.forecasting.several.neural_forecast import distinct
+from neuro_divergent.forecasting.storage.several import read_index, save_many
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
@@ -283,7 +283,7 @@ class NeuralForecast:
         path: str | os.PathLike[str], verbose: bool = False, *, using: Mapping[str, Any] | None = None, **ignored: Any
     ) -> NeuralForecast:
         """Read what `save` wrote. Losses of one's own are given back by `register_loss`, or by name in `using`."""
-        from neuro_divergent.forecasting.storage import load
+        from neuro_divergent.forecasting.storage.save_load import load
 
         ours = load(path, using=REGISTERED | dict(using or {}))
         if not isinstance(ours, Ours):

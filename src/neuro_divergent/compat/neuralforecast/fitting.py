@@ -9,10 +9,10 @@ import polars as pl
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.intervals import PredictionIntervals, calibrate
-from neuro_divergent.forecasting.local_scaling import fit_locally
-from neuro_divergent.forecasting.module import ForecastModule
+from neuro_divergent.forecasting.fit.series_scaling import fit_locally
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
 def train(

@@ -11,8 +11,8 @@ import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.hindcast import hindcast, long_frame, same_moments
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
 
 Ints = npt.NDArray[np.int64]
 

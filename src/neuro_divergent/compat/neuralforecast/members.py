@@ -11,7 +11,7 @@ import numpy as np
 from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.model import Model
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 Roles = dict[str, tuple[str, ...]]

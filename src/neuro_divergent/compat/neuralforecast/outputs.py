@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from neuro_divergent.compat.neuralforecast.errors import NoIntervalsError
 from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs, level_outputs
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.forecaster import Forecaster
-from neuro_divergent.forecasting.levels import Columns
+from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.losses import HuberImplicitQuantile, ImplicitQuantile, Loss, MQLoss, Weighted
 
 Asked = Sequence[float] | None

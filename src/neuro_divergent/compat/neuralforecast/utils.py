@@ -9,7 +9,7 @@ import numpy as np
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
 from neuro_divergent.data.samples import air_passengers
-from neuro_divergent.forecasting import intervals
+from neuro_divergent.forecasting.predict import conformal as intervals
 
 AirPassengers = air_passengers()["y"].to_numpy().astype(np.float32)
 """The 144 monthly counts."""

@@ -1,6 +1,6 @@
 """What the engine knows of the work: a task gives unreduced values and weights, a source gives batches by number.
 
-Forecasting windows (forecasting/task.py) and plain arrays (arrays.py) are two tasks on one engine.
+Forecasting windows (forecasting/fit/task.py) and plain arrays (arrays.py) are two tasks on one engine.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.forecasting.model import Capabilities, Model
-from neuro_divergent.forecasting.recipes import ModelFamily
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.recipes import ModelFamily
 
 
 class Drift(Model):

@@ -1,0 +1,1 @@
+"""Scores: folds, cross-validation, evaluation, the naive forecast."""

@@ -1,0 +1,385 @@
+"""Cross-validation over time: train on the past, forecast what came next, move on.
+
+A fold's models are given a table that ends before the fold's test rows, so that nothing later can leak into them; a
+forecast is made from a table that was cut at its origin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.forecasting.evaluate.folds import Fold, TimeSeriesSplit, user_folds
+from neuro_divergent.forecasting.evaluate.scores import (
+    Evaluation,
+    Hindcasts,
+    Truth,
+    check_names,
+    figures,
+    scored,
+    truth_of,
+)
+from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
+from neuro_divergent.forecasting.fit.fit_many import fit_members
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, fit_model
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Configs = TrainingConfig | Mapping[str, TrainingConfig] | None
+
+
+MOST_ROWS = 1 << 22
+"""Trainings that run together hold the rows of all their folds: up to this many, the memory does not matter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossValidation:
+    """Forecasts and scores of every fold; frames come in the library of the input."""
+
+    frame: Any
+    """The forecasts: id, time, cutoff (the last row seen), actual value, a column per model and level."""
+    scores: Any
+    """One row per model and metric: mean and deviation over the folds."""
+    by_fold: Any
+    """One row per model, metric and fold."""
+    evaluation: Evaluation = field(repr=False)
+    """Everything together, per series and per step ahead."""
+    table: pl.DataFrame = field(repr=False)
+    """`scores` as a polars frame."""
+    folds: tuple[Fold, ...] = field(repr=False)
+    data: TimeSeriesDataFrame = field(repr=False)
+    """The whole table."""
+    truth: Truth = field(repr=False)
+    """What happened at every origin."""
+    hindcasts: dict[str, Hindcasts] = field(repr=False)
+    """The forecasts as arrays, by model."""
+    forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
+    """The models of the last training; empty when folds ran in other processes."""
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, series: int = 4) -> Figure:
+        """Some series with the forecasts of every fold; written to `path` if given."""
+        from neuro_divergent.forecasting.plots import folds_figure
+        from neuro_divergent.plotting import save
+
+        return save(folds_figure(self, series), path)
+
+    def __repr__(self) -> str:
+        return f"CrossValidation({len(self.folds)} folds)\n{self.table}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a fold needs to know beside the table."""
+
+    models: tuple[Model, ...]
+    configs: Mapping[str, TrainingConfig]
+    level: tuple[float, ...] | None = None
+    quantiles: tuple[float, ...] | None = None
+    intervals: PredictionIntervals | None = None
+    h: int | None = None
+    short: str = "error"
+    local_scaler: str | None = None
+
+
+@dataclass(frozen=True)
+class FoldForecasts:
+    """The forecasts of one fold, every model at the same origins."""
+
+    fold: Fold
+    series: Ints
+    time: Ints
+    found: dict[str, Hindcasts]
+
+
+def cross_validation(
+    models: Sequence[Model],
+    data: Any,
+    *,
+    config: Configs = None,
+    splitter: Any = None,
+    n_windows: int | None = None,
+    step_size: int | None = None,
+    refit: bool | int = False,
+    level: Sequence[float] | None = None,
+    quantiles: Sequence[float] | None = None,
+    metrics: Sequence[str] | None = None,
+    prediction_intervals: PredictionIntervals | None = None,
+    h: int | None = None,
+    n_jobs: int = 1,
+    season: int | None = None,
+    short: str = "error",
+    local_scaler: str | None = None,
+    stacked: Stacked = "auto",
+    **columns: Any,
+) -> CrossValidation:
+    """Forecast several test parts of a table with models that were trained on what lies before them.
+
+    Args:
+        models: descriptions of models, with different names.
+        data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
+        config: how to train, for all models or by name; None trains with their recipes.
+        splitter: a TimeSeriesSplit, or anything that yields pairs of training and test positions (an object with a
+            split method, a function of the number of steps, a list of pairs).
+        n_windows: instead of a splitter: so many horizons at the end of each series.
+        step_size: with n_windows, their distance; None for h.
+        refit: train for every fold (True), for every k-th fold, or only for the first one (False).
+        level: central intervals in percent.
+        quantiles: probabilities between 0 and 1.
+        metrics: names of figures; None for the common ones.
+        prediction_intervals: how point forecasts get intervals, measured at the end of each training part.
+        h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
+        n_jobs: processes that work on folds at the same time; folds that share a model are one job. A script needs
+            `if __name__ == "__main__":` around the call.
+        season: of the naive forecast; None finds it.
+        short: what to do with series too short to train on: refuse, leave out, or pad them.
+        local_scaler: how each series is scaled before the models see it; None leaves it as it is.
+        stacked: whether the trainings of a small model for all folds run together as one computation, with n_jobs=1;
+            see `fit_many`.
+        columns: arguments of `from_frame` when `data` is a plain frame.
+    """
+    table = TimeSeriesDataFrame.from_frame(data, **columns)
+    names = [model.name for model in models]
+    if not models or len(set(names)) != len(names):
+        raise ConfigError(f"cross-validation compares models with different names (alias=...), but got {names}")
+    check_names(metrics)
+    steps = h or min(model.h for model in models)
+    together = any(model.together for model in models)
+    folds = _folds(table, splitter, n_windows, step_size, steps, together)
+    plan = Plan(
+        models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
+        quantiles=None if quantiles is None else tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
+        local_scaler=local_scaler,
+    )  # fmt: skip
+    jobs = _jobs(folds, refit)
+    last: dict[str, Forecaster] = {}
+    if n_jobs == 1 or len(jobs) == 1:
+        parts = []
+        known = _fitted_together(plan, table, jobs, stacked)
+        for number, job in enumerate(jobs):
+            done, last = run_job(plan, table, job, {name: fitted[number] for name, fitted in known.items()})
+            parts += done
+    else:
+        from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
+
+        parts = run_jobs(plan, table, jobs, n_jobs)
+    return _result(table, parts, metrics, season, steps, last)
+
+
+def configs_of(names: Sequence[str], config: Configs) -> dict[str, TrainingConfig]:
+    """The configuration of each model."""
+    if config is None or isinstance(config, TrainingConfig):
+        return {name: config or TrainingConfig() for name in names}
+    unknown = sorted(set(config) - set(names))
+    if unknown:
+        raise ConfigError(f"configurations belong to models by name ({', '.join(names)}), but got {', '.join(unknown)}")
+    return {name: config.get(name, TrainingConfig()) for name in names}
+
+
+def _folds(
+    table: TimeSeriesDataFrame, splitter: Any, n_windows: int | None, step_size: int | None, h: int, together: bool
+) -> list[Fold]:
+    if splitter is not None and (n_windows is not None or step_size is not None):
+        raise ConfigError("a splitter says everything about the folds, but n_windows or step_size was given as well")
+    if splitter is None:
+        align = "date" if together else "series"
+        splitter = TimeSeriesSplit(n_splits=n_windows or 1, test_size=h, step_size=step_size, align=align)
+    if not isinstance(splitter, TimeSeriesSplit):
+        return user_folds(splitter, table)
+    if together and splitter.series_splits > 1:
+        raise ConfigError("a multivariate model sees all series at once, so they cannot be split: use series_splits=1")
+    if (
+        together
+        and splitter.align == "series"
+        and len(set((grid_shifts(table.store) + table.store.lengths).tolist())) > 1
+    ):
+        raise ConfigError("a multivariate model is tested at one time for all series: use align='date'")
+    return splitter.folds(table, h)
+
+
+def _jobs(folds: list[Fold], refit: bool | int) -> list[list[Fold]]:
+    """Folds that share one training, per group of series: the first of them is the one to train on."""
+    every = (1 if refit else len(folds)) if isinstance(refit, bool) else refit
+    if every < 1:
+        raise ConfigError(f"refit must be True, False or a number of folds of at least 1, but got refit={refit!r}")
+    jobs: dict[tuple[int, int], list[Fold]] = {}
+    for fold in folds:
+        jobs.setdefault((fold.group, fold.number // every), []).append(fold)
+    return list(jobs.values())
+
+
+def _fitted_together(
+    plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], stacked: Stacked
+) -> dict[str, list[Forecaster]]:
+    """By name, the forecasters of all jobs, for the models whose trainings run together; nothing for the others."""
+    check_choice(stacked)
+    reason = _obstacle(plan, table, jobs)
+    if stacked is True and reason is not None:
+        raise refusal(reason)
+    if stacked is False or reason is not None:
+        return {}
+    tables = [part_of(table, *job[0].train) for job in jobs]
+    found = {}
+    for model in plan.models:
+        wanted = [(model, past, _fold_config(plan, model)) for past in tables]
+        found[model.name] = fit_members(wanted, stacked=stacked, short=plan.short)
+    return found
+
+
+def _obstacle(plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]]) -> str | None:
+    if len(jobs) == 1:
+        return "there is only one training (refit=True trains for every fold)"
+    if plan.intervals is not None or plan.local_scaler is not None:
+        return "prediction_intervals and local_scaler prepare each training by itself"
+    if len(jobs) * len(table.store.y) > MOST_ROWS:
+        return f"{len(jobs)} copies of {len(table.store.y)} rows would be held at once"
+    return None
+
+
+def _fold_config(plan: Plan, model: Model) -> TrainingConfig:
+    """Folds are short, and one directory is one run: nothing is saved."""
+    return plan.configs[model.name].unsaved()
+
+
+def run_job(
+    plan: Plan,
+    table: TimeSeriesDataFrame,
+    folds: Sequence[Fold],
+    known: Mapping[str, Forecaster] | None = None,
+) -> tuple[list[FoldForecasts], dict[str, Forecaster]]:
+    """Train on the first of some folds, unless models are known already, and forecast all of them."""
+    fitted = dict(known or {})
+    if len(fitted) < len(plan.models):
+        past = part_of(table, *folds[0].train)
+        for model in plan.models:
+            fitted[model.name] = fit_model(
+                model, past, _fold_config(plan, model), short=plan.short, prediction_intervals=plan.intervals,
+                local_scaler=plan.local_scaler,
+            )  # fmt: skip
+    return [_forecasts(plan, table, fold, fitted) for fold in folds], fitted
+
+
+def part_of(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDataFrame:
+    """A table of rows begin[s] to stop[s] of each series; series of which nothing is left are not in it."""
+    kept = np.flatnonzero(stop > begin)
+    if not len(kept):
+        raise DataError("a fold must have rows to train on, but got none. Ask for fewer or shorter folds")
+    store = table.store
+    first = store.offsets[:-1][kept]
+    cut = cut_rows(store, kept, first + begin[kept], first + stop[kept])
+    return TimeSeriesDataFrame(cut, table.schema, table.report(), library=table.library)
+
+
+def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[str, Forecaster]) -> FoldForecasts:
+    steps = plan.h or min(model.h for model in plan.models)
+    series, time = _origins(fold, steps)
+    series, time = _possible(table, series, time, any(model.together for model in plan.models))
+    found = {}
+    for name, forecaster in fitted.items():
+        columns = forecaster.columns(plan.level, plan.quantiles)
+        # The models were given a part of the series; the table to forecast has all of them.
+        values = hindcast(forecaster, table, series, time, columns, steps + fold.gap)[:, fold.gap :]
+        found[name] = Hindcasts(columns, values)
+    return FoldForecasts(fold, series, time, found)
+
+
+def _origins(fold: Fold, steps: int) -> tuple[Ints, Ints]:
+    """Series and first unseen row of every forecast of a fold: h steps at a time through its test part."""
+    first, last = fold.test
+    counts = -(-(last - first) // steps)
+    series = np.repeat(np.arange(len(first)), counts)
+    position = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return series, first[series] + position * steps - fold.gap
+
+
+def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bool) -> tuple[Ints, Ints]:
+    some = time >= 1
+    series, time = series[some], time[some]
+    return same_moments(table, series, time) if together else (series, time)
+
+
+def _result(
+    table: TimeSeriesDataFrame,
+    parts: list[FoldForecasts],
+    names: Sequence[str] | None,
+    season: int | None,
+    steps: int,
+    last: dict[str, Forecaster],
+) -> CrossValidation:
+    oldest = parts[0].fold
+    if season is None:
+        season = season_of(part_of(table, *oldest.train).store)
+    truths = [_truth(table, part, steps, season) for part in parts]
+    by_fold = _by_fold(parts, truths, check_names(names), names is not None)
+    scores = by_fold.group_by("model", "metric", maintain_order=True).agg(
+        pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
+    )
+    series, time, found = joined(parts)
+    whole = Truth(
+        store=table.store, series=series, time=time, gap=oldest.gap, season=season,
+        actual=np.concatenate([truth.actual for truth in truths]),
+        naive=np.concatenate([truth.naive for truth in truths]),
+    )  # fmt: skip
+    columns = {name: item.values[:, :, i] for item in found.values() for i, name in enumerate(item.columns.names)}
+    keep = np.concatenate([_inside(part, steps) for part in parts])
+    frame = long_frame(table, series, time, columns, gap=oldest.gap, keep=keep)
+    keys = [name for name in (table.schema.id_col, "cutoff", table.schema.time_col) if name in frame.columns]
+    give = table.as_input_library
+    return CrossValidation(
+        frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
+        evaluation=scored(table, whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
+        data=table, truth=whole, hindcasts=found,
+    )  # fmt: skip
+
+
+def _inside(part: FoldForecasts, steps: int) -> npt.NDArray[np.bool_]:
+    """[N, steps] which steps lie in the test part of their fold."""
+    rows = part.time[:, None] + part.fold.gap + np.arange(steps)
+    return np.asarray(rows < part.fold.test[1][part.series][:, None])
+
+
+def _truth(table: TimeSeriesDataFrame, part: FoldForecasts, steps: int, season: int) -> Truth:
+    truth = truth_of(table, part.series, part.time, steps, gap=part.fold.gap, season=season)
+    truth.actual[~_inside(part, steps)] = np.nan
+    return truth
+
+
+def _by_fold(parts: list[FoldForecasts], truths: list[Truth], wanted: Sequence[str], given: bool) -> pl.DataFrame:
+    rows = []
+    for part, truth in zip(parts, truths, strict=True):
+        naive = f"seasonal naive ({truth.season})"
+        everyone = part.found | {naive: Hindcasts(Columns((naive,), (None,)), truth.naive[:, :, None])}
+        place = {"fold": part.fold.number, "group": part.fold.group}
+        for name, item in everyone.items():
+            found = figures(truth, item, wanted, None, given)
+            rows += [{"model": name, "metric": key} | place | {"value": float(value)} for key, value in found.items()]
+    by_fold = pl.DataFrame(rows).sort("fold", "group", maintain_order=True)
+    return by_fold if len(by_fold["group"].unique()) > 1 else by_fold.drop("group")
+
+
+def joined(parts: Sequence[FoldForecasts]) -> tuple[Ints, Ints, dict[str, Hindcasts]]:
+    """The forecasts of all folds end to end."""
+    series, time = (np.concatenate([getattr(part, name) for part in parts]) for name in ("series", "time"))
+    found = {
+        name: Hindcasts(item.columns, np.concatenate([part.found[name].values for part in parts]))
+        for name, item in parts[0].found.items()
+    }
+    return series, time, found

@@ -1,0 +1,153 @@
+"""Folds in processes of their own: what each is to do is written as files, and so is what it found.
+
+Only the place of the files travels between the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError
+from neuro_divergent.core.exact import parse_json
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.evaluate.cross_validation import FoldForecasts, Plan, run_job
+from neuro_divergent.forecasting.evaluate.folds import Fold
+from neuro_divergent.forecasting.evaluate.scores import Hindcasts
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.training.callbacks.base import CallbackSettings
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+
+def run_jobs(
+    plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], n_jobs: int
+) -> list[FoldForecasts]:
+    """Do every job in a process of its own, so many at a time; the results are in the order of the jobs."""
+    if n_jobs < 1:
+        raise ConfigError(f"n_jobs must be at least 1, but got n_jobs={n_jobs}")
+    document = _described(plan, table)
+    import torch
+
+    threads = max(1, torch.get_num_threads() // n_jobs)
+    with tempfile.TemporaryDirectory(prefix="neuro-divergent-folds-") as name:
+        folder = Path(name)
+        table.store.save(folder / "table")
+        for number, job in enumerate(jobs):
+            files.write_json(folder / f"job-{number}.json", document | {"folds": [_fold_facts(fold) for fold in job]})
+        _in_processes(folder, len(jobs), n_jobs, threads)
+        return [part for number, job in enumerate(jobs) for part in _read(folder, number, job)]
+
+
+def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
+    # Fresh processes: a fork of one that has used torch's threads can hang.
+    with ProcessPoolExecutor(min(n_jobs, count), mp_context=get_context("spawn")) as pool:
+        try:
+            for number, failure in enumerate(
+                pool.map(_do, [(str(folder), number, threads) for number in range(count)])
+            ):
+                if failure is not None:
+                    pool.shutdown(cancel_futures=True)
+                    raise TrainingError(f"training {number + 1} of {count} of a cross-validation failed: {failure}")
+        except BrokenProcessPool as error:
+            raise TrainingError(
+                "a process of the cross-validation ended before its work was done. A script that asks for n_jobs needs "
+                "if __name__ == '__main__': around it; a machine short of memory needs fewer jobs"
+            ) from error
+
+
+def _do(job: tuple[str, int, int]) -> str | None:
+    """One job of a folder, in a process of the pool; the sentence of what went wrong, if something did."""
+    import torch
+
+    folder, number, threads = job
+    torch.set_num_threads(threads)
+    try:
+        work(Path(folder), number)
+    except NeuroDivergentError as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _described(plan: Plan, table: TimeSeriesDataFrame) -> dict[str, Any]:
+    for name, config in plan.configs.items():
+        live = [type(item).__name__ for item in config.callbacks if not isinstance(item, CallbackSettings)]
+        if live or '"reference"' in json.dumps(config.replace(callbacks=()).to_dict()):
+            raise ConfigError(
+                "folds in other processes are described by files, which cannot hold your own callables, but the "
+                f"configuration of {name} has some. Use n_jobs=1"
+            )
+    return {
+        "models": [model.to_dict() for model in plan.models],
+        "configs": {name: config.replace(progress=False).to_dict() for name, config in plan.configs.items()},
+        "level": plan.level,
+        "quantiles": plan.quantiles,
+        "intervals": None if plan.intervals is None else plan.intervals.to_dict(),
+        "h": plan.h,
+        "short": plan.short,
+        "local_scaler": plan.local_scaler,
+        "schema": table.schema.to_dict(),
+        "library": table.library,
+    }
+
+
+def _fold_facts(fold: Fold) -> dict[str, Any]:
+    sides = {"train": fold.train, "test": fold.test}
+    rows = {name: [part.tolist() for part in side] for name, side in sides.items()}
+    return rows | {"number": fold.number, "gap": fold.gap, "group": fold.group}
+
+
+def _fold(facts: Mapping[str, Any]) -> Fold:
+    train, test = (tuple(np.array(part, dtype=np.int64) for part in facts[name]) for name in ("train", "test"))
+    return Fold(facts["number"], (train[0], train[1]), (test[0], test[1]), facts["gap"], facts["group"])
+
+
+def work(folder: Path, number: int) -> None:
+    """What a process does: one job of a folder."""
+    job = parse_json((folder / f"job-{number}.json").read_bytes(), "job")
+    plan = Plan(
+        models=tuple(Model.from_dict(model) for model in job["models"]),
+        configs={name: TrainingConfig.from_dict(config) for name, config in job["configs"].items()},
+        level=None if job["level"] is None else tuple(job["level"]),
+        quantiles=None if job["quantiles"] is None else tuple(job["quantiles"]),
+        intervals=None if job["intervals"] is None else PredictionIntervals.from_dict(job["intervals"]),
+        h=job["h"],
+        short=job["short"],
+        local_scaler=job["local_scaler"],
+    )
+    schema = DataSchema.from_dict(job["schema"])
+    table = TimeSeriesDataFrame(SeriesStore.open(folder / "table"), schema, DataReport(), library=job["library"])
+    parts, _ = run_job(plan, table, [_fold(facts) for facts in job["folds"]])
+    for position, part in enumerate(parts):
+        arrays = {f"values-{i}": np.ascontiguousarray(item.values) for i, item in enumerate(part.found.values())}
+        data = safetensors.numpy.save(arrays | {"series": part.series, "time": part.time})
+        files.write_bytes(folder / f"found-{number}-{position}.safetensors", data)
+    columns = [[name, list(item.columns.names), list(item.columns.levels)] for name, item in parts[0].found.items()]
+    files.write_json(folder / f"found-{number}.json", {"columns": columns})
+
+
+def _read(folder: Path, number: int, job: Sequence[Fold]) -> list[FoldForecasts]:
+    listed = parse_json((folder / f"found-{number}.json").read_bytes(), "found")["columns"]
+    parts = []
+    for position, fold in enumerate(job):
+        arrays = safetensors.numpy.load((folder / f"found-{number}-{position}.safetensors").read_bytes())
+        found = {
+            name: Hindcasts(Columns(tuple(names), tuple(levels)), arrays[f"values-{i}"])
+            for i, (name, names, levels) in enumerate(listed)
+        }
+        parts.append(FoldForecasts(fold, arrays["series"], arrays["time"], found))
+    return parts

@@ -1,0 +1,156 @@
+"""Forecasts of the rows that a model was not trained on: what the report's figures are computed from.
+
+Letters: N forecasts, H steps, K columns of a forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.forecasting.evaluate.scores import Evaluation, Hindcasts, Truth, scored, truth_of
+from neuro_divergent.forecasting.fit.training_rows import trained_rows
+from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
+from neuro_divergent.forecasting.predict.historical import actual, hindcast, same_moments, window_places
+
+if TYPE_CHECKING:
+    from neuro_divergent.data.table import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MAX_FORECASTS = 1500
+NEIGHBOUR_SERIES, NEIGHBOURS = 5, 200
+MAX_MOMENTS = 48
+"""Of a model that sees all series at once: each moment is a forecast of everything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Forecasts of held-back rows, beside what happened and the naive forecast."""
+
+    truth: Truth
+    found: Hindcasts
+    evaluation: Evaluation
+    share: float
+    """How much of the rows of the series that were looked at was held back."""
+    neighbours: tuple[Floats, ...] = ()
+    """For some series, the errors one step ahead at origins that follow each other."""
+
+    @property
+    def errors(self) -> Floats:
+        """[N, H] what happened minus the forecast; NaN where nothing was observed."""
+        return self.truth.actual - self.found.values[:, :, 0]
+
+    @property
+    def n_series(self) -> int:
+        """How many series were looked at."""
+        return len(np.unique(self.truth.series))
+
+    def by_step(self) -> pl.DataFrame:
+        """The figures at each step ahead, whatever library the data came from."""
+        frame = self.evaluation.by_step
+        if isinstance(frame, pl.DataFrame):
+            return frame
+        return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_dataframe(frame)
+
+    def autocorrelation(self, lags: int) -> Floats:
+        """[lags] of the errors one step ahead, each series around its own mean; empty where there are too few."""
+        products, squares = np.zeros(lags), 0.0
+        for errors in self.neighbours:
+            if len(errors) <= 2 * lags or not np.isfinite(errors).any():
+                continue
+            centred = np.nan_to_num(errors - np.nanmean(errors))
+            squares += float(centred @ centred)
+            products += [float(centred[lag:] @ centred[:-lag]) for lag in range(1, lags + 1)]
+        return products / squares if squares > 0 else np.empty(0)
+
+    def observed_shares(self) -> list[tuple[float, float]]:
+        """For each probability level of the forecasts, the share of values that were not above it."""
+        seen = np.isfinite(self.truth.actual)
+        pairs = []
+        for position, level in enumerate(self.found.columns.levels):
+            if level is not None and seen.any():
+                below = (self.truth.actual <= self.found.values[:, :, position])[seen]
+                pairs.append((level, float(below.mean())))
+        return sorted(pairs)
+
+
+def interval_levels(fitted: Forecaster) -> tuple[float, ...]:
+    """The intervals, in percent, that a model has something to say about; the widest first."""
+    if fitted.loss.probabilistic:
+        shares = fitted.loss.levels
+        paired = {round(100 - 200 * share, 6) for share in shares if share < 0.5 and _has(shares, 1 - share)}
+        return tuple(sorted(paired, reverse=True)[:3]) or (95.0, 80.0)
+    return (95.0, 80.0) if getattr(fitted, "intervals", None) is not None else ()
+
+
+def _has(shares: Sequence[float], wanted: float) -> bool:
+    return any(abs(share - wanted) < 1e-6 for share in shares)
+
+
+def columns_of(fitted: Forecaster) -> Columns:
+    """The point forecast, and the edges of the intervals, widest first."""
+    levels = interval_levels(fitted)
+    calibrated = getattr(fitted, "intervals", None) is not None
+    return forecast_columns(fitted.model.name, fitted.loss, levels or None, None, calibrated=calibrated)
+
+
+def held_back(fitted: Forecaster) -> Held | None:
+    """Forecasts of the rows of a model's own table that it was not trained on; None where nothing was held back."""
+    table = fitted.data
+    return looked_back(fitted, table, trained_rows(fitted, table), table.store.lengths)
+
+
+def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> Held | None:
+    """Forecasts of rows first to last of every series, at origins spread so that it stays quick."""
+    h, lengths = fitted.model.h, table.store.lengths
+    counts = np.maximum(last - first - h + 1, 0)
+    if not counts.sum():
+        return None
+    together = fitted.model.together
+    most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
+    chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
+    step = max(1, -(-int(counts.max()) // most))
+    series, time = window_places(lengths, np.where(chosen, first, last), last, h, step)
+    if together:
+        series, time = same_moments(table, series, time)
+    if not len(series):
+        return None
+    columns = columns_of(fitted)
+    found = Hindcasts(columns, hindcast(fitted, table, series, time, columns, h))
+    truth, seen = truth_of(table, series, time, h), np.unique(series)
+    return Held(
+        truth=truth,
+        found=found,
+        evaluation=scored(table, truth, {fitted.model.name: found}),
+        share=float((last - first)[seen].sum() / lengths[seen].sum()),
+        neighbours=() if together else _neighbours(fitted, table, first, last),
+    )
+
+
+def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> tuple[Floats, ...]:
+    """Errors one step ahead at every origin of a few series."""
+    h, lengths = fitted.model.h, table.store.lengths
+    few = np.argsort(first - last, kind="stable")[:NEIGHBOUR_SERIES]
+    begin = last.copy()
+    begin[few] = np.maximum(first[few], last[few] - h + 1 - NEIGHBOURS)
+    series, time = window_places(lengths, begin, last, h, 1)
+    point = columns_of(fitted).point
+    values = hindcast(fitted, table, series, time, point, h)[:, 0, 0]
+    errors = actual(table.store, series, time, 1)[:, 0] - values
+    return tuple(errors[series == number] for number in np.unique(series))
+
+
+def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:
+    """Which series to look at: all of them, or MAX_FORECASTS evenly spaced ones."""
+    possible = np.flatnonzero(counts)
+    wanted = min(len(possible), MAX_FORECASTS)
+    chosen = possible[np.linspace(0, len(possible) - 1, wanted).round().astype(np.int64)]
+    return np.isin(np.arange(len(counts)), chosen)

@@ -1,0 +1,58 @@
+"""The seasonal naive forecast: what every model is shown beside."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time import seasonality
+from neuro_divergent.forecasting.predict.historical import by_series
+
+
+def season_of(store: SeriesStore) -> int:
+    """The season that a naive forecast repeats: the strongest one that the data confirms, else 1 (the last value)."""
+    found = seasonality.detect(store.y, store.offsets, store.mask, store.freq)
+    return found[0] if found else 1
+
+
+def seasonal_naive(store: SeriesStore, h: int, season: int) -> npt.NDArray[np.float64]:
+    """[series, h] the last season repeated; a value that is missing there is taken from the season before.
+
+    A series shorter than a season repeats what it has; one without any observed value gives NaN.
+    """
+    return naive_from(store, np.arange(len(store.ids)), store.lengths, h, season)
+
+
+def naive_from(
+    store: SeriesStore, series: npt.NDArray[np.int64], time: npt.NDArray[np.int64], h: int, season: int
+) -> npt.NDArray[np.float64]:
+    """[N, h] the seasonal naive forecast of series[i] from its rows before time[i]."""
+    period = np.clip(time, 1, season)
+    rows = (time - period)[:, None] + np.arange(h) % period[:, None]
+    first = store.offsets[:-1][series]
+    if store.mask is not None:
+        gaps = np.flatnonzero((time > 0) & ~store.mask[first[:, None] + rows].all(axis=1))
+        for own in by_series(series[gaps]):
+            some = gaps[own]
+            begin = first[some[0]]
+            seen = np.asarray(store.mask[begin : begin + time[some].max()])
+            rows[some] = _observed(rows[some], seen, time[some], season)
+    values = np.asarray(store.y[np.maximum(first[:, None] + rows, 0)], dtype=np.float64)
+    return np.where(rows >= 0, values, np.nan)
+
+
+def _observed(
+    rows: npt.NDArray[np.int64], seen: npt.NDArray[np.bool_], time: npt.NDArray[np.int64], season: int
+) -> npt.NDArray[np.int64]:
+    """For rows [N, h] of one series the newest observed ones that lie whole seasons before them, -1 without any.
+
+    Only whole seasons before time[i] count; where none of them has a value, the last observed row before time[i] does.
+    The newest observed row of each place in the season is found for all origins in one pass over the series: a place
+    that is never observed (closed Sundays, nights) would send each of them through the whole history.
+    """
+    number = np.where(seen, np.arange(len(seen)), -1)
+    last = np.maximum.accumulate(number)[time - 1]
+    padded = np.append(number, np.full(-len(number) % season, -1))
+    found = np.maximum.accumulate(padded.reshape(-1, season), axis=0).reshape(-1)[rows]
+    return np.where(found >= (time % np.minimum(time, season))[:, None], found, last[:, None])

@@ -1,0 +1,1 @@
+"""From a description and a table to a fitted forecaster."""

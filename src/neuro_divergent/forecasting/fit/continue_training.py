@@ -1,0 +1,140 @@
+"""Going on with a trained model: on newer rows of the same series, or on another table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.read import series_checks as checks
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.fit.training_rows import note_validation, trained_rows, training_rows
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.predict.ahead import check_series, taken_columns
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.optim import Optimizer
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+UPDATE_EPOCHS = 5
+FINE_TUNE_RATE = 0.1
+"""A tenth of the learning rate: the weights are good already."""
+
+
+def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = None) -> Forecaster:
+    """Go on training in place; see `Forecaster.update`."""
+    from neuro_divergent.forecasting.fit.fit import later_rows
+
+    known = isinstance(data, TimeSeriesDataFrame)
+    newer = forecaster.table(data) if known else later_rows(forecaster.data, data, new_series=True)
+    joined = joined_tables(forecaster.data, newer)
+    check_series(forecaster, joined)
+    model = forecaster.model
+    recent = _touched(forecaster.data, joined).tail(model.input_size + model.h - 1 + _added(forecaster.data, joined))
+    settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
+    settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
+    trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
+    if trained.config.validation_split is not None:
+        # Only the end of the table was split, and of the rows before it the first training knows many.
+        known_rows = np.maximum(trained_rows(forecaster, joined), trained_rows(trained, joined))
+        note_validation(trained.history, joined.store.lengths - known_rows)
+    forecaster.module, forecaster.data = trained.module, joined
+    forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
+    return forecaster
+
+
+def fine_tune(
+    forecaster: Forecaster, data: Any, config: TrainingConfig | None, *, freeze: tuple[str, ...], **columns: Any
+) -> Forecaster:
+    """A forecaster for another table; see `Forecaster.fine_tune`."""
+    if not isinstance(data, TimeSeriesDataFrame):
+        columns = columns or {"schema": forecaster.data.schema.replace(freq=None, time_type=None)}
+        data = TimeSeriesDataFrame.from_frame(data, **columns)
+    if config is None:
+        own = forecaster.config.optimizer
+        assert isinstance(own, Optimizer)
+        slower = own.at_rate(own.learning_rate * FINE_TUNE_RATE)
+        config = forecaster.config.replace(optimizer=slower, checkpoints=None, fault_tolerance=None)
+    if freeze:
+        config = config.replace(freeze=freeze)
+    return continued(forecaster, data, config)
+
+
+def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: TrainingConfig) -> Forecaster:
+    """Train on a table from a forecaster's weights; nothing of the forecaster changes."""
+    from neuro_divergent.forecasting.fit.fit import fit
+
+    if config.loss == "auto":
+        config = config.replace(loss=forecaster.loss)
+    if config.loss != forecaster.loss and config.loss.outputs != forecaster.loss.outputs:  # type: ignore[union-attr]
+        raise ConfigError(
+            f"the network gives {forecaster.loss.outputs} outputs per step for {forecaster.loss.kind}, but "
+            f"{config.loss.kind} needs {config.loss.outputs}. Keep the loss"  # type: ignore[union-attr]
+        )
+    _check_columns(forecaster, table)
+    weights = {name: tensor.detach().cpu().clone() for name, tensor in forecaster.module.state_dict().items()}
+
+    def begin(module: ForecastModule) -> None:
+        module.load_state_dict(weights)
+
+    # The season was found in the first data; the weights belong to it.
+    model = forecaster.model.replace(anchor=forecaster.anchor or None)
+    local, shown = forecaster.local, table
+    if local is not None:
+        local = local.including(table, training_rows(model, table.store, config))
+        shown = local.scaled(table)
+    result = fit(model, shown, config, short="drop", begin_with=begin)
+    result.model, result.data, result.local = forecaster.model, table, local
+    return result
+
+
+def _check_columns(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
+    store, spec = taken_columns(forecaster.model, table.store), forecaster.module.spec
+    widths = {
+        "future": 0 if store.future is None else store.future.shape[1],
+        "historical": 0 if store.historical is None else store.historical.shape[1],
+        "static": 0 if store.static is None else store.static.shape[1],
+        "categories": tuple(len(values) + 1 for values in store.categories.values()),
+    }
+    for name, found in widths.items():
+        if found != getattr(spec, name):
+            raise DataError(
+                f"the weights were trained for {name}={getattr(spec, name)}, but the table has {found}. "
+                "Give a table with the same kinds of columns"
+            )
+    if forecaster.model.capabilities.multivariate and len(store.ids) != spec.series:
+        raise DataError(
+            f"{forecaster.model.kind} was built for {spec.series} series, but the table has {len(store.ids)}. "
+            "Give as many, or use a univariate model"
+        )
+
+
+def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+    """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
+    from neuro_divergent.forecasting.fit.fit import read_again
+
+    both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
+    keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
+    latest = both.unique(subset=keys, keep="last", maintain_order=True)
+    joined = read_again(latest, known)
+    joined.store = checks.check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
+    return joined
+
+
+def _touched(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+    """The series that have rows they did not have; all if none has."""
+    before = dict(zip(known.ids.tolist(), known.store.lengths.tolist(), strict=True))
+    grown = [
+        name
+        for name, rows in zip(joined.ids.tolist(), joined.store.lengths.tolist(), strict=True)
+        if rows > before.get(name, 0)
+    ]
+    return joined.select(grown) if 0 < len(grown) < joined.n_series else joined
+
+
+def _added(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> int:
+    """The most rows that a series gained."""
+    before = dict(zip(known.ids.tolist(), known.store.lengths.tolist(), strict=True))
+    pairs = zip(joined.ids.tolist(), joined.store.lengths.tolist(), strict=True)
+    return int(np.max([rows - before.get(name, 0) for name, rows in pairs], initial=1))

@@ -1,0 +1,150 @@
+"""Forecasting windows as a task of the engine: batches by number, losses unreduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.windows.augmentation import Augmentation
+from neuro_divergent.data.windows.samplers import Sampler
+from neuro_divergent.data.windows.windows import Windows
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.losses import Loss
+from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
+
+
+class WindowSource:
+    """Batches of windows in the order of a sampler, on the run's device, augmented if asked."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        sampler: Sampler,
+        *,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        steps_per_epoch: int | None = None,
+        augmentation: Augmentation | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.windows, self.sampler = windows, sampler
+        self._gathered = windows.batches(sampler)
+        self.device, self.dtype = device, dtype
+        self.augmentation, self.seed = augmentation, seed
+        self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
+        self._as_is = device.type == "cpu" and windows.store.y.dtype == np.dtype(str(dtype).split(".")[1])
+
+    def batch(self, epoch: int, step: int) -> Batch:
+        """The windows of one optimizer step."""
+        batch = self._gathered(epoch, step)
+        if self.augmentation is not None:
+            batch = self.augmentation.apply(batch, self.seed, epoch * self.steps_per_epoch + step)
+        return batch if self._as_is else batch.to(self.device, self.dtype)
+
+
+class ForecastTask(ScoredTask):
+    """A forecast module against the windows' targets.
+
+    Args:
+        loss: what is minimised.
+        validation_loss: what a validation computes; None for the same.
+        metrics: names of metrics that a validation computes besides.
+        horizon: how many steps of the horizon count now; None for all.
+        names: of the series, by their number.
+        columns: names of the columns in the batch's fields, such as {"future": ("price",)}.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        validation_loss: Loss | None = None,
+        metrics: Sequence[str] = (),
+        horizon: Callable[[], int] | None = None,
+        names: Sequence[object] = (),
+        columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(loss, validation_loss, metrics)
+        self._horizon = horizon
+        self._names = names
+        self._columns = columns or {}
+
+    def __call__(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Unreduced loss and weights of a batch of windows."""
+        assert isinstance(module, ForecastModule)
+        values = self.values(module, batch)
+        weights = target_weights(batch, self.loss)
+        if self._horizon is not None and (shown := self._horizon()) < values.shape[1]:
+            weights = torch.ones_like(values) if weights is None else weights.clone()
+            weights[:, shown:] = 0.0
+        return values, weights
+
+    def values(self, module: ForecastModule, batch: Batch) -> Tensor:
+        """[B, H, C] unreduced loss."""
+        return module.loss_values(batch)
+
+    def score(self, module: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Sums of the validation loss, and of the metrics in original units."""
+        assert isinstance(module, ForecastModule)
+        assert batch.target is not None
+        weights = target_weights(batch, self.validation_loss)
+        sums = {"loss": loss_sums(module.loss_values(batch, self.validation_loss), weights)}
+        return sums | (self.metric_sums(module(batch), batch.target, weights) if self.metrics else {})
+
+    def split(self, batch: Batch, parts: int) -> list[Batch]:
+        """Micro-batches of equal size, the last one smaller if it does not divide."""
+        size = -(-batch.size // parts)
+        return [batch.rows(first, min(first + size, batch.size)) for first in range(0, batch.size, size)]
+
+    def blame(self, batch: Batch, values: Tensor | None) -> str:
+        """The series and the columns involved."""
+        words = []
+        if values is not None and (names := self._bad_series(batch, values)):
+            words.append(f"Series involved: {', '.join(names[:5])}{' and others' if len(names) > 5 else ''}.")
+        for field in ("y", "target", "future", "historical", "static"):
+            tensor = getattr(batch, field)
+            if tensor is not None and not bool(torch.isfinite(tensor).all()):
+                words.append(f"The column {self._bad_columns(field, tensor)} has values that are not finite.")
+        return " ".join(words)
+
+    def _bad_series(self, batch: Batch, values: Tensor) -> list[str]:
+        """Names of the series whose values are not finite; those that do not count are not to blame."""
+        weights = target_weights(batch, self.loss)
+        bad = ~torch.isfinite(values) if weights is None else ~torch.isfinite(values) & (weights > 0)
+        if batch.series is None or len(self._names) == 0:
+            return []
+        of_series = bad.any(dim=1).any(dim=0) if batch.y.shape[2] > 1 else bad.reshape(len(bad), -1).any(dim=1)
+        numbers = batch.series[of_series.to(batch.series.device)].tolist()
+        return list(dict.fromkeys(str(self._names[int(number)]) for number in numbers))
+
+    def _bad_columns(self, field: str, tensor: Tensor) -> str:
+        names = self._columns.get(field, ())
+        if field in ("y", "target"):
+            return repr(names[0]) if names else "of the target"
+        bad = (~torch.isfinite(tensor)).reshape(-1, tensor.shape[-1]).any(dim=0).nonzero().flatten().tolist()
+        return ", ".join(repr(names[number]) if number < len(names) else f"{field} {number}" for number in bad)
+
+
+def refuse_classes(loss: Loss) -> None:
+    """Forecasts are numbers."""
+    if loss.task == "classification":
+        raise ConfigError(
+            f"a forecast is a number, but {loss.kind} is for classes. Use DistributionLoss(distribution='Bernoulli') "
+            "for zeros and ones, or nd.Trainer on arrays"
+        )
+
+
+def target_weights(batch: Batch, loss: Loss) -> Tensor | None:
+    """Importance of each target value: the mask, times what the loss says; None when all count alike."""
+    assert batch.target is not None
+    importance = loss.importance(batch.target, batch)
+    if importance is not None:
+        importance = importance.expand_as(batch.target)
+    if batch.target_mask is None:
+        return importance
+    mask = batch.target_mask.to(batch.y.dtype)
+    return mask if importance is None else mask * importance

@@ -1,0 +1,132 @@
+"""The base of every model's description: what all models share, and what each one declares."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+from torch import nn
+
+from neuro_divergent.core.batch import InputSpec
+from neuro_divergent.core.config import Description
+from neuro_divergent.data.scaling.per_window import WindowScalerName
+from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.reconciliation import Reconciliation
+
+AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a model can take and give."""
+
+    multivariate: bool = False
+    """One network sees all series at once, instead of one series at a time."""
+    future: bool = False
+    """Takes columns that are known ahead."""
+    historical: bool = False
+    """Takes columns that are known only up to now."""
+    static: bool = False
+    """Takes one value per series."""
+    categorical: bool = False
+    """Takes categorical columns."""
+    recursive: bool = False
+    """Can feed its own forecasts back, one step at a time."""
+
+
+class Model(Description):
+    """An immutable description of a forecaster; `fit` trains it, `build` makes its network."""
+
+    family: ClassVar[str] = "model"
+    group: ClassVar[ModelFamily] = "other"
+    """The family whose training recipe is used."""
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    paper: ClassVar[str] = ""
+    """Where the model was published."""
+
+    h: Annotated[int, Field(ge=1)]
+    """How many steps ahead are forecast."""
+    input_size: Annotated[int, Field(ge=1)]
+    """How many past steps the network sees."""
+    alias: str | None = None
+    """Name of the forecast's column; the model's name unless given."""
+    scaler: WindowScalerName = "standard"
+    """How each window is scaled before the network sees it."""
+    anchor: AnchorField = None
+    """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+
+    @abstractmethod
+    def build(self, spec: InputSpec) -> nn.Module:
+        """The network for these sizes: forward(batch) -> [B, H, C, Q]."""
+
+    @property
+    def name(self) -> str:
+        """Name of the forecast's column."""
+        return self.alias or self.kind
+
+    @property
+    def joint(self) -> Reconciliation | None:
+        """What is done to the forecasts of all series together; None where each stands for itself."""
+        return None
+
+    @property
+    def together(self) -> bool:
+        """Whether all series are forecast from one moment: the network sees them at once, or their forecasts meet."""
+        return self.capabilities.multivariate or self.joint is not None
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows."""
+        return recipe_for(self.group, windows)
+
+    def fit(
+        self,
+        data: Any,
+        config: TrainingConfig | None = None,
+        *,
+        validation: Any = None,
+        short: Literal["error", "drop", "pad"] = "error",
+        prediction_intervals: PredictionIntervals | None = None,
+        resume: str | os.PathLike[str] | None = None,
+        resume_with: Mapping[str, Any] | None = None,
+        **columns: Any,
+    ) -> Forecaster:
+        """Train on a table and give the fitted forecaster.
+
+        Args:
+            data: a TimeSeriesDataFrame, or any frame that `TimeSeriesDataFrame.from_frame` takes.
+            config: how to train; None trains with the model's recipe.
+            validation: later rows of the same series to validate on, instead of the last part of `data`.
+            short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
+            prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the
+                last windows, to measure its errors on them.
+            resume: "auto" goes on from the newest checkpoint of the run's directory, or starts if there is none; a path
+                goes on from that run or checkpoint.
+            resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
+            columns: arguments of `from_frame` (freq, id_col, ...) when `data` is a plain frame.
+        """
+        from neuro_divergent.forecasting.fit.fit import fit
+
+        if prediction_intervals is not None:
+            from neuro_divergent.forecasting.predict.conformal import fit_with_intervals
+
+            options = {"validation": validation, "short": short, "resume": resume, "resume_with": resume_with} | columns
+            return fit_with_intervals(self, data, config or TrainingConfig(), prediction_intervals, **options)
+        return fit(
+            self,
+            data,
+            config or TrainingConfig(),
+            validation=validation,
+            short=short,
+            resume=resume,
+            resume_with=resume_with,
+            **columns,
+        )

@@ -1,0 +1,1 @@
+"""ForecastModule: scale, network, anchor, unscale; the columns of a forecast."""

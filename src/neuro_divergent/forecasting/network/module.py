@@ -1,0 +1,189 @@
+"""Scale → network → anchor → unscale, as one torch module: what forecasting, export and serving use on raw windows.
+
+Letters: B windows, L lookback, H horizon, C channels, Q outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler
+from neuro_divergent.forecasting.network.anchor import Anchor
+from neuro_divergent.losses import Loss, Weighted
+
+
+class Forecast(NamedTuple):
+    """What a network says about a batch, and what is needed to read it in either units."""
+
+    raw: Tensor
+    """[B, H, C, Q] straight from the network (through the loss's head, if it has one)."""
+    anchor: Tensor | None
+    """[B, H, C] naive forecast in scaled units."""
+    stats: Statistics
+
+
+class ForecastModule(nn.Module):
+    """A network with everything around it that a raw window needs."""
+
+    def __init__(
+        self, network: nn.Module, loss: Loss, scaler: WindowScaler, spec: InputSpec, anchor: Anchor | None = None
+    ) -> None:
+        super().__init__()
+        innermost = loss
+        while isinstance(innermost, Weighted):
+            innermost = innermost.loss
+        if not scaler.affine and type(innermost).unscale is not Loss.unscale:
+            raise ConfigError(
+                f"{loss.kind} describes a distribution, which the invariant scaler would bend. "
+                "Use scaler='robust' or another loss"
+            )
+        self.network = network
+        self.loss = loss
+        self.scaler = scaler
+        self.anchor = anchor
+        self.spec = spec
+        self.head = loss.head()
+        # A recursive network is told its forecast, not just its first output.
+        recursive = hasattr(network, "feedback")
+        self._told_by_window = recursive and (self.head is not None or loss.units == "original")
+        if recursive and not self._told_by_window:
+            network.feedback = loss.point  # type: ignore[assignment]  # torch says Module
+        # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
+        for name, width in (("future", spec.future), ("historical", spec.historical), ("static", spec.static)):
+            self.register_buffer(f"{name}_mean", torch.zeros(width))
+            self.register_buffer(f"{name}_scale", torch.ones(width))
+
+    def adapt_columns(self, means: dict[str, Tensor], scales: dict[str, Tensor]) -> None:
+        """Take the mean and the spread of each numeric column."""
+        for name in means:
+            getattr(self, f"{name}_mean").copy_(means[name])
+            getattr(self, f"{name}_scale").copy_(scales[name])
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Outputs of raw windows in original units, [B, H, C, Q]."""
+        return self.original(self.forecast(batch))
+
+    def forecast(self, batch: Batch, levels: Tensor | None = None) -> Forecast:
+        """Run the network on a batch of raw windows."""
+        scaled, stats = self.as_network_sees(batch)
+        if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
+            target = self.scaler.transform(batch.target, stats, batch.target_mask)
+            raw = self._train_forward(scaled._replace(target=target), stats)
+        else:
+            if batch.target is not None:
+                scaled = scaled._replace(target=None, target_mask=None, weight=None)
+            raw = self._run(scaled, stats)
+        return self._completed(raw, scaled, stats, levels)
+
+    def from_scaled(self, scaled: Batch, stats: Statistics, levels: Tensor | None = None) -> Forecast:
+        """Run the network on windows that `as_network_sees` has scaled, or on changed ones of the same statistics."""
+        return self._completed(self._run(scaled, stats), scaled, stats, levels)
+
+    def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
+        if self.head is not None:
+            raw = self.head(raw, levels)
+        anchor = None if self.anchor is None else self.anchor(scaled.y, scaled.mask)
+        return Forecast(raw, anchor, stats)
+
+    def as_network_sees(self, batch: Batch) -> tuple[Batch, Statistics]:
+        """Raw windows scaled and their columns standardised, and the statistics to go back by."""
+        y, stats = self.scaler.forward(batch.y, batch.mask)
+        if batch.future is None and batch.historical is None and batch.static is None:
+            return Batch(y, *batch[1:]), stats
+        scaled = batch._replace(
+            y=y,
+            future=self._standardised("future", batch.future),
+            historical=self._standardised("historical", batch.historical),
+            static=self._standardised("static", batch.static),
+        )
+        return scaled, stats
+
+    def original(self, forecast: Forecast) -> Tensor:
+        """The outputs in the data's own units, [B, H, C, Q]."""
+        raw, anchor, stats = forecast
+        if not self.scaler.affine:
+            return self.scaler.inverse(self.scaled(forecast), stats)
+        location, scale = self.scaler.affine_map(stats)
+        if anchor is not None:
+            location = location + anchor * scale
+        raw = _raised(raw, location.dtype)
+        if location.dtype != raw.dtype or scale.dtype != raw.dtype:
+            location, scale = location.to(raw.dtype), scale.to(raw.dtype)
+        location, scale = location.unsqueeze(-1), scale.unsqueeze(-1)
+        return self.loss.unscale(raw, location, scale)
+
+    def scaled(self, forecast: Forecast) -> Tensor:
+        """The outputs in the units of the scaled window, [B, H, C, Q]."""
+        raw = _raised(forecast.raw, forecast.stats.location.dtype)
+        if forecast.anchor is None:
+            return raw
+        anchor = forecast.anchor.unsqueeze(-1)
+        return self.loss.unscale(raw, anchor, torch.ones_like(anchor))
+
+    def paths(self, scaled: Batch, stats: Statistics, number: int, generator: torch.Generator | None = None) -> Tensor:
+        """Trajectories that the network draws itself for windows that `as_network_sees` has scaled, [N, B, H, 1].
+
+        They are in original units, where counts must be drawn; where the scaler bends values, drawn ones are bent back.
+        """
+        draw: Callable[..., Tensor] = self.network.sample_paths  # type: ignore[assignment]  # torch says Module
+        if self.scaler.affine:
+            location, scale = self.scaler.affine_map(stats)
+            return draw(scaled, self.loss, number, generator, location=location, scale=scale)
+        drawn = draw(scaled, self.loss, number, generator)
+        return self.scaler.inverse(drawn.movedim(0, -1), stats).movedim(-1, 0)
+
+    def loss_values(self, batch: Batch, loss: Loss | None = None) -> Tensor:
+        """Unreduced loss [B, H, C] of a batch with targets, in the loss's own units."""
+        loss = loss or self.loss
+        assert batch.target is not None
+        forecast = self.forecast(batch)
+        if loss.units == "original":
+            return loss.values(self.original(forecast), batch.target, batch)
+        target = self.scaler.transform(batch.target, forecast.stats)
+        return loss.values(self.scaled(forecast), target, batch)
+
+    def _run(self, batch: Batch, stats: Statistics) -> Tensor:
+        told = self._feedback(stats)
+        output: Tensor = self.network(batch) if told is None else self.network(batch, told)
+        return output
+
+    def _train_forward(self, batch: Batch, stats: Statistics) -> Tensor:
+        trained: Callable[..., Tensor] = self.network.train_forward  # type: ignore[assignment]  # torch says Module
+        told = self._feedback(stats)
+        return trained(batch) if told is None else trained(batch, told)
+
+    def _feedback(self, stats: Statistics) -> Callable[[Tensor], Tensor] | None:
+        """What a recursive network is told of its outputs, where that takes the window's statistics or the head."""
+        if not self._told_by_window:
+            return None
+
+        def point(output: Tensor) -> Tensor:
+            """[B, 1, Q] → [B, 1] the point forecast in scaled units; the median where a head wants a level."""
+            if self.head is not None:
+                output = self.head(output, output.new_tensor([0.5]))
+            # A scaler that bends values takes only losses whose outputs are values, and their point is one of them.
+            if self.loss.units == "scaled" or not self.scaler.affine:
+                return self.loss.point(output)
+            location, scale = self.scaler.affine_map(stats)
+            known = self.loss.unscale(_raised(output, location.dtype), location, scale)
+            told = self.scaler.transform(self.loss.point(known).unsqueeze(-1), stats)
+            return told.squeeze(-1).to(output.dtype)
+
+        return point
+
+    def _standardised(self, name: str, values: Tensor | None) -> Tensor | None:
+        if values is None:
+            return None
+        mean, scale = self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_scale")
+        return (values - mean) / scale
+
+
+def _raised(raw: Tensor, dtype: torch.dtype) -> Tensor:
+    """Outputs in at least the number format of the statistics: half precision has no room for large values."""
+    return raw if raw.dtype == dtype else raw.to(torch.promote_types(raw.dtype, dtype))

@@ -1,0 +1,162 @@
+"""Which columns a forecast has, and how each is computed from a network's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.seeding import torch_generator
+from neuro_divergent.data.scaling.per_window import Statistics
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.losses import Loss
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of a forecast's columns, and the probability level of each (None for the point forecast)."""
+
+    names: tuple[str, ...]
+    levels: tuple[float | None, ...]
+
+    @property
+    def point(self) -> Columns:
+        """The point forecast alone."""
+        return self if len(self.names) == 1 else Columns(self.names[:1], self.levels[:1])
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """The levels without the point's."""
+        return tuple(level for level in self.levels if level is not None)
+
+    def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
+        """The columns for a batch, [B, H, C, columns], in original units."""
+        if module.head is not None:
+            # An implicit quantile network is asked for all levels at once, the median among them, so that none cross.
+            wanted = [0.5 if level is None else level for level in self.levels]
+            asked = sorted(set(wanted))
+            found = module.original(module.forecast(batch, _tensor(asked, batch)))[..., : len(asked)]
+            return torch.stack([found[..., asked.index(level)] for level in wanted], dim=-1)
+        output = module(batch)
+        point = module.loss.point(output)
+        asked = list(self.probabilities)
+        if not asked:
+            return point.unsqueeze(-1)
+        parts: dict[float | None, Tensor] = {None: point}
+        if hasattr(module.network, "sample_paths"):
+            found = drawn_quantiles(module, batch, _tensor(asked, batch))
+        else:
+            found = module.loss.quantiles(output, _tensor(asked, batch))
+        parts |= {level: found[..., position] for position, level in enumerate(asked)}
+        return torch.stack([parts[level] for level in self.levels], dim=-1)
+
+
+def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:
+    """[B, H, C, levels] of trajectories that the network draws step by step, in original units.
+
+    The outputs of a single pass would leave out the uncertainty of the steps before. Of N draws the k-th smallest
+    stands for the level k / (N + 1), so that few draws do not make intervals too narrow.
+    """
+    number = int(getattr(module.network, "samples", 100))
+    scaled, stats = module.as_network_sees(batch)
+    places = (((number + 1) * levels.double() - 1) / max(number - 1, 1)).clamp(0.0, 1.0).to(levels.dtype)
+    parts = []
+    size = max(1, ROWS_DRAWN // number)
+    for first in range(0, batch.size, size):
+        rows = slice(first, first + size)
+        some = scaled.rows(first, min(first + size, batch.size))
+        generator = torch_generator(0, "quantiles of paths", first)
+        drawn = module.paths(some, Statistics(stats.location[rows], stats.scale[rows]), number, generator)
+        parts.append(drawn.quantile(places, dim=0).movedim(0, -1))
+    return torch.cat(parts)
+
+
+ROWS_DRAWN = 20_000
+"""So many trajectories are drawn at a time, to bound the memory."""
+
+
+def _tensor(levels: Sequence[float], batch: Batch) -> Tensor:
+    return torch.tensor(levels, dtype=batch.y.dtype, device=batch.y.device)
+
+
+def point_column(name: str) -> Columns:
+    """The point forecast alone."""
+    return Columns((name,), (None,))
+
+
+def forecast_columns(
+    name: str,
+    loss: Loss,
+    level: Sequence[float] | None,
+    quantiles: Sequence[float] | None,
+    *,
+    calibrated: bool = False,
+) -> Columns:
+    """The columns of a forecast: the point (the median of a quantile loss), then intervals, then quantiles.
+
+    Args:
+        name: of the model.
+        loss: what it was trained with.
+        level: central intervals in percent.
+        quantiles: probabilities between 0 and 1.
+        calibrated: whether there are prediction intervals for a loss that forecasts a point.
+    """
+    columns = named_columns(name, _listed(level), _listed(quantiles))
+    if len(columns.names) > 1 and not (loss.probabilistic or calibrated):
+        raise ConfigError(
+            f"{loss.kind} forecasts a point, so there are no intervals to give. Train with MQLoss(level=[...]) or "
+            "DistributionLoss(...), or add them: fit(..., prediction_intervals=PredictionIntervals())"
+        )
+    return columns
+
+
+def _listed(values: Sequence[float] | float | None) -> tuple[float, ...]:
+    if values is None:
+        return ()
+    return (values,) if isinstance(values, int | float) else tuple(values)
+
+
+@lru_cache(maxsize=256)
+def named_columns(name: str, level: tuple[float, ...], quantiles: tuple[float, ...]) -> Columns:
+    """Names and probability levels of what was asked for."""
+    names: list[str] = [name]
+    levels: list[float | None] = [None]
+    for percent in level:
+        if not 0 < percent < 100:
+            raise ConfigError(f"level is in percent, between 0 and 100, but got level={percent!r}")
+        half = (100 - percent) / 200
+        names += [f"{name}-lo-{percent:g}", f"{name}-hi-{percent:g}"]
+        levels += [half, 1 - half]
+    for share in quantiles:
+        if not 0 < share < 1:
+            raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
+        names.append(f"{name}_ql{share:g}")
+        levels.append(float(share))
+    return Columns(tuple(names), tuple(levels))
+
+
+def learned_columns(name: str, loss: Loss) -> Columns:
+    """What a forecast reports when nobody asks for levels: the point, and what the loss was trained for.
+
+    >>> from neuro_divergent.losses import MQLoss
+    >>> learned_columns("M", MQLoss(level=[80])).names
+    ('M', 'M-median', 'M-lo-80', 'M-hi-80')
+    """
+    names, levels = [name], [None]
+    shares = loss.levels if loss.probabilistic else ()
+    pairs = [share for share in shares if share < 0.5 and any(abs(1 - share - other) < 1e-6 for other in shares)]
+    result: list[tuple[str, float | None]] = list(zip(names, levels, strict=True))
+    if any(abs(share - 0.5) < 1e-9 for share in shares):
+        result.append((f"{name}-median", 0.5))
+    for share in sorted(pairs, reverse=True):
+        percent = round(100 - 200 * share, 6)
+        result += [(f"{name}-lo-{percent:g}", share), (f"{name}-hi-{percent:g}", 1 - share)]
+    taken = {0.5, *pairs, *(1 - share for share in pairs)}
+    lonely = [share for share in shares if all(abs(share - other) > 1e-6 for other in taken)]
+    result += [(f"{name}_ql{share:g}", share) for share in lonely]
+    return Columns(tuple(text for text, _ in result), tuple(share for _, share in result))

@@ -1,0 +1,1 @@
+"""The fitted forecaster and everything that forecasts with it."""

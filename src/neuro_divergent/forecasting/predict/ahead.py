@@ -1,0 +1,292 @@
+"""The steps after the end of a table: what must be known there, and forecasts of any length.
+
+Letters: S series, H the model's horizon, K columns of the forecast.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import torch
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.read.files import take_over
+from neuro_divergent.data.read.future_values import FutureValues, future_stamps
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.data.windows.windows import Windows
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.output_columns import Columns
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+log = logging.getLogger(__name__)
+
+SERIES_PER_BATCH = 4096
+
+
+def forecast(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, *, future: Any = None, h: int | None = None
+) -> npt.NDArray[np.float64]:
+    """[S, h, K] the columns for the h steps after every series; beyond the model's horizon forecasts are fed back."""
+    steps = checked_horizon(h, forecaster.model.h)
+    check_series(forecaster, table)
+    check_ends(forecaster, table.store)
+    store = forecaster.prepared(table)
+    ahead = known_ahead(table, store, future, max(steps, forecaster.model.h), given=steps)
+    values = from_store(forecaster, store, columns, ahead, steps)
+    return values if forecaster.local is None else forecaster.local.original(values, table)
+
+
+def from_store(
+    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
+) -> npt.NDArray[np.float64]:
+    """[S, steps, K] forecasts after the end of a store that has only the model's columns."""
+    own = forecaster.model.h
+    if steps <= own:
+        first = FutureValues(_block(ahead.future, 0, own), _block(ahead.categorical, 0, own))
+        return direct(forecaster, store, columns, first)[:, :steps]
+    return _recursive(forecaster, store, columns, ahead, steps)
+
+
+def direct(
+    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues
+) -> npt.NDArray[np.float64]:
+    """[S, H, K] one pass of the network."""
+    if len(store.ids) <= SERIES_PER_BATCH and _plain(forecaster, store):
+        return forecaster.outputs(_plain_batch(store, forecaster.model.input_size), columns)[:, :, 0]
+    windows = forecaster.windows(store)
+    numbers = np.arange(len(store.ids))
+    if forecaster.model.capabilities.multivariate:
+        batch = windows.forecast_batch(numbers, ahead.future, ahead.categorical)
+        return np.asarray(forecaster.outputs(batch, columns)[0].transpose(1, 0, 2))
+    parts = []
+    for first in range(0, len(numbers), SERIES_PER_BATCH):
+        some = slice(first, first + SERIES_PER_BATCH)
+        batch = windows.forecast_batch(numbers[some], *(None if part is None else part[some] for part in ahead))
+        parts.append(forecaster.outputs(batch, columns)[:, :, 0])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _plain(forecaster: Forecaster, store: SeriesStore) -> bool:
+    """Whether windows hold nothing but complete targets of one series each."""
+    blocks = (store.mask, store.future, store.historical, store.static, store.categorical, store.static_categorical)
+    if forecaster.model.capabilities.multivariate or any(block is not None for block in blocks):
+        return False
+    return bool((store.lengths >= forecaster.model.input_size).all())
+
+
+def _plain_batch(store: SeriesStore, lookback: int) -> Batch:
+    """The last window of every series, cut without the machinery that other columns and gaps need."""
+    y = store.y[store.offsets[1:, None] + np.arange(-lookback, 0)]
+    series, time = torch.arange(len(store.ids)), torch.from_numpy(store.lengths)
+    return Batch(torch.from_numpy(y).unsqueeze(-1), series=series, time=time)
+
+
+def _recursive(
+    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
+) -> npt.NDArray[np.float64]:
+    own, name = forecaster.model.h, forecaster.model.name
+    if store.historical is not None or _hidden_codes(forecaster, store):
+        known = ", ".join((*store.historical_names, *_hidden_codes(forecaster, store)))
+        raise DataError(
+            f"{steps} steps are more than the model's h={own}, so its forecasts would be fed back, but the columns "
+            f"{known} are known only up to now. Train with h={steps}, or without them"
+        )
+    forecaster.say_once(
+        "recursive", f"{name} was trained for h={own}: the {steps} steps asked for are forecast by feeding its point "
+        "forecasts back, so intervals do not widen with what is uncertain before them"
+    )  # fmt: skip
+    store = tail(store, forecaster.model.input_size)
+    parts: list[npt.NDArray[np.float64]] = []
+    for first in range(0, steps, own):
+        block = FutureValues(_block(ahead.future, first, own), _block(ahead.categorical, first, own))
+        values = direct(forecaster, store, columns, block)
+        parts.append(values)
+        if first + own < steps:
+            store = tail(extended(store, values[:, :, 0], block), forecaster.model.input_size)
+    return np.concatenate(parts, axis=1)[:, :steps]
+
+
+def _block(part: npt.NDArray[Any] | None, first: int, width: int) -> npt.NDArray[Any] | None:
+    """Columns of one pass; the last pass may reach beyond what was asked for, where the last step is repeated."""
+    if part is None:
+        return None
+    rows = np.minimum(np.arange(first, first + width), part.shape[1] - 1)
+    return np.asarray(part[:, rows])
+
+
+def _hidden_codes(forecaster: Forecaster, store: SeriesStore) -> tuple[str, ...]:
+    return tuple(name for name in forecaster.data.schema.historical_categorical if name in store.categories)
+
+
+def extended(store: SeriesStore, y: npt.NDArray[np.floating], ahead: FutureValues) -> SeriesStore:
+    """A store with m more rows at the end of every series, [S, m]."""
+    count, added = len(store.ids), y.shape[1]
+    ends = np.repeat(store.offsets[1:], added)
+
+    def joined(block: npt.NDArray[Any] | None, more: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+        if block is None:
+            return None
+        return np.asarray(np.insert(block, ends, more.reshape(count * added, *block.shape[1:]), axis=0))
+
+    seen = np.ones((count, added), dtype=bool)
+    changes: dict[str, Any] = {"y": joined(store.y, y), "mask": joined(store.mask, seen)}
+    if store.future is not None and ahead.future is not None:
+        changes["future"] = joined(store.future, ahead.future)
+    if store.categorical is not None and ahead.categorical is not None:
+        changes["categorical"] = joined(store.categorical, ahead.categorical)
+    offsets = store.offsets + added * np.arange(count + 1)
+    return store.replace(offsets=offsets, weight=None, **changes)
+
+
+def tail(store: SeriesStore, rows: int) -> SeriesStore:
+    """The last rows of every series."""
+    from neuro_divergent.data.read.series_checks import cut_rows
+
+    begin = np.maximum(store.offsets[1:] - rows, store.offsets[:-1])
+    return cut_rows(store, np.arange(len(store.ids)), begin, store.offsets[1:])
+
+
+def known_ahead(
+    table: TimeSeriesDataFrame, store: SeriesStore, future: Any, steps: int, *, given: int | None = None
+) -> FutureValues:
+    """The columns known ahead that the model takes: numbers [S, steps, F] and codes [S, steps, K].
+
+    With `given`, a table of only so many steps is enough; the last that is there stands for those after it.
+    """
+    if store.future is None and store.categorical is None:
+        return FutureValues(None, None)
+    values = table.future_values(future, steps, given=given)
+    codes = None
+    if store.categorical is not None:
+        # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.
+        codes = np.zeros((table.n_series, steps, store.categorical.shape[1]), dtype=np.int32)
+        if values.categorical is not None:
+            codes[..., : values.categorical.shape[2]] = values.categorical
+    return FutureValues(None if store.future is None else values.future, codes)
+
+
+def taken_columns(model: Model, store: SeriesStore) -> SeriesStore:
+    """The store without the columns that the model cannot take (the training has named them)."""
+    can = model.capabilities
+    changes: dict[str, Any] = {}
+    if store.future is not None and not can.future:
+        changes |= {"future": None, "future_names": ()}
+    if store.historical is not None and not can.historical:
+        changes |= {"historical": None, "historical_names": ()}
+    if store.static is not None and not can.static:
+        changes |= {"static": None, "static_names": ()}
+    if store.categories and not can.categorical:
+        changes |= {"categorical": None, "static_categorical": None, "categories": {}}
+    return store.replace(**changes) if changes else store
+
+
+def columns_of(model: Model, store: SeriesStore) -> tuple[Any, ...]:
+    """The columns that a model takes of a store, and what the codes of each category mean."""
+    taken = taken_columns(model, store)
+    codes = [None if block is None else block.shape[1] for block in (taken.categorical, taken.static_categorical)]
+    categories = [(name, tuple(values)) for name, values in taken.categories.items()]
+    return taken.future_names, taken.historical_names, taken.static_names, codes, categories
+
+
+def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
+    """A multivariate model forecasts just the series it was trained on."""
+    if not forecaster.model.capabilities.multivariate or table is forecaster.data:
+        return
+    trained, given = forecaster.data.ids.tolist(), table.ids.tolist()
+    if trained != given:
+        odd = sorted({str(name) for name in set(trained) ^ set(given)})
+        raise DataError(
+            f"{forecaster.model.kind} sees all series at once, so it forecasts just the {len(trained)} it was trained "
+            f"on, but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
+        )
+
+
+def check_ends(forecaster: Forecaster, store: SeriesStore) -> None:
+    """A multivariate model forecasts all series from one moment, so they must end there."""
+    if not forecaster.model.capabilities.multivariate:
+        return
+    ends = grid_shifts(store) + store.lengths
+    behind = int(ends.max(initial=0) - ends.min(initial=ends.max(initial=0)))
+    if behind:
+        raise DataError(
+            f"{forecaster.model.kind} forecasts all series from one moment, but series "
+            f"{store.ids[int(np.argmin(ends))]!s} ends {behind} steps before the last one. Cut the others where it "
+            "ends, or give it rows without a value up to there"
+        )
+
+
+def checked_horizon(h: int | None, default: int) -> int:
+    """A number of steps of at least 1."""
+    if h is None:
+        return default
+    if isinstance(h, bool) or not isinstance(h, int | np.integer) or h < 1:
+        raise ConfigError(f"h must be a whole number of at least 1, but got h={h!r}")
+    return int(h)
+
+
+def future_frame(table: TimeSeriesDataFrame, h: int) -> pl.DataFrame:
+    """The id and time of the h steps after every series."""
+    ids = [] if table.schema.id_type == "none" else [ids_column(table, h)]
+    store, schema = table.store, table.schema
+    if store.time_zone is None and schema.time_type in ("datetime[us]", "int64"):
+        # What `future_times` gives, without the conversions that these types do not need.
+        steps = store.lengths[:, None] + np.arange(h)
+        times = pl.Series(schema.time_col, table.frequency.advance(store.start[:, None], steps).reshape(-1))
+    else:
+        times = table.future_times(h)
+    return pl.DataFrame([*ids, times])
+
+
+def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
+    """The ids, each repeated `count` times."""
+    if table.n_series == 1:
+        return pl.Series(table.schema.id_col, [table.ids[0].item()] * count)
+    return table.id_column(count)
+
+
+def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFrame:
+    """The rows of `future_frame` that a table of future values does not have."""
+    schema, store = table.schema, table.store
+    needed = future_frame(table, h)
+    given = take_over(future)[0].collect()
+    keys = [schema.time_col] if schema.id_type == "none" else [schema.id_col, schema.time_col]
+    absent = [name for name in keys if name not in given.columns]
+    if absent:
+        raise DataError(
+            f"the future table must have the columns {', '.join(keys)}, but got none named {', '.join(absent)}"
+        )
+    if not len(given):
+        return needed
+    codes = np.zeros(len(given)) if schema.id_type == "none" else given[schema.id_col].rank("dense").to_numpy()
+    stamps = future_stamps(given, codes, schema)
+    ticks = stamps.ticks if stamps.unit == "i" else stamps.times().astype("datetime64[us]").astype(np.int64)
+    steps = store.lengths[:, None] + np.arange(h)
+    wanted = table.frequency.advance(store.start[:, None], steps, store.time_zone).reshape(-1).astype(np.int64)
+    left, right = pl.DataFrame({"ticks": wanted}), pl.DataFrame({"ticks": ticks})
+    if schema.id_type != "none":
+        left = left.with_columns(needed[schema.id_col].cast(pl.String).alias("id"))
+        right = right.with_columns(given[schema.id_col].cast(pl.String).alias("id"))
+    rows = left.with_row_index("row").join(right, on=[name for name in left.columns if name != "row"], how="anti")
+    return needed[rows["row"].sort()]
+
+
+def forecast_windows(forecaster: Forecaster, store: SeriesStore) -> Windows:
+    """The windows of a store from which a model forecasts; short series are padded."""
+    model = forecaster.model
+    return Windows(
+        store,
+        lookback=model.input_size,
+        horizon=model.h,
+        short="pad",
+        multivariate=model.capabilities.multivariate,
+        historical_categorical=_hidden_codes(forecaster, store),
+    )

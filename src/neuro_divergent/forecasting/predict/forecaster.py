@@ -1,0 +1,375 @@
+"""A fitted model: forecasts, weights, history."""
+
+from __future__ import annotations
+
+import html
+import logging
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.windows import Windows
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
+from neuro_divergent.forecasting.predict import ahead as horizon
+from neuro_divergent.forecasting.predict.fast_table import quick_table
+from neuro_divergent.losses import Loss
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.state.history import History
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
+    from neuro_divergent.forecasting.evaluate.scores import Evaluation
+    from neuro_divergent.forecasting.fit.series_scaling import LocalScaling
+    from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
+    from neuro_divergent.forecasting.predict.explain import Explanation
+
+log = logging.getLogger(__name__)
+
+Floats = npt.NDArray[np.float64]
+
+
+class Forecaster:
+    """A trained model with the end of the data it was trained on."""
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        config: TrainingConfig,
+        module: ForecastModule,
+        data: TimeSeriesDataFrame,
+        history: History,
+        anchor: tuple[int, ...] = (),
+        intervals: Calibration | None = None,
+        local: LocalScaling | None = None,
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.module = module
+        self.history = history
+        self.anchor = anchor
+        self.data = data
+        self.intervals = intervals
+        """Measured errors that give a point forecast its intervals; None without."""
+        self.local = local
+        """How each series is scaled before the model sees it; None as it is."""
+        self.has_context = True
+        """Whether the rows of `data` are there; a model saved with context=False keeps only their names."""
+        self._said: set[str] = set()
+        self._own_windows: tuple[SeriesStore, Windows] | None = None
+
+    @property
+    def network(self) -> nn.Module:
+        """The torch module of the model itself, without scaling and anchor."""
+        return self.module.network
+
+    @property
+    def loss(self) -> Loss:
+        """What the model was trained with."""
+        return self.module.loss
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers were trained."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    def predict(
+        self,
+        data: Any = None,
+        *,
+        future: Any = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        h: int | None = None,
+    ) -> Any:
+        """Forecast the steps after the end of every series, as a frame of the library of the input.
+
+        Args:
+            data: newer rows, or other series, of the same kind; None forecasts after the training data.
+            future: a table with the columns known ahead for every step of the horizon; the calendar's are computed.
+            level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
+            quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
+            h: how many steps; None for the model's. More than those are forecast by feeding forecasts back.
+        """
+        table = self.table(data)
+        columns = self.columns(level, quantiles)
+        steps = horizon.checked_horizon(h, self.model.h)
+        values = self.forecast_values(table, columns, future=future, h=steps)
+        return table.as_input_library(self.long_frame(table, columns, values))
+
+    def forecast_values(
+        self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None, h: int | None = None
+    ) -> Floats:
+        """The forecasts as an array [series, horizon, columns], for those who want no frame."""
+        columns = columns or point_column(self.model.name)
+        values = horizon.forecast(self, table, self.network_columns(columns), future=future, h=h)
+        return self.finished(values, table, columns)
+
+    def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
+        """The columns of a table that the model takes, its series scaled as in the training."""
+        store = horizon.taken_columns(self.model, table.store)
+        return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
+
+    def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
+        """The columns of a forecast; without levels what the loss was trained for."""
+        if level is None and quantiles is None:
+            return learned_columns(self.model.name, self.loss)
+        calibrated = self.intervals is not None
+        return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
+
+    def network_columns(self, columns: Columns) -> Columns:
+        """What the network itself gives of these columns: all, only the point, or what a reconciliation needs."""
+        if not self.loss.probabilistic:
+            return columns.point
+        return columns if self.model.joint is None else self.model.joint.network_columns(columns, self.loss)
+
+    def finished(
+        self,
+        values: Floats,
+        table: TimeSeriesDataFrame,
+        columns: Columns,
+        series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
+    ) -> Floats:
+        """Forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all), made complete.
+
+        They are in original units. Those of a hierarchy are reconciled, those of a point get their intervals.
+        """
+        if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
+            values = self.model.joint.finished(self, values, table, columns)
+        if self.intervals is None or values.shape[2] == len(columns.names):
+            return values
+        from neuro_divergent.forecasting.predict.conformal import mean_change
+
+        series = np.arange(table.n_series) if series is None else series
+        until = table.store.lengths[series] if until is None else until
+        scale = mean_change(table.store, series, until)
+        return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
+
+    def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
+        """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
+
+        Args:
+            data: rows after the training data, with enough rows before them for the lookback.
+            intervals: how many windows and which method; None for the defaults.
+        """
+        from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
+
+        self.intervals = calibrate(self, self.table(data), intervals or PredictionIntervals())
+        return self
+
+    def predict_insample(
+        self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
+    ) -> Any:
+        """Forecasts of the training data itself, from every step_size-th row, beside the truth.
+
+        Rows that were trained on are among them: this shows what was learned, not how good the model is.
+        """
+        from neuro_divergent.forecasting.evaluate.scores import insample
+
+        frame = insample(self, self.data, step_size, self.columns(level, quantiles))
+        return self.data.as_input_library(frame)
+
+    def cross_validation(self, data: Any = None, **options: Any) -> CrossValidation:
+        """Train the model afresh on earlier parts of a table and forecast the later ones; see `cross_validation`."""
+        from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
+
+        options = {"config": self.config} | options
+        return cross_validation([self.model], self.table(data), **options)
+
+    def evaluate(self, data: Any, **options: Any) -> Evaluation:
+        """Score forecasts of a table that the model was not trained on, beside seasonal naive; see `evaluate`."""
+        from neuro_divergent.forecasting.evaluate.scores import evaluate
+
+        return evaluate([self], self.table(data), **options)
+
+    def update(self, data: Any, config: TrainingConfig | None = None) -> Self:
+        """Go on training on newer rows, from the present weights, and forecast after them from now on.
+
+        Args:
+            data: rows after those known (rows known already are replaced), or new series for a univariate model.
+            config: how to train; None takes the configuration of the model for 5 epochs without validation.
+        """
+        from neuro_divergent.forecasting.fit.continue_training import update
+
+        update(self, data, config)
+        return self
+
+    def fine_tune(
+        self, data: Any, config: TrainingConfig | None = None, *, freeze: Sequence[str] = (), **columns: Any
+    ) -> Forecaster:
+        """A new forecaster for another table, trained from the present weights.
+
+        Args:
+            data: any table with the same kinds of columns.
+            config: how to train; None takes this model's configuration with a tenth of the learning rate.
+            freeze: patterns of parameter names that stay as they are, such as "network.layers.0.*".
+            columns: arguments of `from_frame` if the columns are named differently.
+        """
+        from neuro_divergent.forecasting.fit.continue_training import fine_tune
+
+        return fine_tune(self, data, config, freeze=tuple(freeze), **columns)
+
+    def simulate(self, data: Any = None, *, n_paths: int = 100, future: Any = None, **options: Any) -> Any:
+        """Sample paths whose steps depend on each other as the model's errors do; see `simulate`."""
+        from neuro_divergent.forecasting.predict.sample_paths import simulate
+
+        table = self.table(data)
+        return table.as_input_library(simulate(self, table, n_paths=n_paths, future=future, **options))
+
+    def explain(self, data: Any = None, *, future: Any = None, **options: Any) -> Explanation:
+        """What the forecast of every series rests on; see `explain`."""
+        from neuro_divergent.forecasting.predict.explain import explain
+
+        return explain(self, self.table(data), future=future, **options)
+
+    def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
+        """The id and time of every step to forecast: what a table of future values needs a row for."""
+        table = self.table(data)
+        frame = horizon.future_frame(table, horizon.checked_horizon(h, self.model.h))
+        return table.as_input_library(frame)
+
+    def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
+        """The rows that a table of future values lacks; none when it is complete."""
+        table = self.table(data)
+        frame = horizon.missing_future(table, future, horizon.checked_horizon(h, self.model.h))
+        return table.as_input_library(frame)
+
+    def table(self, data: Any = None) -> TimeSeriesDataFrame:
+        """Somebody's table read as the training data was; None for the training data."""
+        if data is None:
+            if not self.has_context:
+                raise DataError(
+                    "the model was saved with context=False, so it has no rows to forecast after. Give data=..."
+                )
+            return self.data
+        if isinstance(data, TimeSeriesDataFrame):
+            if data.freq != self.data.freq:
+                raise DataError(f"the model was trained on freq {self.data.freq!r}, but the data has {data.freq!r}")
+            if horizon.columns_of(self.model, data.store) == horizon.columns_of(self.model, self.data.store):
+                return data
+            # Other columns, or categories that have other codes: read as the training data was, or refused there.
+            found = TimeSeriesDataFrame.from_frame(data.to_polars(), schema=self.data.schema)
+            found.library = data.library
+            return found
+        quick = quick_table(data, self.data)
+        return quick if quick is not None else TimeSeriesDataFrame.from_frame(data, schema=self.data.schema)
+
+    def windows(self, store: SeriesStore) -> Windows:
+        """The windows from which a store is forecast; those of the training data are kept."""
+        if self._own_windows is not None and self._own_windows[0] is store:
+            return self._own_windows[1]
+        windows = horizon.forecast_windows(self, store)
+        if store is self.data.store:
+            self._own_windows = (store, windows)
+        return windows
+
+    def outputs(self, batch: Batch, columns: Columns) -> Floats:
+        """[B, H, C, K] the columns of a batch, in original units."""
+        parameter = next(self.module.parameters())
+        if parameter.device.type != "cpu" or parameter.dtype != batch.y.dtype:
+            batch = batch.to(parameter.device, parameter.dtype)
+        if self.module.training:
+            self.module.eval()
+        with torch.inference_mode():
+            result: Floats = columns.compute(self.module, batch).double().cpu().numpy()
+        return result
+
+    def long_frame(self, table: TimeSeriesDataFrame, columns: Columns, values: Floats) -> pl.DataFrame:
+        """The forecasts [S, h, K] as rows of id, time and columns."""
+        dtype = np.float64 if self.config.precision == "float64" else np.float32
+        flat = values.reshape(-1, values.shape[-1]).astype(dtype)
+        frame = horizon.future_frame(table, values.shape[1])
+        return frame.hstack([pl.Series(name, flat[:, i]) for i, name in enumerate(columns.names)])
+
+    def say_once(self, key: str, sentence: str) -> None:
+        """Log a sentence the first time that it is due."""
+        if key not in self._said:
+            self._said.add(key)
+            log.info(sentence)
+
+    def forward(self, window: Tensor | Batch) -> Tensor:
+        """Raw windows [B, L] (or a Batch) → forecasts [B, H], or [B, H, Q] for several outputs, in original units."""
+        if isinstance(window, Batch):
+            batch = window
+        else:
+            if window.ndim != 2 or window.shape[1] != self.model.input_size:
+                raise ConfigError(
+                    f"forward takes windows of shape [B, {self.model.input_size}], but got {tuple(window.shape)}"
+                )
+            batch = Batch(window.unsqueeze(-1))
+        with torch.inference_mode():
+            output = self.module.forward(batch)
+            if output.shape[3] == 1:
+                output = output.squeeze(3)
+            return output.squeeze(2) if output.shape[2] == 1 else output
+
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        series: int = 4,
+        level: Sequence[float] | None = None,
+        future: Any = None,
+    ) -> Figure:
+        """The last stretch of some series with their forecasts; written to `path` if given.
+
+        Args:
+            path: a picture's file.
+            series: how many series.
+            level: intervals in percent; those that the model was trained for unless given.
+            future: the columns known ahead, as for `predict`.
+        """
+        from neuro_divergent.forecasting.plots import forecasters_figure
+        from neuro_divergent.plotting import save
+
+        return save(forecasters_figure([self], series, level, future), path)
+
+    def save(self, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
+        """Write the model as a directory of safetensors and JSON.
+
+        Args:
+            path: the directory to make.
+            context: keep the last input_size rows of each series (more where lags reach further back), so that
+                `predict()` works after loading.
+            overwrite: replace a directory that is there already.
+        """
+        from neuro_divergent.forecasting.storage.save_load import save
+
+        save(self, path, context=context, overwrite=overwrite)
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights alone as a safetensors file."""
+        from neuro_divergent.forecasting.storage.save_load import save_weights
+
+        save_weights(self.module, path)
+
+    def load_weights(self, path: str | os.PathLike[str]) -> None:
+        """Take the weights of a safetensors file; names and shapes must fit."""
+        from neuro_divergent.forecasting.storage.save_load import load_weights
+
+        load_weights(self.module, path)
+
+    def _repr_html_(self) -> str:
+        return f"<b>{html.escape(repr(self))}</b>{self.history._repr_html_() if len(self.history) else ''}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Forecaster({self.model.name}: h={self.model.h}, input_size={self.model.input_size}, "
+            f"{self.num_parameters:,} parameters, {len(self.history)} epoch{'s' * (len(self.history) != 1)}, "
+            f"{self.data.n_series:,} series)"
+        )

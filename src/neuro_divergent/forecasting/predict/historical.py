@@ -1,0 +1,230 @@
+"""Forecasts from inside a table, where the truth is known: each sees the rows before its origin and nothing else.
+
+Every forecast is made from a store that was cut at its origin, so that later rows cannot leak into it; only the columns
+that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K columns of the forecast, L lookback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.read.future_values import FutureValues
+from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.ahead import SERIES_PER_BATCH, check_series, from_store, taken_columns
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def hindcast(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
+) -> Floats:
+    """[N, steps, K] forecasts of series[i] from its rows before time[i]; those of a point loss get their intervals.
+
+    A multivariate model forecasts all series at once: `time` must then mean one moment for the series it is asked for.
+    """
+    if not len(series):
+        return np.empty((0, steps, len(columns.names)))
+    check_series(forecaster, table)
+    network = forecaster.network_columns(columns)
+    if forecaster.model.joint is not None:
+
+        def finish(values: Floats, rows: Ints) -> Floats:
+            return forecaster.finished(values, table, columns, until=rows)
+
+        return _together(forecaster, table, series, time, network, (steps, len(columns.names)), finish)
+    if forecaster.model.capabilities.multivariate:
+        values = _together(forecaster, table, series, time, network, (steps, len(network.names)))
+    else:
+        values = np.concatenate(
+            [
+                _each(forecaster, table, series[some], time[some], network, steps)
+                for some in _chunks(len(series), SERIES_PER_BATCH)
+            ]
+        )
+    return forecaster.finished(values, table, columns, series, time)
+
+
+def _chunks(count: int, size: int) -> list[slice]:
+    return [slice(first, first + size) for first in range(0, count, size)]
+
+
+def _each(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
+) -> Floats:
+    """Every forecast from a series of its own: the rows of its lookback."""
+    store = taken_columns(forecaster.model, table.store)
+    begin = np.maximum(time - forecaster.model.input_size, 0)
+    ahead = _ahead(forecaster, store, series, time, steps)
+    return _from_rows(forecaster, table, store, series, (begin, time), columns, ahead, steps)
+
+
+def _from_rows(
+    forecaster: Forecaster,
+    table: TimeSeriesDataFrame,
+    store: SeriesStore,
+    series: Ints,
+    rows: tuple[Ints, Ints],
+    columns: Columns,
+    ahead: FutureValues,
+    steps: int,
+) -> Floats:
+    """Forecasts of series[i] from its rows between two, in original units; a new series is measured on those before."""
+    (begin, stop), first = rows, store.offsets[:-1][series]
+    cut = cut_rows(store, series, first + begin, first + stop)
+    if forecaster.local is None:
+        return from_store(forecaster, cut, columns, ahead, steps)
+    scaler = forecaster.local.of(table, series, stop)
+    scaled = cut.replace(y=scaler.transform_flat(cut.y, cut.offsets, cut.mask))
+    values = from_store(forecaster, scaled, columns, ahead, steps)
+    return np.asarray(scaler.inverse(values, np.arange(len(series))), dtype=np.float64)
+
+
+def _together(
+    forecaster: Forecaster,
+    table: TimeSeriesDataFrame,
+    series: Ints,
+    time: Ints,
+    columns: Columns,
+    shape: tuple[int, int],
+    finish: Callable[[Floats, Ints], Floats] = lambda values, _: values,
+) -> Floats:
+    """All series from the moment of each forecast; `finish` gets them and their rows by then. Then those asked for."""
+    store, steps = taken_columns(forecaster.model, table.store), shape[0]
+    shifts, everyone = grid_shifts(store), np.arange(len(store.ids))
+    moments = time + shifts[series]
+    values = np.full((len(series), *shape), np.nan)
+    for moment in np.unique(moments):
+        rows = np.minimum(moment - shifts, store.lengths)
+        if (rows < 1).any():
+            late = store.ids[int(np.argmin(rows))]
+            raise DataError(
+                f"{forecaster.model.kind} sees all series at once, but series {late!s} has no row before one of the "
+                "forecasts. Ask for later windows, or fewer"
+            )
+        # A series that is over by then keeps its last row, which lies before the window: all of it is masked.
+        begin = np.clip(moment - forecaster.model.input_size - shifts, 0, rows - 1)
+        ahead = _ahead(forecaster, store, everyone, moment - shifts, steps)
+        found = _from_rows(forecaster, table, store, everyone, (begin, rows), columns, ahead, steps)
+        chosen = np.flatnonzero(moments == moment)
+        values[chosen] = finish(found, rows)[series[chosen]]
+    return values
+
+
+def _ahead(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, steps: int) -> FutureValues:
+    """The columns known ahead, from the table itself; beyond its end the last row is repeated."""
+    span = max(steps, forecaster.model.h)
+    rows = store.offsets[:-1][series, None] + time[:, None] + np.arange(span)
+    rows = np.minimum(rows, store.offsets[1:][series, None] - 1)
+    future = None if store.future is None else store.future[rows]
+    codes = None if store.categorical is None else store.categorical[rows].copy()
+    if codes is not None:
+        names = list(store.categories)[: codes.shape[2]]
+        codes[..., [name in forecaster.data.schema.historical_categorical for name in names]] = 0
+    return FutureValues(future, codes)
+
+
+def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The forecasts of another model beside those so far, at the origins that both have.
+
+    A multivariate model forecasts only where every series has a past, others wherever their own has one.
+    """
+    if frame is None:
+        return own
+    keys = own.columns[: own.columns.index("cutoff") + 1]
+    if frame.select(keys).equals(own.select(keys)):
+        return frame.hstack(own.select(names))
+    return frame.join(own.select(*keys, *names), on=keys, how="inner", maintain_order="left")
+
+
+def actual(store: SeriesStore, series: Ints, time: Ints, steps: int) -> Floats:
+    """[N, steps] what happened from row time[i] of series[i] on; NaN where nothing was observed or it is over."""
+    rows = time[:, None] + np.arange(steps)
+    inside = rows < store.lengths[series][:, None]
+    flat = np.minimum(store.offsets[:-1][series][:, None] + rows, len(store.y) - 1)
+    seen = inside if store.mask is None else inside & store.mask[flat]
+    return np.where(seen, np.asarray(store.y[flat], dtype=np.float64), np.nan)
+
+
+def long_frame(
+    table: TimeSeriesDataFrame,
+    series: Ints,
+    time: Ints,
+    forecasts: dict[str, Floats],
+    *,
+    gap: int = 0,
+    keep: npt.NDArray[np.bool_] | None = None,
+) -> pl.DataFrame:
+    """The forecasts as rows: id, time, cutoff (the last row seen), actual value, one column per forecast [N, steps].
+
+    Args:
+        table: what was forecast.
+        series: [N] numbers of the series.
+        time: [N] the first row that was not seen.
+        forecasts: [N, steps] by name.
+        gap: rows between the last one seen and the first one forecast.
+        keep: [N, steps] which values become rows; None for those inside the table.
+    """
+    schema, store = table.schema, table.store
+    steps = next(iter(forecasts.values())).shape[1]
+    rows = time[:, None] + gap + np.arange(steps)
+    keep = rows < store.lengths[series][:, None] if keep is None else keep
+    which, step = np.nonzero(keep)
+    begin = store.start[series]
+    stamps = table._stamps(table.frequency.advance(begin[which], rows[which, step], store.time_zone))
+    cutoff = table._stamps(table.frequency.advance(begin, time - 1, store.time_zone))[which]
+    columns: list[pl.Series] = []
+    if schema.id_type != "none":
+        columns.append(pl.Series(schema.id_col, store.ids[series].tolist())[which])
+    columns += [stamps, cutoff.alias("cutoff")]
+    columns.append(_nullable(schema.target_col, actual(store, series, time + gap, steps)[which, step]))
+    columns += [pl.Series(name, values[which, step].astype(store.y.dtype)) for name, values in forecasts.items()]
+    return pl.DataFrame(columns)
+
+
+def _nullable(name: str, values: Floats) -> pl.Series:
+    return pl.Series(name, values).fill_nan(None)
+
+
+def window_places(lengths: Ints, first: Ints, last: Ints, steps: int, step_size: int) -> tuple[Ints, Ints]:
+    """Series and first row of every stretch of `steps` rows inside [first, last), counted from the end.
+
+    >>> window_places(np.array([10]), np.array([4]), np.array([10]), 2, 3)
+    (array([0, 0]), array([5, 8]))
+    """
+    first, last = np.maximum(first, 1), np.minimum(last, lengths)
+    counts = np.maximum((last - steps - first) // step_size + 1, 0)
+    series = np.repeat(np.arange(len(lengths)), counts)
+    position = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return series, np.asarray(last[series] - steps - (counts[series] - 1 - position) * step_size)
+
+
+def by_series(series: Ints) -> list[Ints]:
+    """Which places of [N] numbers of series belong to each of them.
+
+    >>> by_series(np.array([4, 2, 4]))
+    [array([1]), array([0, 2])]
+    """
+    order = np.argsort(series, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(series) else []
+
+
+def same_moments(table: TimeSeriesDataFrame, series: Ints, time: Ints) -> tuple[Ints, Ints]:
+    """Of some origins, those at which every series of the table has a row before: what a multivariate model can do."""
+    shifts = grid_shifts(table.store)
+    moments = time + shifts[series]
+    possible: Any = moments > int(shifts.max(initial=0))
+    return series[possible], time[possible]

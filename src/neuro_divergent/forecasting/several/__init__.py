@@ -1,0 +1,1 @@
+"""Several models: NeuralForecast and ensembles."""

@@ -1,0 +1,229 @@
+"""Several fitted models as one forecast: mean, median, or weights that validation has chosen.
+
+Letters: M members, S series, H steps, N windows, K columns of the forecast.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent import metrics
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.fit.fit_many import fit_many
+from neuro_divergent.forecasting.fit.training_rows import trained_rows
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.output_columns import Columns, point_column
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.historical import actual, hindcast, same_moments, window_places
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.stacked.train_many import Stacked
+
+Floats = npt.NDArray[np.float64]
+Combination = Literal["mean", "median", "weighted", "greedy"]
+
+
+class Ensemble:
+    """Fitted models whose forecasts are combined, quantile by quantile.
+
+    Args:
+        members: at least one forecaster; horizons may differ, the shortest counts.
+        weights: [M] importance of each; None for equal ones.
+        method: "mean" (weighted if there are weights) or "median".
+        name: of the forecast's column.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Forecaster],
+        *,
+        weights: Sequence[float] | None = None,
+        method: str = "mean",
+        name: str = "Ensemble",
+    ) -> None:
+        if not members:
+            raise ConfigError("an ensemble needs at least one fitted model, but got none")
+        if method not in ("mean", "median"):
+            raise ConfigError(f"members are combined by 'mean' or 'median', but got method={method!r}")
+        if method == "median" and weights is not None:
+            raise ConfigError("the median has no weights. Use method='mean'")
+        equal = np.full(len(members), 1.0 / len(members))
+        given = equal if weights is None else np.asarray(weights, dtype=np.float64)
+        if given.shape != equal.shape or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
+            raise ConfigError(
+                f"weights must be one number of at least 0 for each of {len(members)} members, but got {weights}"
+            )
+        freqs = {member.data.freq for member in members}
+        if len(freqs) > 1:
+            raise ConfigError(f"members of an ensemble forecast the same steps, but were trained on {sorted(freqs)}")
+        self.members = tuple(members)
+        self.weights = given / given.sum()
+        self.method, self.name = method, name
+
+    @property
+    def h(self) -> int:
+        """How many steps: the shortest horizon of the members."""
+        return min(member.model.h for member in self.members)
+
+    @property
+    def data(self) -> TimeSeriesDataFrame:
+        """The table that the member with the longest lookback was trained on."""
+        return max(self.members, key=lambda member: member.model.input_size).data
+
+    def predict(
+        self,
+        data: Any = None,
+        *,
+        future: Any = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        h: int | None = None,
+    ) -> Any:
+        """The combined forecast as a frame; see `Forecaster.predict`."""
+        asked = [member.columns(level or (), quantiles or ()) for member in self.members]
+        steps = h or self.h
+        tables = [member.table(data) for member in self.members]
+        values = np.stack(
+            [
+                member.forecast_values(table, columns, future=future, h=steps)
+                for member, table, columns in zip(self.members, tables, asked, strict=True)
+            ]
+        )
+        own = self.members[0].model.name
+        columns = Columns(tuple(self.name + name.removeprefix(own) for name in asked[0].names), asked[0].levels)
+        return tables[0].as_input_library(self.members[0].long_frame(tables[0], columns, self.combined(values)))
+
+    def combined(self, values: Floats) -> Floats:
+        """[M, ...] → [...]; combining quantile by quantile keeps them in order."""
+        if self.method == "median":
+            return np.asarray(np.median(values, axis=0))
+        return np.asarray(np.tensordot(self.weights, values, axes=1))
+
+    def save(self, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
+        """Write every member and the weights; `load` gives the ensemble back."""
+        from neuro_divergent.forecasting.storage.several import save_many
+
+        facts: dict[str, Any] = {"kind": "Ensemble", "method": self.method, "name": self.name}
+        facts["weights"] = self.weights.tolist() if self.method == "mean" else None
+        save_many(self.members, facts, path, context=context, overwrite=overwrite)
+
+    def __repr__(self) -> str:
+        parts = [f"{weight:.2f} {member.model.name}" for weight, member in zip(self.weights, self.members, strict=True)]
+        return f"Ensemble({self.method} of {', '.join(parts)})"
+
+
+def ensemble(
+    members: Sequence[Forecaster],
+    method: Combination = "mean",
+    *,
+    validation: Any = None,
+    metric: str = "mae",
+    rounds: int = 25,
+    name: str = "Ensemble",
+) -> Ensemble:
+    """Combine fitted models.
+
+    Args:
+        members: the models, trained on one kind of table.
+        method: "mean"; "median"; "weighted": by one over the validation error; "greedy": the members that, added one
+            at a time and with repetition, lower the validation error of the mean most (Caruana et al. 2004).
+        validation: a table whose end the models were not trained on; None takes the rows of the training data after
+            the last moment that any member was trained on.
+        metric: mae, mse, rmse, mape or smape.
+        rounds: how many times the greedy method adds a member.
+        name: of the forecast's column.
+    """
+    if method in ("mean", "median"):
+        return Ensemble(members, method=method, name=name)
+    if metric not in ("mae", "mse", "rmse", "mape", "smape"):
+        raise ConfigError(f"members are weighted by mae, mse, rmse, mape or smape, but got metric={metric!r}")
+    if method not in ("weighted", "greedy"):
+        raise ConfigError(f"method must be mean, median, weighted or greedy, but got method={method!r}")
+    equal = Ensemble(members, name=name)  # refuses members that do not go together
+    forecasts, truth = validation_forecasts(equal.members, validation)
+    score = metrics.METRICS[metric]
+    if method == "weighted":
+        errors = np.array([float(score(truth, values)) for values in forecasts])
+        weights = 1.0 / np.maximum(errors, 1e-12 * max(float(errors.max()), 1e-300))
+    else:
+        weights = greedy_weights(forecasts, lambda mean: float(score(truth, mean)), rounds)
+    return Ensemble(members, weights=weights.tolist(), name=name)
+
+
+def greedy_weights(forecasts: Floats, score: Any, rounds: int) -> Floats:
+    """[M] how often each member was chosen, up to the round with the lowest error.
+
+    >>> greedy_weights(np.array([[0.0], [2.0], [9.0]]), lambda mean: abs(float(mean[0]) - 1.0), 4).tolist()
+    [1.0, 1.0, 0.0]
+    """
+    counts, total = np.zeros(len(forecasts)), np.zeros_like(forecasts[0])
+    best, chosen = np.inf, counts.copy()
+    for size in range(1, rounds + 1):
+        errors = [score((total + values) / size) for values in forecasts]
+        winner = int(np.argmin(errors))
+        counts[winner] += 1
+        total = total + forecasts[winner]
+        if errors[winner] < best - 1e-15:
+            best, chosen = errors[winner], counts.copy()
+    return chosen
+
+
+def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) -> tuple[Floats, Floats]:
+    """[M, N, H] forecasts of windows that no member was trained on, and what happened, [N, H]."""
+    h = min(member.model.h for member in members)
+    longest = max(members, key=lambda member: member.model.input_size)
+    table = longest.table(validation)
+    lengths = table.store.lengths
+    if validation is None:
+        if any((trained_rows(member, member.data) >= member.data.store.lengths).all() for member in members):
+            raise ConfigError(
+                "weights need rows that no member was trained on, but some held nothing back, or were saved, which "
+                "keeps the last rows only. Give validation=..."
+            )
+        first = np.max([trained_rows(member, table) for member in members], axis=0)
+    else:
+        first = np.minimum(lengths, longest.model.input_size)
+    series, time = window_places(lengths, first, lengths, h, max(1, h // 2))
+    if any(member.model.together for member in members):
+        series, time = same_moments(table, series, time)
+    if not len(series):
+        raise DataError(
+            f"weights need a window of {h} steps that no member was trained on, but no series has one. "
+            "Give a longer validation=..."
+        )
+    values = [hindcast(member, table, series, time, point_column(member.model.name), h)[:, :, 0] for member in members]
+    return np.stack(values), actual(table.store, series, time, h)
+
+
+def seed_ensemble(
+    model: Model,
+    data: Any,
+    config: TrainingConfig | None = None,
+    *,
+    seeds: int | Sequence[int] = 5,
+    method: Combination = "mean",
+    stacked: Stacked = "auto",
+    **options: Any,
+) -> Ensemble:
+    """Train one model with several seeds, small ones as one computation, and combine them.
+
+    Args:
+        model: the description.
+        data: as in `Model.fit`.
+        config: how to train; its seed and the following ones are used.
+        seeds: how many, or which.
+        method: how the members are combined; see `ensemble`.
+        stacked: whether the seeds are trained together; see `fit_many`.
+        options: further arguments of `Model.fit`.
+    """
+    config = config or TrainingConfig()
+    numbers = list(range(config.seed, config.seed + seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers:
+        raise ConfigError(f"an ensemble of seeds needs at least one, but got seeds={seeds!r}")
+    members = fit_many(model, data, config, seeds=numbers, stacked=stacked, **options)
+    return ensemble(members, method, name=model.name)

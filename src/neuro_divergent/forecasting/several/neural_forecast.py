@@ -1,0 +1,364 @@
+"""Several models on one table: trained together, forecast side by side."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import polars as pl
+
+from neuro_divergent.core.errors import ConfigError, NotFittedError, UnknownNameError
+from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.evaluate.cross_validation import Configs, CrossValidation, configs_of, cross_validation
+from neuro_divergent.forecasting.evaluate.scores import Evaluation, evaluate, insample
+from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.historical import beside
+from neuro_divergent.training.runs.checkpoint_store import inside
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from neuro_divergent.forecasting.predict.explain import Explanation
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+
+class NeuralForecast:
+    """Models that are trained on one table and give one frame of forecasts, a column (or several) for each.
+
+    Args:
+        models: descriptions; two of one name get a number behind it (NHITS, NHITS1, NHITS2).
+        freq: distance of two rows; None finds it in the data.
+        local_scaler_type: scale each series by its own training rows: standard, robust, robust-iqr, minmax or boxcox.
+    """
+
+    def __init__(
+        self, models: Sequence[Model] | Model, freq: str | int | None = None, *, local_scaler_type: str | None = None
+    ) -> None:
+        given = [models] if isinstance(models, Model) else list(models)
+        if not given:
+            raise ConfigError("NeuralForecast needs at least one model, but got models=[]")
+        for model in given:
+            if not isinstance(model, Model):
+                raise ConfigError(
+                    f"models must be descriptions such as NHITS(h=..., input_size=...), but got {model!r}"
+                )
+        if local_scaler_type is not None:
+            series_scaler(local_scaler_type)
+        self.models = tuple(distinct(given))
+        self.freq = freq
+        self.local_scaler_type = local_scaler_type
+        self.forecasters: dict[str, Forecaster] = {}
+        """The fitted models by name; empty before `fit`."""
+
+    @classmethod
+    def from_forecasters(cls, forecasters: Sequence[Forecaster]) -> Self:
+        """Several fitted models as one."""
+        local = forecasters[0].local
+        self = cls(
+            [forecaster.model for forecaster in forecasters],
+            forecasters[0].data.freq,
+            local_scaler_type=None if local is None else local.name,
+        )
+        for model, forecaster in zip(self.models, forecasters, strict=True):
+            forecaster.model = model
+            self.forecasters[model.name] = forecaster
+        return self
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the models are trained."""
+        return bool(self.forecasters)
+
+    @property
+    def data(self) -> TimeSeriesDataFrame:
+        """The table that was trained on, or its end."""
+        return max(self._fitted().values(), key=lambda forecaster: forecaster.model.input_size).data
+
+    def table(self, data: Any = None) -> TimeSeriesDataFrame:
+        """Somebody's table read as the training data was; None for the training data."""
+        return max(self._fitted().values(), key=lambda forecaster: forecaster.model.input_size).table(data)
+
+    @property
+    def h(self) -> int:
+        """The shortest horizon of the models: what one frame can hold."""
+        return min(model.h for model in self.models)
+
+    def fit(
+        self,
+        data: Any,
+        config: Configs = None,
+        *,
+        validation: Any = None,
+        prediction_intervals: PredictionIntervals | None = None,
+        short: str = "error",
+        resume: Source = None,
+        resume_with: Mapping[str, Any] | None = None,
+        **columns: Any,
+    ) -> Self:
+        """Train every model on a table.
+
+        Args:
+            data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
+            config: how to train, for all models or by name; None trains with their recipes. Where several models
+                would be saved in one directory, each has a folder of its name in it.
+            validation: later rows of the same series to validate on, instead of the last part of `data`.
+            prediction_intervals: how point forecasts get intervals; the models are trained a second time for that.
+            short: what to do with series too short for a model: refuse, leave out, or pad them.
+            resume: "auto" goes on with each model in its own directory, a path with each in its folder there. One that
+                was trained to its end gives its result again, one that was cut short goes on, one that had not begun
+                begins; what cannot go on is refused before anything is trained.
+            resume_with: fields of the configuration that are changed on purpose, for all models
+                ({"max_epochs": 50}) or by name ({"NHITS": {"max_epochs": 50}}).
+            columns: arguments of `from_frame` when `data` is a plain frame.
+        """
+        table = self._read(data, columns)
+        configs = _in_own_directories(configs_of([model.name for model in self.models], config))
+        options: dict[str, Any] = {"prediction_intervals": prediction_intervals, "local_scaler": self.local_scaler_type}
+        options |= {"validation": validation, "short": short}
+        begun = beginnings(configs, resume, resume_with)
+        fitted = fit_each([(model, table, begun[model.name]) for model in self.models], **options)
+        self.forecasters = {model.name: forecaster for model, forecaster in zip(self.models, fitted, strict=True)}
+        return self
+
+    def predict(
+        self,
+        data: Any = None,
+        *,
+        future: Any = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        h: int | None = None,
+    ) -> Any:
+        """Forecast the steps after every series with every model, as one frame; see `Forecaster.predict`.
+
+        Levels are given by the models that have them; a model that forecasts a point without intervals is refused.
+        """
+        table, steps = self.table(data), h or self.h
+        frame: pl.DataFrame | None = None
+        for forecaster in self._fitted().values():
+            asked = forecaster.columns(level, quantiles)
+            # Each model has kept as many rows as it looks back; a table of the user's is read once.
+            table = forecaster.table(None) if data is None else table
+            values = forecaster.forecast_values(table, asked, future=future, h=steps)
+            own = forecaster.long_frame(table, asked, values)
+            frame = own if frame is None else frame.hstack(own.select(asked.names))
+        return table.as_input_library(frame if frame is not None else pl.DataFrame())
+
+    def predict_insample(
+        self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
+    ) -> Any:
+        """Forecasts of the training data itself by every model; see `Forecaster.predict_insample`."""
+        if len({model.h for model in self.models}) > 1:
+            raise ConfigError(
+                "in-sample forecasts of several models need one horizon. Ask each model by itself: nf['NHITS']"
+            )
+        frame: pl.DataFrame | None = None
+        for forecaster in self._fitted().values():
+            asked = forecaster.columns(level, quantiles)
+            own = insample(forecaster, forecaster.data, step_size, asked)
+            frame = beside(frame, own, asked.names)
+        return self.data.as_input_library(frame if frame is not None else pl.DataFrame())
+
+    def cross_validation(self, data: Any = None, config: Configs = None, **options: Any) -> CrossValidation:
+        """Train every model on earlier parts of a table and forecast the later ones; see `cross_validation`.
+
+        The fitted models are not used and not changed: they have seen what is to be forecast.
+        """
+        columns = {name: options.pop(name) for name in list(options) if name in LOAD_OPTIONS}
+        table = self.data if data is None else self._read(data, columns)
+        options = {"local_scaler": self.local_scaler_type} | options
+        return cross_validation(self.models, table, config=config, **options)
+
+    def evaluate(self, data: Any, **options: Any) -> Evaluation:
+        """Score every model on a table it was not trained on, beside seasonal naive; see `evaluate`."""
+        return evaluate(list(self._fitted().values()), self.table(data), **options)
+
+    def update(self, data: Any, config: TrainingConfig | None = None) -> Self:
+        """Go on training every model on newer rows; see `Forecaster.update`."""
+        for forecaster in self._fitted().values():
+            forecaster.update(data, config)
+        return self
+
+    def simulate(self, data: Any = None, *, n_paths: int = 100, future: Any = None, **options: Any) -> Any:
+        """Sample paths of every model in one frame; see `Forecaster.simulate`."""
+        from neuro_divergent.forecasting.predict.sample_paths import simulate
+
+        frame: pl.DataFrame | None = None
+        table = self.table(data)
+        for name, forecaster in self._fitted().items():
+            own = simulate(forecaster, table, n_paths=n_paths, future=future, h=self.h, **options)
+            frame = own if frame is None else frame.hstack([own[name]])
+        return table.as_input_library(frame if frame is not None else pl.DataFrame())
+
+    def explain(self, data: Any = None, *, future: Any = None, **options: Any) -> dict[str, Explanation]:
+        """What the forecasts of every model rest on; see `Forecaster.explain`."""
+        return {name: item.explain(data, future=future, **options) for name, item in self._fitted().items()}
+
+    def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
+        """The id and time of every step to forecast."""
+        return self._longest().make_future_dataframe(data, h)
+
+    def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
+        """The rows that a table of future values lacks; none when it is complete."""
+        return self._longest().get_missing_future(future, data, h)
+
+    def save(self, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
+        """Write every model as a directory of safetensors and JSON; `load` gives the whole back.
+
+        Args:
+            path: the directory to make.
+            context: keep the last rows of each series, so that `predict()` works after loading.
+            overwrite: replace a directory that is there already.
+        """
+        from neuro_divergent.forecasting.storage.several import save_many
+
+        facts = {"kind": "NeuralForecast", "models": [model.name for model in self.models]}
+        save_many(list(self._fitted().values()), facts, path, context=context, overwrite=overwrite)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], **options: Any) -> Any:
+        """Read what `save` wrote; see `load`."""
+        from neuro_divergent.forecasting.storage.save_load import load
+
+        return load(path, **options)
+
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        series: int = 4,
+        level: Sequence[float] | None = None,
+        future: Any = None,
+    ) -> Figure:
+        """The last stretch of some series with the forecasts of every model; see `Forecaster.plot`."""
+        from neuro_divergent.forecasting.plots import forecasters_figure
+        from neuro_divergent.plotting import save
+
+        return save(forecasters_figure(list(self._fitted().values()), series, level, future), path)
+
+    def __getitem__(self, name: str) -> Forecaster:
+        """A fitted model by name."""
+        fitted = self._fitted()
+        if name not in fitted:
+            raise UnknownNameError(f"there is no model named {name!r}; known are: {', '.join(fitted)}")
+        return fitted[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.forecasters)
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __repr__(self) -> str:
+        state = f"fitted on {self.data.n_series:,} series" if self.fitted else "not fitted"
+        return f"NeuralForecast({', '.join(model.name for model in self.models)}; {state})"
+
+    def _read(self, data: Any, columns: Mapping[str, Any]) -> TimeSeriesDataFrame:
+        given = dict(columns)
+        if self.freq is not None and not isinstance(data, TimeSeriesDataFrame) and "schema" not in given:
+            given = {"freq": self.freq} | given
+        return TimeSeriesDataFrame.from_frame(data, **given)
+
+    def _fitted(self) -> dict[str, Forecaster]:
+        if not self.forecasters:
+            raise NotFittedError("the models are not trained yet. Call fit(data) first")
+        return self.forecasters
+
+    def _longest(self) -> Forecaster:
+        return max(self._fitted().values(), key=lambda forecaster: forecaster.model.h)
+
+
+LOAD_OPTIONS = frozenset(
+    {
+        "id_col", "time_col", "target_col", "time_zone", "time_format", "wide", "static", "future", "historical",
+        "categorical", "features", "weight", "available_mask", "duplicates", "gaps", "missing", "missing_exogenous",
+        "infinities", "constant", "all_missing", "min_length", "dtype", "freq", "schema",
+    }
+)  # fmt: skip
+"""Arguments of `from_frame` that a call may carry beside its own."""
+
+
+def distinct(models: Sequence[Model]) -> list[Model]:
+    """The models with names of their own: the second and third of one name get 1 and 2 behind it."""
+    taken = {model.name for model in models}
+    seen: Counter[str] = Counter()
+    result = []
+    for model in models:
+        name, number = model.name, seen[model.name]
+        seen[name] += 1
+        if number and f"{name}{number}" in taken:
+            raise ConfigError(f"models need different names, but {name}{number} is there twice. Give alias=...")
+        result.append(model.replace(alias=f"{name}{number}") if number else model)
+    return result
+
+
+def train_from_csv(
+    path: str | os.PathLike[str],
+    target: str,
+    models: Model | Sequence[Model],
+    config: Configs = None,
+    *,
+    prediction_intervals: PredictionIntervals | None = None,
+    resume: Source = None,
+    resume_with: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> NeuralForecast | Forecaster:
+    """Read a CSV file and train on it: a Forecaster for one model, a NeuralForecast for several.
+
+    Args:
+        path: the file.
+        target: name of the column to forecast.
+        models: one description or several.
+        config: how to train; None trains with the recipes.
+        prediction_intervals: how point forecasts get intervals.
+        resume: "auto" or a path goes on with what was trained before; see `NeuralForecast.fit`.
+        resume_with: fields of the configuration that are changed on purpose.
+        options: as in `TimeSeriesDataFrame.from_csv`: id_col, time_col, freq, ...
+    """
+    table = TimeSeriesDataFrame.from_csv(path, target_col=target, **options)
+    how = {"prediction_intervals": prediction_intervals, "resume": resume, "resume_with": resume_with}
+    return _trained(table, models, config, how)
+
+
+def train_from_parquet(
+    path: str | os.PathLike[str],
+    target: str,
+    models: Model | Sequence[Model],
+    config: Configs = None,
+    *,
+    prediction_intervals: PredictionIntervals | None = None,
+    resume: Source = None,
+    resume_with: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> NeuralForecast | Forecaster:
+    """Read Parquet and train on it; see `train_from_csv`."""
+    table = TimeSeriesDataFrame.from_parquet(path, target_col=target, **options)
+    how = {"prediction_intervals": prediction_intervals, "resume": resume, "resume_with": resume_with}
+    return _trained(table, models, config, how)
+
+
+def _trained(
+    table: TimeSeriesDataFrame, models: Model | Sequence[Model], config: Configs, how: Mapping[str, Any]
+) -> NeuralForecast | Forecaster:
+    many = NeuralForecast([models] if isinstance(models, Model) else models)
+    many.fit(table, config, **how)
+    return next(iter(many.forecasters.values())) if isinstance(models, Model) else many
+
+
+def _in_own_directories(configs: Mapping[str, TrainingConfig]) -> dict[str, TrainingConfig]:
+    """One directory is one run: models that share one get folders in it."""
+    places = Counter(str(config.checkpoints.directory) for config in configs.values() if config.checkpoints is not None)
+
+    def own(name: str, config: TrainingConfig) -> TrainingConfig:
+        settings = config.checkpoints
+        if settings is None or places[str(settings.directory)] == 1:
+            return config
+        return config.replace(checkpoints=settings.replace(directory=inside(settings, name)))
+
+    return {name: own(name, config) for name, config in configs.items()}

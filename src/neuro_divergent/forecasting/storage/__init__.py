@@ -1,0 +1,1 @@
+"""Saved models: safetensors and JSON."""

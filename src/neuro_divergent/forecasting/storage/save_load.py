@@ -1,0 +1,276 @@
+"""Saving and loading fitted models: safetensors and JSON in a bundle, classes through the registry only."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent._version import __version__
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.batch import InputSpec
+from neuro_divergent.core.config import SCHEMA_VERSION
+from neuro_divergent.core.devices import resolve_device
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
+from neuro_divergent.core.exact import dump_json, from_plain, to_plain
+from neuro_divergent.core.tensor_files import read_tensors, write_tensors
+from neuro_divergent.data.features.features import reach
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_sizes, fit
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.storage.several import is_many, load_many, pack_extras, unpack_extras
+from neuro_divergent.losses import Loss
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.state.history import History
+
+_BLOCKS = ("y", "mask", "future", "historical", "static", "categorical", "static_categorical", "weight")
+_HISTORY = "history.safetensors"
+_PER_STEP = ("step_loss", "gradient_norm")
+"""The columns of the history that are too long for JSON: a run may have millions of steps."""
+
+
+def save(
+    forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
+) -> None:
+    """Write a forecaster; see `Forecaster.save`."""
+    model, back = forecaster.model, reach(forecaster.data.schema.features)
+    # Lags are computed again when rows are added: what they look back at must be there, for each of the windows.
+    data = forecaster.data.tail(model.input_size + (back + model.h - 1 if back else 0))
+    if not context:
+        data = data.head(1)  # the names and the schema stay, the values do not
+    arrays, facts = _pack(data.store, values=context)
+    extras, extra_facts = pack_extras(forecaster)
+    history = forecaster.history.to_dict()
+    steps = {name: np.array(history.pop(name), dtype=np.float64) for name in _PER_STEP}
+    document = {
+        "schema": SCHEMA_VERSION,
+        "kind": "Forecaster",
+        "version": __version__,
+        "torch": torch.__version__.split("+")[0],
+        "python": platform.python_version(),
+        "model": forecaster.model.to_dict(),
+        "config": forecaster.config.replace(callbacks=()).to_dict(),
+        "spec": asdict(forecaster.module.spec),
+        "anchor": list(forecaster.anchor),
+        "data": forecaster.data.schema.to_dict(),
+        "library": forecaster.data.library,
+        "context": facts,
+        "history": to_plain(history, "history"),
+        "extras": extra_facts,
+    }
+    contents = {
+        "model.json": dump_json(document, "model.json"),
+        "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
+        "context.safetensors": safetensors.numpy.save(arrays),
+        _HISTORY: safetensors.numpy.save(steps),
+    } | extras
+    bundle.write(path, contents, overwrite=overwrite)
+
+
+def load(
+    path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
+) -> Any:
+    """Read a saved Forecaster, NeuralForecast or Ensemble. Nothing in the directory is executed.
+
+    Its `config` is the one it was trained with, without callbacks and checkpoints: those belong to the run.
+
+    Args:
+        path: the directory that `save` made, or the directory of a run that has one named `model`.
+        device: where to put the weights; a model saved on one device loads on another.
+        using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
+    """
+    inside = Path(path) / "model"
+    if files.present(inside).is_dir() and not (Path(path) / "manifest.json").exists():
+        path = inside
+    if is_many(path):
+        return load_many(path, lambda part: load_one(part, device=device, using=using))
+    return load_one(path, device=device, using=using)
+
+
+def load_one(
+    path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
+) -> Forecaster:
+    """Read a saved Forecaster; see `load`."""
+    from neuro_divergent.forecasting.fit.fit import build_module
+
+    contents = bundle.read(path)
+    missing = {"model.json", "weights.safetensors", "context.safetensors"} - contents.keys()
+    if missing:
+        raise CorruptFileError(f"{path} is not a saved forecaster: it lacks {', '.join(sorted(missing))}")
+    document = bundle.parse_json(contents["model.json"], "model.json")
+    tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
+    try:
+        check_sizes({"model": document["model"], "spec": document["spec"], "anchor": document["anchor"]}, "model.json")
+        model = Model.from_dict(document["model"])
+        config = _config(document["config"], using)
+        schema = DataSchema.from_dict(document["data"])
+        spec = InputSpec(**document["spec"] | {"categories": tuple(document["spec"]["categories"])})
+        loss = config.loss
+        if not isinstance(loss, Loss):
+            raise ConfigError("the configuration of a saved model names its loss, but this one does not")
+        if (spec.horizon, spec.lookback) != (model.h, model.input_size):
+            raise CorruptFileError(f"{path}: model.json gives two horizons or two input sizes")
+        store = _unpack(contents["context.safetensors"], document["context"])
+        history = _history(document["history"], contents.get(_HISTORY))
+        anchor = tuple(document["anchor"])
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        module = build_bounded(lambda: build_module(model, spec, loss, anchor, config.seed), shapes)
+        _take(module, tensors)
+        data = TimeSeriesDataFrame(store, schema, DataReport(), library=document.get("library", "polars"))
+    except NeuroDivergentError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
+        raise CorruptFileError(f"{path}: model.json lacks something or has it in a wrong form: {error!r}") from error
+    module.to(resolve_device(device)).eval()
+    forecaster = Forecaster(model=model, config=config, module=module, data=data, history=history, anchor=anchor)
+    forecaster.has_context = document["context"].get("values") is not False
+    try:
+        return unpack_extras(forecaster, contents, document.get("extras") or {})
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        if isinstance(error, NeuroDivergentError):
+            raise
+        raise CorruptFileError(f"{path}: extras have a wrong form: {error!r}") from error
+
+
+def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write a module's weights as one safetensors file that vouches for its own content."""
+    files.write_bytes(path, write_tensors(_plain_tensors(module), checksum=True))
+
+
+def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Take the weights of a safetensors file; names and shapes must fit."""
+    if not Path(path).exists():
+        raise StorageError(f"{path} does not exist. Give the file that save_weights() made")
+    _take(module, _tensors(bundle.plain_bytes(Path(path), bundle.MAX_BYTES), str(path)))
+
+
+def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    places: set[int] = set()
+    for name, tensor in module.state_dict().items():
+        plain = tensor.detach().cpu().contiguous()
+        # Weights that two layers share are written under both names: the file has no word for sharing.
+        tensors[name] = plain.clone() if plain.numel() and plain.data_ptr() in places else plain
+        places.add(plain.data_ptr())
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise StorageError(f"weights must be finite to be saved, but {name} is not")
+    return tensors
+
+
+def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
+    tensors = read_tensors(data, name)
+    for key, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise CorruptFileError(f"weights must be finite, but {key} in {name} is not")
+    return tensors
+
+
+def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give a module the tensors of a file, in the file's precision."""
+    fit(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    own = module.state_dict()
+    formats = {tensor.dtype for name, tensor in tensors.items() if own[name].is_floating_point()}
+    foreign = [name for name, tensor in tensors.items() if tensor.is_floating_point() != own[name].is_floating_point()]
+    if foreign or len(formats) > 1 or not formats <= {torch.float32, torch.float64}:
+        raise StorageError(f"weights must be float32 or float64, all alike, but got {sorted(map(str, formats))}")
+    if formats:
+        module.to(formats.pop())
+    module.load_state_dict(tensors)
+
+
+def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> TrainingConfig:
+    """How the model was trained, without the places where that run was kept: going on with it would write there."""
+    config = TrainingConfig.from_dict(data, using=using)
+    if config.callbacks:
+        raise CorruptFileError(
+            f"a saved model has no callbacks, for they write files, but model.json brings {config.callbacks[0]!r}"
+        )
+    return config.unsaved()
+
+
+def _history(data: Any, steps: bytes | None) -> History:
+    """What happened in the training; the first files have the losses of the steps in their JSON too."""
+    data = from_plain(data)
+    if steps is not None:
+        found = read_tensors(steps, _HISTORY)
+        if found.keys() != set(_PER_STEP) or any(
+            item.dtype != torch.float64 or item.ndim != 1 for item in found.values()
+        ):
+            raise CorruptFileError(f"{_HISTORY} must hold {' and '.join(_PER_STEP)}, a number a step, but does not")
+        data |= {name: values.tolist() for name, values in found.items()}
+    history = History.from_dict(data)
+    records = [*history.epochs, *history.events]
+    numbers = [*history.step_loss, *history.gradient_norm]
+    if not all(isinstance(record, dict) for record in records) or not all(isinstance(n, int | float) for n in numbers):
+        raise CorruptFileError("model.json must hold a history of numbers, but does not")
+    return history
+
+
+def _pack(store: SeriesStore, *, values: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    arrays = {"offsets": store.offsets, "start": _as_integers(store.start)}
+    for name in _BLOCKS:
+        block = getattr(store, name)
+        if block is not None:
+            arrays[name] = np.ascontiguousarray(block if values else np.zeros_like(block))
+    facts = {
+        "ids": store.ids.tolist(),
+        "integer_time": store.start.dtype.kind == "i",
+        "freq": store.freq,
+        "time_zone": store.time_zone,
+        "future_names": store.future_names,
+        "historical_names": store.historical_names,
+        "static_names": store.static_names,
+        "categories": store.categories,
+        "values": values,
+    }
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
+
+
+def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
+    bundle.check_safetensors(data, "context.safetensors")
+    try:
+        arrays = safetensors.numpy.load(data)
+    except Exception as error:
+        raise CorruptFileError(f"context.safetensors must be a safetensors file, but is not: {error}") from None
+    start = arrays.pop("start")
+    offsets = arrays.pop("offsets")
+    ids = np.array(facts["ids"])
+    rows = len(arrays["y"])
+    if start.dtype.kind != "i" or start.dtype.itemsize != 8 or offsets.dtype.kind != "i" or offsets.ndim != 1:
+        raise CorruptFileError("context.safetensors must hold its times and offsets as whole numbers, but does not")
+    if (
+        len(offsets) != len(ids) + 1
+        or len(start) != len(ids)
+        or int(offsets[-1]) != rows
+        or (np.diff(offsets) < 0).any()
+    ):
+        raise CorruptFileError("context.safetensors must hold one start and one offset per series, but does not")
+    return SeriesStore(
+        ids=ids,
+        offsets=offsets,
+        start=start if facts["integer_time"] else start.view("datetime64[us]"),
+        freq=facts["freq"],
+        time_zone=facts["time_zone"],
+        future_names=tuple(facts["future_names"]),
+        historical_names=tuple(facts["historical_names"]),
+        static_names=tuple(facts["static_names"]),
+        categories={name: tuple(values) for name, values in facts["categories"].items()},
+        **{name: arrays[name] for name in _BLOCKS if name in arrays},
+    )
+
+
+def _as_integers(start: np.ndarray) -> np.ndarray:
+    return start if start.dtype.kind == "i" else start.astype("datetime64[us]").view(np.int64)
