@@ -6,7 +6,7 @@ The peers do not live together in one environment: ND_PEER_DARTS, ND_PEER_GLUONT
 the Pythons that have them; the running one is tried otherwise, and a peer that is not there is left out.
 
 Steps: the same architecture, sizes, windows per step, steps and threads on 400 series of 800 points, lookback 96,
-horizon 24 (src/neuro_divergent/cli/peer_steps.py); processes of both sides in turns, the best of each.
+horizon 24 (src/neuro_divergent/cli/peers/steps.py); processes of both sides in turns, the best of each.
 
 Time to accuracy on M4 hourly, from the table to the forecast, imports left out: darts' N-BEATS and gluonts' DeepAR at
 their defaults, one seed; ours with the recommended recipe to its own end, medians of three seeds. Our error must not be
@@ -27,7 +27,7 @@ import numpy as np
 import polars as pl
 
 from harness import Line, line, peer_python, print_table, write
-from neuro_divergent.cli.peers import Comparison, compare, models_of, present, run_script
+from neuro_divergent.cli.peers.registry import Comparison, compare, models_of, present, run_script
 from time_to_accuracy import OUR_M4, READ_M4, run
 
 VARIABLES = {

@@ -51,7 +51,7 @@ def described(kind: str) -> Any:
     try:
         from neuro_divergent.conformance.examples import model_examples
     except ImportError:  # the source before the conformance suites had their own room
-        from neuro_divergent.testing.examples import model_examples  # type: ignore[no-redef]
+        from neuro_divergent.conformance.examples import model_examples  # type: ignore[no-redef]
     model = model_examples(registry.members("model")[kind])[0]
     # A hierarchy is made of the table's own series: here the first is the only part of the second.
     return model.replace(S={"series-02": [1], "series-01": [1]}) if kind == "HINT" else model

@@ -12,12 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model.model import Capabilities, Model
-from neuro_divergent.losses import Loss
-from neuro_divergent.optim import Optimizer, Schedule, ScheduleContext
-from neuro_divergent.testing import (
+from neuro_divergent.conformance import (
     LOSS_CHECKS,
     MODEL_CHECKS,
     OPTIMIZER_CHECKS,
@@ -29,6 +24,11 @@ from neuro_divergent.testing import (
     check_schedule,
     model_examples,
 )
+from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.losses import Loss
+from neuro_divergent.optim import Optimizer, Schedule, ScheduleContext
 
 Fault = Literal[
     "none", "shape", "unused", "frozen", "small", "dropout", "mean", "log", "state", "float", "branch", "mask",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from neuro_divergent.conformance import LOSS_CHECKS, check_loss
 from neuro_divergent.core import registry
 from neuro_divergent.losses import Loss
-from neuro_divergent.testing import LOSS_CHECKS, check_loss
 
 MEMBERS = {
     kind: cls for kind, cls in registry.members("loss").items() if cls.__module__.startswith("neuro_divergent.losses")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from neuro_divergent.conformance import EXPORT_EXCEPTIONS, MODEL_CHECKS, check_model
 from neuro_divergent.core import registry
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.testing import EXPORT_EXCEPTIONS, MODEL_CHECKS, check_model
 
 # Models that other tests define on the spot are theirs to check; the library's and the plugin's are checked here.
 MODELS = {

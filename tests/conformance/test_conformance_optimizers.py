@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from neuro_divergent.conformance import OPTIMIZER_CHECKS, check_optimizer
 from neuro_divergent.core import registry
 from neuro_divergent.optim import Optimizer
-from neuro_divergent.testing import OPTIMIZER_CHECKS, check_optimizer
 
 MEMBERS = {
     kind: cls

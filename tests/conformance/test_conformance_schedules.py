@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from neuro_divergent.conformance import SCHEDULE_CHECKS, check_schedule
 from neuro_divergent.core import registry
 from neuro_divergent.optim import Schedule
-from neuro_divergent.testing import SCHEDULE_CHECKS, check_schedule
 
 MEMBERS = {
     kind: cls

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from neuro_divergent.core.exact import to_plain
+from neuro_divergent.core.json import to_plain
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.models import LSTM, MLP, NHITS

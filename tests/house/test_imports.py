@@ -19,8 +19,8 @@ ALLOWED = {
     "models": {"core", *LEAVES, "training", "forecasting"},
     "compat": {"core", *LEAVES, "training", "forecasting", "models"},
     "report": {"core", *LEAVES, "training", "forecasting", "models"},
-    "testing": {"core", *LEAVES, "training", "forecasting", "models"},
-    "cli": {"core", *LEAVES, "training", "forecasting", "models", "report", "testing"},
+    "conformance": {"core", *LEAVES, "training", "forecasting", "models"},
+    "cli": {"core", *LEAVES, "training", "forecasting", "models", "report", "conformance"},
 }
 
 

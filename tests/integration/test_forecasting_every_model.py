@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.conformance.examples import model_examples
 from neuro_divergent.core import registry
 from neuro_divergent.forecasting.predict.historical import hindcast
-from neuro_divergent.testing.examples import model_examples
 
 FAST = nd.TrainingConfig(max_steps=2, progress=False, validation_split=None)
 MODELS = {

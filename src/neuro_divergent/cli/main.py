@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from neuro_divergent._version import __version__
-from neuro_divergent.cli.output import OncePerCause, harmless
-from neuro_divergent.cli.request import explained
-from neuro_divergent.cli.wording import on_the_shell
+from neuro_divergent.cli.io.terminal import OncePerCause, harmless
+from neuro_divergent.cli.request.shell_wording import on_the_shell
+from neuro_divergent.cli.request.unknown_option import explained
 from neuro_divergent.core.errors import (
     ConfigError,
     CorruptFileError,
@@ -48,12 +48,14 @@ COMMANDS = {
     "completion": ("completion:completion", "Print the completion script of a shell."),
 }
 for _name, (_place, _help) in COMMANDS.items():
-    app.command(f"neuro_divergent.cli.{_place}", name=_name, help=_help)
+    app.command(f"neuro_divergent.cli.commands.{_place}", name=_name, help=_help)
 data = App(name="data", help="Look at a table.")
 data.command(
-    "neuro_divergent.cli.check:check", name="check", help="Report what is in a table, and what to do about it."
+    "neuro_divergent.cli.commands.data_check:check",
+    name="check",
+    help="Report what is in a table, and what to do about it.",
 )
-data.command("neuro_divergent.cli.sample:sample", name="sample", help="Write a table to try things on.")
+data.command("neuro_divergent.cli.commands.data_sample:sample", name="sample", help="Write a table to try things on.")
 app.command(data)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
-from neuro_divergent.core.exact import parse_json as parse_json
+from neuro_divergent.core.json import parse_json as parse_json
 from neuro_divergent.core.tensor_files import check_safetensors as check_safetensors
 
 MANIFEST = "manifest.json"

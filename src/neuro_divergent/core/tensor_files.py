@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
-from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
+from neuro_divergent.core.json import parse_json
 
 if TYPE_CHECKING:
     import torch

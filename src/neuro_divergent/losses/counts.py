@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from neuro_divergent.core import seeding
 from neuro_divergent.losses.families import Family, Invertible, Units
-from neuro_divergent.losses.levels import interpolate
 from neuro_divergent.losses.numeric import betainc, gamma_draws, uniform_draws
-from neuro_divergent.losses.safe import inverse_log_softplus, inverse_softplus, log_softplus
+from neuro_divergent.losses.probability_levels import interpolate
+from neuro_divergent.losses.stable import inverse_log_softplus, inverse_softplus, log_softplus
 
 
 class Positive(Family):

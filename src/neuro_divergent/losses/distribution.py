@@ -18,7 +18,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses.base import check_shapes
 from neuro_divergent.losses.counts import Bernoulli, NegativeBinomial, Poisson, Tweedie
 from neuro_divergent.losses.families import Family, Invertible, Mixture, Normal, StudentT, Units, scale_of
-from neuro_divergent.losses.levels import Levelled, uncrossed
+from neuro_divergent.losses.probability_levels import Levelled, uncrossed
 from neuro_divergent.losses.spline import SplineQuantile
 
 DistributionName = Literal["Normal", "StudentT", "Poisson", "NegativeBinomial", "Bernoulli", "Tweedie", "ISQF"]

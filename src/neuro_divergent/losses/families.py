@@ -23,7 +23,7 @@ from neuro_divergent.losses.numeric import (
     normal_draws,
     uniform_draws,
 )
-from neuro_divergent.losses.safe import log_softplus, rescale_softplus
+from neuro_divergent.losses.stable import log_softplus, rescale_softplus
 
 Units = Literal["scaled", "original"]
 

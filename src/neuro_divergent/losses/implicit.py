@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses.base import Loss, check_shapes
-from neuro_divergent.losses.levels import uncrossed
+from neuro_divergent.losses.probability_levels import uncrossed
 from neuro_divergent.losses.quantile import draw_between, huber_pinball, pinball
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses.base import Loss, check_shapes
-from neuro_divergent.losses.safe import divide, huber, root
+from neuro_divergent.losses.stable import divide, huber, root
 
 
 def errors(output: Tensor, target: Tensor) -> Tensor:

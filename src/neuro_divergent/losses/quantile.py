@@ -16,8 +16,8 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses.base import Loss, check_shapes
-from neuro_divergent.losses.levels import Levelled, interpolate, refuse_outside, uncrossed
-from neuro_divergent.losses.safe import huber
+from neuro_divergent.losses.probability_levels import Levelled, interpolate, refuse_outside, uncrossed
+from neuro_divergent.losses.stable import huber
 
 
 def pinball(under: Tensor, level: Tensor | float) -> Tensor:

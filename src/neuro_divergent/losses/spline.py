@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from neuro_divergent.losses.families import Family, scale_of
 from neuro_divergent.losses.numeric import uniform_draws
-from neuro_divergent.losses.safe import rescale_softplus
+from neuro_divergent.losses.stable import rescale_softplus
 
 
 class _Curve(NamedTuple):

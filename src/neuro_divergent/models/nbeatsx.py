@@ -17,7 +17,7 @@ from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, FlatInputs
 from neuro_divergent.nn.basis import BasisStacks, StackName
-from neuro_divergent.nn.levels import last_observed
+from neuro_divergent.nn.last_value import last_observed
 
 Sizes = tuple[Annotated[int, Field(ge=1)], ...]
 

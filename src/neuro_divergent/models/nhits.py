@@ -18,7 +18,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, CategoryEmbedding, perceptron
-from neuro_divergent.nn.levels import last_observed
+from neuro_divergent.nn.last_value import last_observed
 
 Sizes = tuple[Annotated[int, Field(ge=1)], ...]
 

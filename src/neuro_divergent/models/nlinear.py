@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
-from neuro_divergent.nn.levels import last_observed
+from neuro_divergent.nn.last_value import last_observed
 
 
 class NLinear(Model):

@@ -15,7 +15,6 @@ from neuro_divergent.optim.composed import AnySchedule, CustomSchedule, Joined
 from neuro_divergent.optim.freezing import freeze, unfreeze
 from neuro_divergent.optim.groups import ParameterGroup
 from neuro_divergent.optim.library_optimizers import LAMB, AdaBound, Lion, Lookahead, ScheduleFreeAdamW
-from neuro_divergent.optim.modes import in_eval, to_eval, to_train
 from neuro_divergent.optim.noise import GradientNoise
 from neuro_divergent.optim.optimizers import (
     SGD,
@@ -44,6 +43,7 @@ from neuro_divergent.optim.schedules import (
 )
 from neuro_divergent.optim.state import load_state, state_tensors
 from neuro_divergent.optim.torch_optimizer import TorchOptimizer
+from neuro_divergent.optim.train_eval_weights import in_eval, to_eval, to_train
 
 __all__ = [
     "EMA",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from neuro_divergent.optim.names import matching, patterns_of
+from neuro_divergent.optim.patterns import matching, patterns_of
 
 
 def freeze(module: nn.Module, patterns: str | Iterable[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from torch import nn
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.optim.names import matching, patterns_of
+from neuro_divergent.optim.patterns import matching, patterns_of
 
 _SPARED = (
     nn.LayerNorm,

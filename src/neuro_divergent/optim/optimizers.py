@@ -15,7 +15,7 @@ from torch import nn
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
-from neuro_divergent.optim.light import light, without_compiler
+from neuro_divergent.optim.without_compiler import light, without_compiler
 
 Groups = list[dict[str, Any]]
 """What torch's constructors take: one dictionary per parameter group."""

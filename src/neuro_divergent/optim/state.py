@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from neuro_divergent.core.errors import StorageError, TrainingError
-from neuro_divergent.optim.modes import in_eval
+from neuro_divergent.optim.train_eval_weights import in_eval
 
 _DTYPES = {"bool": torch.bool, "int": torch.int64, "float": torch.float64}
 _NUMBERS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "float": float}

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 import neuro_divergent as nd
+from neuro_divergent.cli.commands.predict import as_csv
 from neuro_divergent.cli.main import COMMANDS, main
-from neuro_divergent.cli.options import sections, train_config
-from neuro_divergent.cli.predict import as_csv
+from neuro_divergent.cli.request.run_file import sections, train_config
 from neuro_divergent.core.config import field_docs
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from neuro_divergent.core import bundle, files, seeding
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, MissingExtraError, StorageError
-from neuro_divergent.core.exact import parse_json
 from neuro_divergent.core.extras import require
+from neuro_divergent.core.json import parse_json
 
 
 @given(st.integers(), st.integers(0, 2**40))

@@ -28,8 +28,8 @@ from neuro_divergent.losses import (
     PoissonMixture,
 )
 from neuro_divergent.losses.numeric import betainc
-from neuro_divergent.losses.safe import inverse_softplus, log_softplus
 from neuro_divergent.losses.spline import SplineQuantile
+from neuro_divergent.losses.stable import inverse_softplus, log_softplus
 
 LEVELS = torch.tensor([0.01, 0.1, 0.5, 0.9, 0.99], dtype=torch.float64)
 

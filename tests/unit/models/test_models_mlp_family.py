@@ -31,7 +31,7 @@ from neuro_divergent.models.tsmixer import TSMixer
 from neuro_divergent.models.xlinear import XLinear
 from neuro_divergent.nn.basis import seasonality_basis, trend_basis
 from neuro_divergent.nn.kan import jacobi, spline_bases, uniform_knots, wavelet
-from neuro_divergent.nn.levels import last_observed
+from neuro_divergent.nn.last_value import last_observed
 
 FILES = {
     "MLP": "mlp",

@@ -19,7 +19,7 @@ import safetensors.numpy
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError
-from neuro_divergent.core.exact import parse_json
+from neuro_divergent.core.json import parse_json
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.store import SeriesStore

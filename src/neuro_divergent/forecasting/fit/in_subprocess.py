@@ -18,7 +18,7 @@ from neuro_divergent.core.errors import (
     StorageError,
     TrainingError,
 )
-from neuro_divergent.core.exact import parse_json
+from neuro_divergent.core.json import parse_json
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.store import SeriesStore

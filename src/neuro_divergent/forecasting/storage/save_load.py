@@ -20,7 +20,7 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
-from neuro_divergent.core.exact import dump_json, from_plain, to_plain
+from neuro_divergent.core.json import dump_json, from_plain, to_plain
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.features.features import reach
 from neuro_divergent.data.schema.load_report import DataReport

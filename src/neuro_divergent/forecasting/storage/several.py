@@ -22,7 +22,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
-from neuro_divergent.core.exact import dump_json
+from neuro_divergent.core.json import dump_json
 from neuro_divergent.forecasting.fit.series_scaling import LocalScaling
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, StorageError
-from neuro_divergent.core.exact import from_plain, to_plain
+from neuro_divergent.core.json import from_plain, to_plain
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState

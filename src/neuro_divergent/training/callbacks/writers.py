@@ -14,8 +14,8 @@ from pydantic import Field
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
-from neuro_divergent.core.exact import to_plain
 from neuro_divergent.core.extras import require
+from neuro_divergent.core.json import to_plain
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 
 if TYPE_CHECKING:

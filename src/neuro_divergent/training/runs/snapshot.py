@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from neuro_divergent._version import __version__
 from neuro_divergent.core.bundle import MAX_BYTES
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
-from neuro_divergent.core.exact import dump_json, from_plain, parse_json, to_plain
+from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
 from neuro_divergent.core.tensor_files import (
     MAX_DECOMPRESSED_BYTES,

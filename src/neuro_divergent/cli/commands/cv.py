@@ -1,0 +1,183 @@
+"""`neuro-divergent cv`: several models on one table, trained on the past and tested on what came next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.commands.evaluate import score_text
+from neuro_divergent.cli.commands.predict import as_polars, write_frame
+from neuro_divergent.cli.commands.train import check_horizon, lookback
+from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.terminal import aside, note, say, say_json
+from neuro_divergent.cli.request.read_table import read_table, table_path
+from neuro_divergent.cli.request.run_file import (
+    Columns,
+    Sections,
+    Settings,
+    Training,
+    describe,
+    levels,
+    sections,
+    split,
+    train_config,
+)
+from neuro_divergent.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
+    from neuro_divergent.forecasting.model.model import Model
+
+
+def cv(
+    data: Path | None = None,
+    /,
+    *,
+    models: str = "nhits,dlinear,mlp",
+    h: int | None = None,
+    input_size: int | None = None,
+    n_windows: int = 3,
+    step_size: int | None = None,
+    gap: int = 0,
+    refit: bool = True,
+    metrics: str | None = None,
+    columns: Columns = Columns(),  # noqa: B008  # frozen
+    training: Training = Training(),  # noqa: B008  # frozen
+    config: Path | None = None,
+    set: Settings = (),  # noqa: A002
+    out: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Compare models by cross-validation over time, beside a seasonal naive forecast.
+
+    Parameters
+    ----------
+    data
+        A CSV or Parquet file; may also be named in the run file.
+    models
+        Names of models, such as nhits,dlinear,lstm; `neuro-divergent models` lists them.
+    h
+        How many steps ahead to forecast.
+    input_size
+        How many past steps the models see; about four horizons unless given.
+    n_windows
+        How many times the models are tested, each on the horizon after what they were trained on.
+    step_size
+        The distance of two tests; one horizon unless given.
+    gap
+        Rows between training and test that neither sees.
+    refit
+        Train afresh for every test; --no-refit trains once, before the first one.
+    metrics
+        Figures such as mae,rmse,mase,smape; the leaderboard is sorted by the first one, by mase unless given.
+    config
+        A run file (YAML or JSON) with data, model and training fields.
+    set
+        One field, such as training.max_epochs=20 or data.gaps=linear; may be repeated.
+    out
+        A directory for report.html and forecasts.csv.
+    json
+        Print JSON for machines.
+    """
+    flags = {"data": columns.fields(), "model": _given(h=h, input_size=input_size), "training": training.fields()}
+    fields = sections(config, flags, set)
+    path, names = table_path(data, fields["data"]), split((models,))
+    if "h" not in fields["model"]:
+        raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
+    _described(fields, names, 1, training)  # what is wrong with the request is said before the work
+    if out is not None:
+        writable_directory(out)
+    read = read_table(path, fields["data"])
+    check_horizon(read, int(fields["model"]["h"]))
+    aside(json)(str(read.report()))
+    size = fields["model"].get("input_size") or lookback(read, int(fields["model"]["h"]))
+    described = _described(fields, names, int(size), training)
+
+    from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
+    from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
+
+    together = any(model.together for model, _ in described)
+    steps = described[0][0].h
+    named = None if metrics is None else split((metrics,))
+    splitter = TimeSeriesSplit(
+        n_splits=n_windows,
+        test_size=steps,
+        step_size=step_size or steps,
+        gap=gap,
+        align="date" if together else "series",
+    )
+    found = cross_validation(
+        [model for model, _ in described],
+        read,
+        config={model.name: settings for model, settings in described},
+        splitter=splitter,
+        refit=refit,
+        level=levels(training.level),
+        metrics=named,
+    )
+    board = leaderboard(found, named[0] if named else "mase")
+    if out is not None:
+        _write(found, board, out, path)
+    if json:
+        files = {} if out is None else {"report": str(out / "report.html"), "forecasts": str(out / "forecasts.csv")}
+        say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()} | files)
+        return
+    say(f"\n{n_windows} tests of {steps} steps{f' after a gap of {gap}' if gap else ''}, best first:")
+    say(score_text(board))
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _described(fields: Sections, names: tuple[str, ...], size: int, training: Training) -> list[tuple[Model, Any]]:
+    """Each model with its training; fields of the run file's model go to the model of that kind only."""
+    from neuro_divergent.core import registry
+
+    if not names:
+        raise ConfigError("which models? Name some, such as --models nhits,dlinear")
+    own = {name: value for name, value in fields["model"].items() if name in ("h", "input_size")}
+    shared = {"input_size": size} | own
+    kind = registry.normalise(str(fields["model"].get("kind", "")))
+    result = []
+    for name in names:
+        extra = fields["model"] if registry.normalise(name) == kind else {}
+        model = describe({**fields, "model": shared | extra | {"kind": name}})
+        result.append((model, train_config(fields, model, training.level, None)))
+    return result
+
+
+def leaderboard(found: CrossValidation, by: str = "mase") -> pl.DataFrame:
+    """One row per model, the mean of each figure over the tests, best first by one of them."""
+    names = found.table["metric"].unique(maintain_order=True).to_list()
+    wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
+    # A figure of intervals has a column for each level, such as coverage-80.
+    column = next((name for name in names if name.partition("-")[0] == by), names[0])
+    return wide.select("model", *names).sort(_badness(column), nulls_last=True, maintain_order=True)
+
+
+def _badness(name: str) -> pl.Expr:
+    """What grows as a figure gets worse."""
+    import polars as pl
+
+    figure = pl.col(name).fill_nan(None)
+    metric, _, level = name.partition("-")
+    if metric in ("r2", "directional_accuracy"):
+        return -figure
+    if metric == "bias":
+        return figure.abs()
+    if metric == "coverage":
+        return (figure - float(level) / 100).abs()
+    return figure
+
+
+def _write(found: CrossValidation, board: pl.DataFrame, out: Path, path: Path) -> None:
+    from neuro_divergent.report.comparison import comparison_report
+
+    write_frame(out / "forecasts.csv", as_polars(found.frame))
+    comparison_report(found, board, source=str(path)).save(out / "report.html")
+    note(f"written: {out / 'report.html'}, {out / 'forecasts.csv'}")

@@ -1,0 +1,356 @@
+"""`neuro-divergent inspect`: what a run, a checkpoint or a saved model holds, and whether it can be trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.io.terminal import harmless, say, say_json, table
+from neuro_divergent.core.errors import DataFileError, StorageError
+
+WIDTH, HEIGHT = 60, 8
+STATE, MODEL = "state.json", "model.json"
+
+
+def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """Show a run, a checkpoint or a saved model: verified or not, configuration, epochs, metrics, sizes, loss curve.
+
+    Parameters
+    ----------
+    path
+        A run's directory or address, a directory of several runs, one checkpoint, or a saved model or several.
+    json
+        Print JSON for machines.
+    """
+    found = _find(path)
+    if json:
+        _say_json(path, found)
+    else:
+        for thing in found:
+            thing.show()
+    return int(not all(entry.trusted for thing in found for entry in thing.entries))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A checkpoint, a model or an index: what it says, or None and the reason why it is not to be trusted."""
+
+    path: str
+    verdict: str
+    size: int | None
+    document: dict[str, Any] | None = None
+    epoch: int | None = None
+    score: float | None = None
+    facts: tuple[str, ...] = ()
+    """What there is to say about it, line by line."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every byte is the one that was written, and all of it has a form that can be shown."""
+        return self.document is not None
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return harmless(self.path.replace(os.sep, "/").rsplit("/", 1)[-1])
+
+    def line(self, what: str) -> str:
+        """What it is, where, and whether it can be trusted."""
+        return f"{what} {harmless(self.path)}: {self.verdict}, {_readable(self.size)}"
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What was asked for: a run, a checkpoint, a model, or several models that were saved together."""
+
+    what: str
+    path: str
+    checkpoints: list[Entry] = field(default_factory=list)
+    models: list[Entry] = field(default_factory=list)
+    """One model, or the index and the models that it names."""
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All that has to be verified."""
+        return [*self.checkpoints, *self.models]
+
+    def show(self) -> None:
+        """Print it for a person."""
+        if self.what != "run":
+            self._show_one()
+            return
+        say(f"run {harmless(self.path)}")
+        if self.checkpoints:
+            rows = [
+                [item.name, item.verdict, _or_dash(item.epoch), _figure(item.score), _readable(item.size)]
+                for item in self.checkpoints
+            ]
+            say(table(["checkpoint", "", "epochs", "score", "size"], rows, left=2))
+        else:
+            say("no checkpoint yet")
+        for fact in next((item.facts for item in reversed(self.checkpoints) if item.trusted), ()):
+            say(fact)
+        for item in self.models:
+            say(item.line("model"))
+
+    def _show_one(self) -> None:
+        first, *members = self.entries
+        say(first.line(self.what))
+        for fact in first.facts:
+            say(fact)
+        for member in members:
+            say(member.line("model"))
+            for fact in member.facts[:1]:
+                say(f"  {fact}")
+
+
+def _find(path: str) -> list[Thing]:
+    """What there is at a path or an address."""
+    from neuro_divergent.core import files
+    from neuro_divergent.training.config.checkpoints import is_remote
+    from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of, step_of
+
+    if is_remote(path):
+        place = place_of(path)
+        checkpoints = [_entry(f"{place.address}/{name}", STATE, partial(place.read, name)) for name in place.names()]
+        if not checkpoints:
+            raise DataFileError(f"{path} must be the address of a run, such as s3://bucket/run, but has no checkpoints")
+        return [Thing("run", path, checkpoints)]
+    folder = files.present(Path(path))
+    if not folder.is_dir():
+        raise DataFileError(f"{path} must be the directory of a run, a checkpoint or a model, but there is none")
+    names = _names(folder)
+    if STATE in names or step_of(Path(path).name) >= 0:
+        return [Thing("checkpoint", path, checkpoints=[_local(folder, STATE)])]
+    if MODEL in names:
+        return [Thing("model", path, models=[_local(folder, MODEL)])]
+    if (folder / "index").is_dir():
+        return [Thing("models", path, models=_models(folder))]
+    runs = [folder] if _is_run(folder) else [item for item in sorted(folder.iterdir()) if _is_run(item)]
+    if not runs:
+        raise DataFileError(
+            f"{path} is not a run, a checkpoint or a model: it has no config.json, state.json or model.json"
+        )
+    return [
+        Thing(
+            "run",
+            str(run),
+            [_local(LocalPlace(run).path / name, STATE) for name in LocalPlace(run).names()],
+            _models(run / "model"),
+        )
+        for run in runs
+    ]
+
+
+def _names(folder: Path) -> set[str]:
+    """What a directory holds, and what it should hold by its manifest: a part may be missing."""
+    from neuro_divergent.core import bundle
+
+    found = set(os.listdir(folder))
+    try:
+        manifest = bundle.parse_json(bundle.plain_bytes(folder / bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES), "")
+        return found | set(manifest["files"])
+    except (StorageError, KeyError, TypeError):
+        return found
+
+
+def _is_run(folder: Path) -> bool:
+    from neuro_divergent.core import files
+
+    return folder.is_dir() and (
+        (folder / "checkpoints").is_dir()
+        or (folder / "config.json").exists()
+        or files.present(folder / "model").is_dir()
+    )
+
+
+def _models(folder: Path) -> list[Entry]:
+    """The model at a place, the index and its models, or nothing."""
+    from neuro_divergent.core import files
+    from neuro_divergent.forecasting.storage.several import is_many, read_index
+
+    folder = files.present(folder)
+    if not folder.is_dir():
+        return []
+    if not is_many(folder):
+        return [_local(folder, MODEL)]
+    try:
+        facts, members = read_index(folder)
+    except StorageError as error:
+        return [Entry(str(folder), harmless(f"NOT VERIFIED: {error}"), _bytes(folder))]
+    kind = harmless(f"{facts.get('kind')} of {len(members)} models")
+    index = Entry(str(folder), "verified", _bytes(folder), facts, facts=(kind,))
+    return [index, *(_local(member, MODEL) for member in members)]
+
+
+def _local(folder: Path, name: str) -> Entry:
+    from neuro_divergent.core import bundle, files
+
+    return _entry(str(folder), name, lambda: bundle.read(folder), _bytes(files.present(folder)))
+
+
+def _entry(path: str, name: str, read: Callable[[], Mapping[str, bytes]], size: int | None = None) -> Entry:
+    """What the JSON of a bundle says, if every byte of the bundle is the one that was written."""
+    from neuro_divergent.core.json import from_plain, parse_json
+
+    try:
+        contents = read()
+        size = sum(len(data) for data in contents.values()) if size is None else size
+        document = from_plain(parse_json(contents[name], name))
+        epoch, facts = document.get("progress", {}).get("epoch"), tuple(_facts(document))
+        if epoch is not None and type(epoch) is not int:
+            raise TypeError(f"epoch={epoch!r}")
+        return Entry(path, "verified", size, document, epoch, _score(document), facts)
+    except StorageError as error:
+        why = str(error)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+        why = f"{name} is missing or has a wrong form: {error!r}"
+    return Entry(path, harmless(f"NOT VERIFIED: {why}"), size)
+
+
+def _say_json(path: str, found: list[Thing]) -> None:
+    entries = [entry for thing in found for entry in thing.entries]
+    good = [entry.document for entry in entries if entry.document is not None]
+    newest = good[-1] if good else {}
+    kept = ("model", "config", "identity", "versions", "progress", "history")
+    say_json(
+        {
+            "what": found[0].what if len(found) == 1 else "runs",
+            "path": path,
+            "verified": len(good) == len(entries),
+            "parts": [_part(entry) for entry in entries],
+            **{name: newest[name] for name in kept if name in newest and len(found) == 1},
+        }
+    )
+
+
+def _part(entry: Entry) -> dict[str, Any]:
+    return {
+        "path": entry.path,
+        "verified": entry.trusted,
+        "why": None if entry.trusted else entry.verdict,
+        "bytes": entry.size,
+        "epoch": entry.epoch,
+        "score": entry.score,
+    }
+
+
+def _score(document: dict[str, Any]) -> float | None:
+    """The monitored value as the history has it: a checkpoint keeps it so that smaller is better."""
+    rule, score = document.get("config", {}).get("early_stopping"), document.get("score")
+    if score is None:
+        return None
+    larger_is_better = isinstance(rule, dict) and rule.get("mode") == "max"
+    return float(-score if larger_is_better else score)
+
+
+def _facts(document: dict[str, Any]) -> Iterator[str]:
+    """What there is to say, line by line; the texts of a stranger's file cannot act on the terminal."""
+    identity = document.get("identity", {})
+    yield from _settings("model", document.get("model") or identity.get("model", {}))
+    yield from _settings("training", _changed(document.get("config", {})))
+    if data := identity.get("data"):
+        yield harmless("data: " + ", ".join(f"{name}={str(value)[:16]}" for name, value in data.items()))
+    if versions := document.get("versions"):
+        yield harmless("versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()))
+    if progress := document.get("progress"):
+        done, total = progress["step"], progress["total_steps"]
+        yield harmless(f"step {done} of {total}, epoch {progress['epoch']} + {progress['position']} steps")
+    history = document.get("history", {})
+    if history.get("stopped"):
+        yield harmless(f"stopped: {history['stopped']}")
+    for event in history.get("events", []):
+        if "event" in event:
+            yield harmless(f"event at step {event.get('step')}: {event['event']} {event.get('why', '')}".rstrip())
+    if epochs := history.get("epochs"):
+        last = ", ".join(f"{name} {value:.5g}" for name, value in epochs[-1].items())
+        yield harmless(f"{len(epochs)} epochs, best {history.get('best_epoch') or '-'}; the last: {last}")
+        column = "validation_loss" if "validation_loss" in epochs[-1] else "train_loss"
+        yield f"{column}:"
+        yield curve([float(record[column]) for record in epochs if column in record])
+
+
+def _settings(title: str, fields: dict[str, Any]) -> Iterator[str]:
+    if fields:
+        shown = ", ".join(
+            f"{name}={_short(value)}" for name, value in fields.items() if name != "kind" and value is not None
+        )
+        yield harmless(f"{title}: {fields.get('kind', '')}({shown})")
+
+
+def _changed(config: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are not what an empty configuration has."""
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+    usual = TrainingConfig().to_dict()
+    return {name: value for name, value in config.items() if name == "kind" or value != usual.get(name)}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(
+            f"{name}={_short(item)}" for name, item in value.items() if name != "kind" and item is not None
+        )
+        return f"{value.get('kind', '')}({inner})"
+    return str(value)
+
+
+def _bytes(path: Path) -> int:
+    return sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())
+
+
+def _readable(size: int | None) -> str:
+    if size is None:
+        return "-"
+    return f"{size / 2**20:.1f} MB" if size >= 2**20 else f"{size / 1024:.1f} kB"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}"
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def curve(values: list[float], width: int = WIDTH, height: int = HEIGHT) -> str:
+    """A small plot of a falling or rising line in block characters.
+
+    >>> print(curve([1.0, 2.0, 3.0], width=3, height=3))
+    3 │  █
+      │ ██
+    1 │███
+    """
+    finite = [value for value in values if value - value == 0]
+    if not finite:
+        return "(no finite values)"
+    shown = _resampled(finite, width)
+    low, high = min(shown), max(shown)
+    span = (high - low) or 1.0
+    labels = [f"{high:.4g}", f"{low:.4g}"]
+    margin = max(len(label) for label in labels)
+    lines = []
+    for row in range(height):
+        cells = "".join(_cell((value - low) / span * (height - 1) + 1 - (height - 1 - row)) for value in shown)
+        label = labels[0] if row == 0 else labels[1] if row == height - 1 else ""
+        lines.append(f"{label.rjust(margin)} │{cells}")
+    return "\n".join(lines)
+
+
+def _cell(filled: float) -> str:
+    """One character that is filled from below by a share."""
+    return " ▁▂▃▄▅▆▇█"[max(0, min(8, round(8 * filled)))]
+
+
+def _resampled(values: list[float], width: int) -> list[float]:
+    if len(values) <= width:
+        return values
+    edges = [len(values) * part // width for part in range(width + 1)]
+    return [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]

@@ -1,0 +1,102 @@
+"""`models`, `losses`, `optimizers`, `schedules`: what there is, one line each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.io.terminal import fitting, say, say_json, table
+
+Json = Annotated[bool, Parameter(negative="")]
+
+
+def models(*, json: Json = False) -> None:
+    """List the models with what they take.
+
+    Parameters
+    ----------
+    json
+        Print JSON for machines.
+    """
+    from neuro_divergent.forecasting.model.catalogue import HORIZON, LOOKBACK, SERIES, catalogue
+
+    entries = catalogue()
+    if json:
+        facts = {
+            item.name: {
+                "family": item.family,
+                "takes": list(item.takes),
+                "parameters": item.parameters,
+                "summary": item.summary,
+                "paper": item.paper,
+            }
+            for item in entries
+        }
+        say_json(facts)
+        return
+    rows = [
+        [
+            item.name,
+            item.family,
+            " ".join(letter if name in item.takes else "-" for name, letter in LETTERS.items()),
+            "-" if item.parameters is None else f"{item.parameters:,}",
+            item.summary,
+        ]
+        for item in entries
+    ]
+    say(fitting(table(["model", "family", "takes", "parameters", "what it is"], rows, left=3, ragged=True)))
+    say()
+    say("takes: F future, H historical, S static, C categorical, M all series at once")
+    say(f"parameters: by default at h={HORIZON}, input_size={LOOKBACK} ({SERIES} series where M)")
+    say("papers, and whole sentences: neuro-divergent models --json")
+
+
+LETTERS = {"future": "F", "historical": "H", "static": "S", "categorical": "C", "multivariate": "M"}
+
+
+def losses(*, json: Json = False) -> None:
+    """List the losses.
+
+    Parameters
+    ----------
+    json
+        Print JSON for machines.
+    """
+    _list("loss", json)
+
+
+def optimizers(*, json: Json = False) -> None:
+    """List the optimizers.
+
+    Parameters
+    ----------
+    json
+        Print JSON for machines.
+    """
+    _list("optimizer", json)
+
+
+def schedules(*, json: Json = False) -> None:
+    """List the learning-rate schedules.
+
+    Parameters
+    ----------
+    json
+        Print JSON for machines.
+    """
+    _list("schedule", json)
+
+
+def _list(family: str, as_json: bool) -> None:
+    from neuro_divergent.core import registry
+
+    rows = [[name, _first_sentence(cls)] for name, cls in registry.members(family).items()]
+    if as_json:
+        say_json(dict(rows))
+    else:
+        say(fitting(table([family, "what it is"], rows, left=2)))
+
+
+def _first_sentence(cls: type) -> str:
+    return " ".join((cls.__doc__ or "").split("\n\n")[0].split())

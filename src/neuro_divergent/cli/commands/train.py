@@ -1,0 +1,275 @@
+"""`neuro-divergent train`: a table, a model, a run directory."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time as clock
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
+from neuro_divergent.cli.request.read_table import read_table, table_path
+from neuro_divergent.cli.request.run_file import (
+    Columns,
+    Settings,
+    Training,
+    changes,
+    describe,
+    levels,
+    sections,
+    train_config,
+)
+from neuro_divergent.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from neuro_divergent.data.table import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.evaluate.held_out import Held
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+SHOWN_SERIES = 3
+
+
+def train(
+    data: Path | None = None,
+    /,
+    *,
+    model: str | None = None,
+    h: int | None = None,
+    input_size: int | None = None,
+    columns: Columns = Columns(),  # noqa: B008  # frozen
+    training: Training = Training(),  # noqa: B008  # frozen
+    config: Path | None = None,
+    set: Settings = (),  # noqa: A002
+    out: Path | None = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    report: bool = True,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Train a model on a table; save it with its history and a report.
+
+    Parameters
+    ----------
+    data
+        A CSV or Parquet file; may also be named in the run file.
+    model
+        The model's name, nhits unless given; `neuro-divergent models` lists them.
+    h
+        How many steps ahead to forecast.
+    input_size
+        How many past steps the model sees; about four horizons unless given.
+    config
+        A run file (YAML or JSON) with data, model and training fields; `neuro-divergent init` writes one.
+    set
+        One field, such as training.max_epochs=20, model.scaler=robust or data.gaps=linear; may be repeated.
+    out
+        The run's directory; runs/TABLE-MODEL unless given.
+    overwrite
+        Replace a run that is there already.
+    resume
+        Go on from the last checkpoint in OUT, with the same bits as if nothing had happened; start if there is none.
+        Without OUT it is the run of TABLE and MODEL that wrote last.
+        Give the same flags again. Those that leave the steps done meaningful may be others: --max-epochs for a longer
+        training, --learning-rate, --set training.schedule=...
+    report
+        Write OUT/report.html.
+    json
+        Print JSON for machines.
+    """
+    named = {"kind": model, "h": h, "input_size": input_size}
+    flags = {
+        "data": columns.fields(),
+        "model": {name: value for name, value in named.items() if value is not None},
+        "training": training.fields(),
+    }
+    fields = sections(config, flags, set)
+    path = table_path(data, fields["data"])
+    if "h" not in fields["model"]:
+        raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
+    levels(training.level)
+    described = describe({**fields, "model": {"input_size": 1} | fields["model"]})
+    train_config(fields, described, training.level, None)  # what is wrong with the request is said before the work
+    table = read_table(path, fields["data"])
+    check_horizon(table, described.h)
+    directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
+    show = aside(json)
+    show(str(table.report()))
+    _show_series(table, show)
+    if "input_size" not in fields["model"]:
+        described = described.replace(input_size=lookback(table, described.h))
+        show(f"input_size is {described.input_size}: the model sees that many past steps (--input-size)")
+    settings = train_config(fields, described, training.level, directory)
+    begun = clock.perf_counter()
+    how: dict[str, Any] = {"short": fields["data"]["short"]} if "short" in fields["data"] else {}
+    if resume:
+        how |= {"resume": "auto", "resume_with": changes(settings, flags, set)}
+        found = _last_checkpoint(settings)
+        show(f"resuming in {directory}, after {found}" if found else f"nothing to resume in {directory} yet: it begins")
+    try:
+        fitted = described.fit(table, settings, **how)
+    except (KeyboardInterrupt, SystemExit):
+        if (found := _last_checkpoint(settings)) is not None:
+            show(f"stopped; {found} is saved in {directory}. The same command goes on from there with --resume")
+        raise
+    seconds = clock.perf_counter() - begun
+    fitted.save(directory / "model", overwrite=overwrite or resume or out is None)
+    # The rows that were held back say how good it is; the report shows the same figures.
+    held = _held_back(fitted) if report else None
+    written = _write_report(fitted, directory, path, seconds, held) if report else None
+    summary = _summary(fitted, directory, written, seconds, held)
+    if json:
+        say_json(summary)
+        return
+    _say_summary(fitted, summary)
+
+
+def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
+    """Where the run goes, made and found writable before the training begins.
+
+    Unless one was given: a free name, the run that wrote last to resume, the first one to overwrite.
+    """
+    from neuro_divergent.core import files
+
+    directory = out
+    if directory is None:
+        directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
+        number = 2
+        while not (overwrite or resume) and directory.exists() and any(directory.iterdir()):
+            directory = first.with_name(f"{first.name}-{number}")
+            number += 1
+        if resume:
+            directory = _newest(first)
+    elif files.present(directory / "model").exists() and not (overwrite or resume):
+        raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
+    return writable_directory(directory, "the run's directory")
+
+
+def _newest(first: Path) -> Path:
+    """The run of this name, with a number or without, that was begun, resumed or heard of last.
+
+    Numbers do not tell: those of deleted runs are given again. Nor does the time of a directory, which a file put into
+    it changes and a further line of the events does not.
+    """
+    named = re.compile(re.escape(first.name) + r"(-\d+)?")
+    written = [
+        file
+        for place in first.parent.glob("*")
+        if named.fullmatch(place.name)
+        for file in (place / "config.json", place / "events.jsonl")
+        if file.is_file()
+    ]
+    return max(written, key=lambda file: file.stat().st_mtime_ns).parent if written else first
+
+
+def _last_checkpoint(settings: TrainingConfig) -> str | None:
+    from neuro_divergent.training.runs.checkpoint_store import place_of
+
+    names = [] if settings.checkpoints is None else place_of(settings.checkpoints.directory).names()
+    return names[-1] if names else None
+
+
+def lookback(table: TimeSeriesDataFrame, h: int) -> int:
+    """Four horizons, or two seasons if that is more; less where the series are too short for it."""
+    import numpy as np
+
+    from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
+
+    wanted = max(4 * h, 2 * season_of(table.store), 8)
+    longest = int(np.max(table.store.lengths))
+    # A fifth is held back for validation, and each of the two parts needs a horizon of its own.
+    fits = int(0.8 * longest) - 2 * h
+    return max(1, min(wanted, max(fits, h)))
+
+
+def check_horizon(table: TimeSeriesDataFrame, h: int) -> None:
+    """Refuse a horizon that no series is long enough for, with one that fits."""
+    longest = int(table.store.lengths.max())
+    if longest < 2 * h + 2:
+        raise DataError(
+            f"a horizon of {h} steps needs series of at least {2 * h + 2} rows, but the longest has {longest}. "
+            f"Ask for fewer steps: --h {max(1, longest // 4)} would fit"
+        )
+
+
+def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
+    from neuro_divergent.forecasting.plots import recent
+
+    if not sys.stdout.isatty() and not sys.stderr.isatty():
+        return
+    names = [str(name) for name in table.ids[:SHOWN_SERIES]]
+    width = max(map(len, names), default=0)
+    for number, name in enumerate(names):
+        _, values = recent(table, number, int(table.store.lengths[number]))
+        show(f"  {name.ljust(width)}  {sparkline(values.tolist())}")
+
+
+def _held_back(fitted: Forecaster) -> Held | None:
+    from neuro_divergent.forecasting.evaluate.held_out import held_back
+
+    return held_back(fitted)
+
+
+def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: Held | None) -> Path:
+    from neuro_divergent.report import training_report
+
+    path = directory / "report.html"
+    command = shlex.join(["neuro-divergent", *sys.argv[1:]])
+    return training_report(fitted, source=str(data), command=command, seconds=seconds, held=held).save(path)
+
+
+def _summary(
+    fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: Held | None
+) -> dict[str, Any]:
+    history = fitted.history
+    return {
+        "model": fitted.model.name,
+        "h": fitted.model.h,
+        "input_size": fitted.model.input_size,
+        "parameters": fitted.num_parameters,
+        "series": fitted.data.n_series,
+        "rows": len(fitted.data),
+        "epochs": len(history),
+        "best_epoch": history.best_epoch,
+        "train_loss": history.train_loss[-1] if history.epochs else None,
+        "validation_loss": min(history.validation_loss, default=None),
+        "stopped": history.stopped,
+        "held_back": None if held is None else held.evaluation.table.to_dicts(),
+        "seconds": round(seconds, 3),
+        "saved": str(directory / "model"),
+        "report": None if report is None else str(report),
+    }
+
+
+def _say_summary(fitted: Forecaster, summary: dict[str, Any]) -> None:
+    history = fitted.history
+    losses = history.validation_loss or history.train_loss
+    say(f"{fitted!r} trained in {summary['seconds']:.1f} s: {history.stopped}")
+    if losses:
+        which = "validation loss" if history.validation_loss else "training loss"
+        best = f", whose weights are kept (epoch {history.best_epoch})" if history.best_epoch is not None else ""
+        say(f"{which} {sparkline(losses)} from {losses[0]:.4g} to {losses[-1]:.4g}, best {min(losses):.4g}{best}")
+    share = fitted.config.validation_split
+    if summary["held_back"] and isinstance(share, float):
+        say(verdict(summary["held_back"], share))
+    say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
+    wanted = " --level 80,95" if fitted.loss.probabilistic else ""
+    say(f"forecast with: neuro-divergent predict {Path(summary['saved']).parent}{wanted}")
+
+
+def verdict(scores: list[dict[str, Any]], share: float) -> str:
+    """How good the model is beside the naive forecast, in one sentence.
+
+    >>> verdict([{"model": "NHITS", "mae": 1.5}, {"model": "naive", "mae": 2.0}], 0.2)
+    'on the last 20 % of the rows (validation): mean absolute error 1.5, 25 % better than the naive forecast (2)'
+    """
+    own, naive = float(scores[0]["mae"]), float(scores[1]["mae"])
+    gain = 1 - own / naive if naive > 0 else 0.0
+    how = "as good as" if abs(gain) < 0.005 else f"{abs(100 * gain):.0f} % {'better' if gain > 0 else 'worse'} than"
+    beside = f"{how} the {scores[1]['model']} forecast ({naive:.4g})"
+    return f"on the last {100 * share:.0f} % of the rows (validation): mean absolute error {own:.4g}, {beside}"

@@ -1,0 +1,1 @@
+"""From flags and run files to descriptions and tables."""

@@ -1,0 +1,232 @@
+"""Flags that several commands share, and how they, a run file and --set become descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.model.model import Model
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+Names = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+Settings = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+Sections = dict[str, dict[str, Any]]
+
+
+@Parameter(name="*", group="Table")
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which column is what."""
+
+    time: str | None = None
+    """The column of time stamps; `ds` unless given."""
+    target: str | None = None
+    """The column to forecast; `y` unless given."""
+    id: str | None = None
+    """The column that names the series, or several such as store,product; `unique_id` unless given, and a table without
+    it is one series."""
+    freq: str | None = None
+    """The distance of two rows, such as 1h, 1d, 1bd, 1mo; inferred unless given."""
+    future: Names = ()
+    """Columns known ahead, such as price,holiday."""
+    historical: Names = ()
+    """Columns known only up to now."""
+    static: Names = ()
+    """Columns with one value per series."""
+    categorical: Names = ()
+    """Columns whose values are names instead of numbers."""
+    features: Names = ()
+    """Columns to compute, such as dayofweek,lag:7,fourier:24:3."""
+
+    def fields(self) -> dict[str, Any]:
+        """What was given, in the names of `DataSchema`."""
+        named = {"time_col": self.time, "target_col": self.target, "id_col": self.id, "freq": self.freq}
+        lists = ("future", "historical", "static", "categorical", "features")
+        several = {name: list(split(getattr(self, name))) for name in lists}
+        return {name: value for name, value in (named | several).items() if value}
+
+
+@Parameter(name="*", group="Training")
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The fields of a training that are asked for most; --set reaches all of them."""
+
+    max_epochs: int | None = None
+    """Epochs at most; the model's recipe decides unless given."""
+    learning_rate: float | None = None
+    """The learning rate; the model's recipe decides unless given."""
+    batch_size: int | None = None
+    """Windows per step; the model's recipe decides unless given."""
+    loss: str | None = None
+    """What is minimised; `neuro-divergent losses` lists them."""
+    level: str | None = None
+    """Prediction intervals in percent, such as 80,95: trains with MQLoss unless the loss has intervals already."""
+    seed: int | None = None
+    """Key of every random draw; the same seed gives the same bits."""
+    device: str | None = None
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def fields(self) -> dict[str, Any]:
+        """What was given, in the names of `TrainingConfig`."""
+        plain = ("max_epochs", "batch_size", "loss", "seed", "device")
+        given = {name: getattr(self, name) for name in plain if getattr(self, name) is not None}
+        if self.learning_rate is not None:
+            given["optimizer"] = {"learning_rate": self.learning_rate}
+        return given
+
+
+def split(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that were given one by one or with commas.
+
+    >>> split(("price,holiday", "promo"))
+    ('price', 'holiday', 'promo')
+    """
+    return tuple(part.strip() for name in names for part in name.split(",") if part.strip())
+
+
+def levels(text: str | None) -> list[float] | None:
+    """Percentages from text such as 80,95."""
+    if text is None:
+        return None
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--level takes percentages such as 80,95, but got {text!r}") from None
+    if all(0 < level < 1 for level in found):
+        meant = ",".join(f"{100 * level:g}" for level in found)
+        raise ConfigError(
+            f"--level takes percentages such as 80,95, but got {text!r}. Say --level {meant} if that is it"
+        )
+    return found
+
+
+def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> Sections:
+    """The run file's fields, the flags over them, and the --set ones over both."""
+    import yaml
+
+    fields: Sections = {"data": {}, "model": {}, "training": {}}
+    if config is not None:
+        for section, content in _run_file(config).items():
+            if section not in fields or not isinstance(content, dict | None):
+                raise ConfigError(f"a run file has the sections data, model and training, but {config} has {section!r}")
+            fields[section] = dict(content or {})
+    for section, given in flags.items():
+        for name, value in given.items():
+            _put(fields[section], [name], value)
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        section, *names = path.strip().split(".")
+        if not equals or not names or section not in fields:
+            raise ConfigError(
+                f"--set takes model.FIELD=VALUE or training.FIELD=VALUE (or data.FIELD=VALUE), but got {setting!r}"
+            )
+        try:
+            _put(fields[section], names, yaml.safe_load(value))
+        except yaml.YAMLError:
+            _put(fields[section], names, value)
+    return fields
+
+
+def _run_file(config: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        read = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the run file {config} could not be read: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = str(error).replace("\n", " ")
+        raise ConfigError(f"the run file {config} must be YAML or JSON, but is not: {where}") from None
+    if not isinstance(read or {}, dict):
+        raise ConfigError(f"the run file {config} must have the sections data, model and training, but has none")
+    return read or {}
+
+
+def _put(place: dict[str, Any], names: list[str], value: Any) -> None:
+    """Set a field by its path; a description named by its kind ("adamw") and fields without a kind go together."""
+    for name in names[:-1]:
+        inner = _opened(place.get(name))
+        if inner is None or inner == "auto":
+            inner = {}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{'.'.join(names)} goes into {name!r}, which is a plain value")
+        place[name] = inner
+        place = inner
+    known = place.get(names[-1])
+    if isinstance(value, dict) and "kind" not in value:
+        known = _opened(known)
+    elif isinstance(known, dict) and "kind" not in known:
+        value = _opened(value)
+    if isinstance(value, dict) and isinstance(known, dict):
+        place[names[-1]] = known | value
+    else:
+        place[names[-1]] = value
+
+
+def _opened(value: Any) -> Any:
+    """A description that is only named ("adamw"), open to fields of its own; anything else as it is."""
+    return {"kind": value} if isinstance(value, str) and value != "auto" else value
+
+
+def describe(fields: Sections) -> Model:
+    """The model that the fields describe; horizon and lookback must be among them."""
+    from neuro_divergent.core import registry
+    from neuro_divergent.forecasting.model.model import Model
+
+    wanted = {"kind": "nhits"} | fields["model"]
+    registry.resolve("model", str(wanted["kind"]))
+    return Model.from_dict(wanted)
+
+
+def train_config(fields: Sections, model: Model, level: str | None, directory: Path | None) -> TrainingConfig:
+    """The training that the fields describe; what has no kind of its own gets the one of the model's recipe."""
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+    given = dict(fields["training"])
+    recipe = model.recipe(1)
+    for name in ("optimizer", "schedule"):
+        if isinstance(given.get(name), dict) and "kind" not in given[name]:
+            given[name] = getattr(recipe, name).to_dict() | given[name]
+    if level is not None:
+        given["loss"] = _loss_with_intervals(given.get("loss"), levels(level) or [])
+    if directory is not None:
+        kept = given.get("checkpoints", {})
+        if isinstance(kept, dict):
+            given["checkpoints"] = {"kind": "Checkpoints", "directory": str(directory)} | kept
+    return TrainingConfig.from_dict(given)
+
+
+def changes(config: TrainingConfig, flags: Sections, settings: Sequence[str]) -> dict[str, Any]:
+    """What flags and --set say about a run that goes on: there they are changes on purpose, where it allows them.
+
+    A run file is not: it stays beside a run, and what was edited there since may be meant for the next one.
+    """
+    from neuro_divergent.training.runs.resume import CHANGEABLE
+
+    typed = sections(None, flags, settings)["training"]
+    return {name: getattr(config, name) for name in typed if name in CHANGEABLE}
+
+
+def _loss_with_intervals(loss: Any, level: list[float]) -> Any:
+    """MQLoss of these levels, or the given loss if it can give intervals."""
+    from neuro_divergent.losses import Loss
+    from neuro_divergent.losses.probability_levels import Levelled
+
+    if loss in (None, "auto"):
+        return {"kind": "MQLoss", "level": level}
+    described = Loss.from_dict({"kind": loss} if isinstance(loss, str) else loss)
+    if isinstance(described, Levelled):
+        return described.to_dict() | {"level": level, "quantiles": None}
+    if not described.probabilistic:
+        raise ConfigError(
+            f"--level asks for intervals, but the loss {described.kind} forecasts a point. "
+            "Leave --loss out (MQLoss is used then), or take --loss DistributionLoss"
+        )
+    return described.to_dict()
