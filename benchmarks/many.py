@@ -29,7 +29,7 @@ from harness import Line, line, print_table, write
 from neuro_divergent.forecasting.fit.fit_many import prepared
 from neuro_divergent.training.stacked.stacked_loop import Stack
 from neuro_divergent.training.stacked.weights import named_parameters_of
-from neuro_divergent.training.step.strategy import SingleProcess
+from neuro_divergent.training.step.eager import Eager
 
 MEMBERS = 16
 TIME_TARGET, GRADIENT_TARGET = 0.25, 1e-5
@@ -86,7 +86,7 @@ def one_step(task: Any, state: Any) -> torch.Tensor:
     from neuro_divergent.training.loop.loop import train_step
 
     state.module.train()
-    train_step(task, state, state.source.batch(state.epoch, state.position), SingleProcess())
+    train_step(task, state, state.source.batch(state.epoch, state.position), Eager())
     return torch.cat([parameter.grad.flatten() for parameter in named_parameters_of(state).values()])
 
 

@@ -80,3 +80,9 @@ class MissingExtraError(NeuroDivergentError, ImportError):
 
 class RegistryError(NeuroDivergentError):
     """Two classes want the same name, or a plugin cannot be loaded."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or the name of its class when it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -49,6 +49,7 @@ class ForecastModule(nn.Module):
         self.anchor = anchor
         self.spec = spec
         self.head = loss.head()
+        self._watcher: Callable[[Tensor], None] | None = None
         # A recursive network is told its forecast, not just its first output.
         recursive = hasattr(network, "feedback")
         self._told_by_window = recursive and (self.head is not None or loss.units == "original")
@@ -64,6 +65,15 @@ class ForecastModule(nn.Module):
         for name in means:
             getattr(self, f"{name}_mean").copy_(means[name])
             getattr(self, f"{name}_scale").copy_(scales[name])
+
+    def watch_outputs(self, watcher: Callable[[Tensor], None]) -> Callable[[], None]:
+        """Call the watcher with the network's outputs, [B, H, C, Q], at every pass; the returned function ends it."""
+        self._watcher = watcher
+
+        def stop() -> None:
+            self._watcher = None
+
+        return stop
 
     def forward(self, batch: Batch) -> Tensor:
         """Outputs of raw windows in original units, [B, H, C, Q]."""
@@ -88,6 +98,8 @@ class ForecastModule(nn.Module):
     def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
         if self.head is not None:
             raw = self.head(raw, levels)
+        if self._watcher is not None:
+            self._watcher(raw)
         anchor = None if self.anchor is None else self.anchor(scaled.y, scaled.mask)
         return Forecast(raw, anchor, stats)
 

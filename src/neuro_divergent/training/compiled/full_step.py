@@ -20,9 +20,11 @@ from torch.func import functional_call, grad_and_value
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
-from neuro_divergent.optim import Optimizer
+from neuro_divergent.core.batch import rows as batch_rows
+from neuro_divergent.core.errors import first_line
+from neuro_divergent.optim import Optimizer, forget_gradients
 from neuro_divergent.training.callbacks.base import Callback
-from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, reason_of, use_compiled
+from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, use_compiled
 from neuro_divergent.training.compiled.optimizer_formulas import (
     Weight,
     clipped,
@@ -36,10 +38,13 @@ from neuro_divergent.training.compiled.optimizer_formulas import (
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
+from neuro_divergent.training.state.seeding import seed_network
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
-from neuro_divergent.training.step import out_of_memory as memory
-from neuro_divergent.training.step.strategy import weighted_mean
+from neuro_divergent.training.step.eager import Eager
+from neuro_divergent.training.step.out_of_memory import is_out_of_memory
+from neuro_divergent.training.step.reduction import weighted_mean
+from neuro_divergent.training.step.strategy import Step
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +63,9 @@ def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module:
 
 
 def onlooker(callbacks: Sequence[Callback]) -> str | None:
-    """Who may look at the gradients of a step, which a compiled one keeps to itself, in words; None for nobody."""
-    looking = [item for item in callbacks if not item.engine and _looks_at_batches(item)]
-    return f"{type(looking[0]).__name__} may look at the gradients of a step" if looking else None
+    """The first callback that may read gradients or outputs (a compiled step exposes neither), in words, or None."""
+    looking = [item for item in callbacks if not item.engine and _looks_inside(item)]
+    return f"{type(looking[0]).__name__.lstrip('_')} may look at the gradients of a step" if looking else None
 
 
 def impossible(config: TrainingConfig, module: nn.Module | None = None) -> str | None:
@@ -93,8 +98,30 @@ def _known(part: type) -> bool:
     return part.__module__.startswith(("torch.nn.", "neuro_divergent.", "builtins"))
 
 
-def _looks_at_batches(callback: Callback) -> bool:
-    return type(callback).on_batch_end is not Callback.on_batch_end
+def _looks_inside(callback: Callback) -> bool:
+    kind = type(callback)
+    if kind.on_gradients is not Callback.on_gradients:
+        return True
+    return bool(kind.on_batch_end is not Callback.on_batch_end if kind.looks_at is None else kind.looks_at)
+
+
+class Compiled(Eager):
+    """Steps compiled whole; a batch that the compiled step does not fit takes the eager step.
+
+    Args:
+        task: how a batch becomes numbers.
+        state: the prepared run, its optimizer's groups final.
+    """
+
+    def __init__(self, task: Task, state: TrainState) -> None:
+        super().__init__()
+        self._whole = WholeStep(task, state)
+
+    def step(self, task: Task, state: TrainState, batch: Any) -> Step:
+        """One step: compiled, or eager where that is not possible."""
+        forget_gradients(state.optimizer)
+        figures = self._whole(state, batch)
+        return super().step(task, state, batch) if figures is None else Step(*figures, taken=True)
 
 
 class WholeStep:
@@ -108,16 +135,16 @@ class WholeStep:
     def __init__(self, task: Task, state: TrainState) -> None:
         self.task, self.module = task, state.module
         # Asked of the source and not of the first batch seen: after a resume that may be the last, smaller one.
-        self.rows = {memory.rows(state.source.batch(0, 0))}
+        self.rows = {batch_rows(state.source.batch(0, 0))}
         if state.steps_per_epoch <= _SHORT_EPOCH:
-            self.rows.add(memory.rows(state.source.batch(0, state.steps_per_epoch - 1)))
+            self.rows.add(batch_rows(state.source.batch(0, state.steps_per_epoch - 1)))
         self._found: tuple[list[str], list[Weight], Tensor] | None = None
         self._calls: dict[Any, Callable[[Any], Tensor]] = {}
         self._given_up = False
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
         """Loss and gradient norm of a step that was taken; None when nothing was changed and the eager step is due."""
-        if self._given_up or memory.rows(batch) not in self.rows or state.micro_batches > 1:
+        if self._given_up or batch_rows(batch) not in self.rows or state.micro_batches > 1:
             return None
         if max(group["lr"] for group in state.optimizer.param_groups) > HIGHEST_UNGUARDED_RATE:
             return None
@@ -126,11 +153,11 @@ class WholeStep:
         if call is None:
             return None
         self._calls[form] = call
-        memory.seed_network(state)
+        seed_network(state)
         try:
             loss, norm = call(batch).tolist()
         except RuntimeError as error:
-            if memory.is_out_of_memory(error):
+            if is_out_of_memory(error):
                 # Nothing was changed: every update waits for the norm of all gradients, and all memory was asked for
                 # until then. The eager step may do with less, in pieces if that is configured.
                 return None
@@ -146,9 +173,9 @@ class WholeStep:
         except Exception as error:  # whatever is wrong with the network itself, the eager step will say
             self._given_up = True
             if no_compiler(error):
-                log.warning("the step could not be compiled, so it runs eagerly: %s", reason_of(error))
+                log.warning("the step could not be compiled, so it runs eagerly: %s", first_line(error))
             else:
-                log.info("the step cannot be compiled whole, so only the network is: %s", reason_of(error))
+                log.info("the step cannot be compiled whole, so only the network is: %s", first_line(error))
                 use_compiled(self.module)
             return None
         if call is not None:

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.optim import Optimizer, state_tensors, to_train
-from neuro_divergent.training.runs import snapshot as checkpoint
-from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.runs import snapshot as checkpoint
 from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS, LocalPlace, Place, place_of, step_of
 from neuro_divergent.training.runs.saver import Saver
+from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.early_stopping import Patience
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def begin(
     identity: Callable[[], Mapping[str, Any]],
     snapshot: Snapshot | None,
     decided: Mapping[str, Any],
+    *,
+    save: bool = True,
 ) -> None:
     """Make the state ready to run: restored if there is something to resume, with a saver if one is configured.
 
@@ -88,6 +90,7 @@ def begin(
         identity: gives what must be the same for a resume.
         snapshot: what `find` found.
         decided: how the run computes; kept in its checkpoints.
+        save: whether this process writes the checkpoints.
     """
     settings = state.config.checkpoints
     if settings is None and resume.source is None:
@@ -104,7 +107,7 @@ def begin(
         _stop_if_done(state)
         if resume.finished:
             state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
-    if settings is not None:
+    if settings is not None and save:
         plain = state.config.replace(callbacks=()).to_dict()
         facts = {"config": plain, "identity": known, "versions": checkpoint.versions(), "decided": dict(decided)}
         state.saver = Saver(settings, facts)

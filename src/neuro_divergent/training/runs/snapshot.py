@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from neuro_divergent._version import __version__
 from neuro_divergent.core.bundle import MAX_BYTES
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
-from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
+from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
 from neuro_divergent.core.tensor_files import (
     MAX_DECOMPRESSED_BYTES,
     MAX_HEADER_BYTES,
@@ -32,8 +32,8 @@ from neuro_divergent.core.tensor_files import (
     tensor_parts,
 )
 from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
-from neuro_divergent.training.state.history import History
 from neuro_divergent.training.state.early_stopping import Patience
+from neuro_divergent.training.state.history import History
 
 if TYPE_CHECKING:
     from neuro_divergent.training.callbacks.base import CallbackList
@@ -209,6 +209,9 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
             "events": [json.loads(line) for line in room.named[-SHOWN_EVENTS:]],
         },
     }
+    kept = state.strategy.state_dict()
+    if kept:
+        document["strategy"] = to_plain(kept, "state.strategy")
     return Snapshot(
         document=document | dict(facts),
         weights=weights,
@@ -320,6 +323,8 @@ def restore(
             state.plateau = PlateauState(**document["plateau"])
         if not fresh_scale:
             state.precision.load_state_dict(document["precision"])
+        if "strategy" in document:
+            state.strategy.load_state_dict(document["strategy"])
         history = {name: value for name, value in document["history"].items() if name in _told(state.history)}
         history |= {"stopped": ""}
         state.history = History(step_loss=snapshot.step_loss, gradient_norm=snapshot.gradient_norm, **history)

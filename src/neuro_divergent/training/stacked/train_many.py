@@ -14,9 +14,12 @@ from typing import Literal
 import torch
 
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.training.stacked.check import obstacle
 from neuro_divergent.training.stacked.eligibility import agree, config_obstacle, not_worth_it
-from neuro_divergent.training.stacked.stacked_loop import Member, Stack
-from neuro_divergent.training.trainer import surroundings, train
+from neuro_divergent.training.stacked.stacked_loop import StackedLoop, release
+from neuro_divergent.training.stacked.strategy import Member, StackedSteps
+from neuro_divergent.training.trainer import train
+from neuro_divergent.training.training_run import surroundings
 
 log = logging.getLogger(__name__)
 
@@ -88,13 +91,13 @@ def _train_as_one(group: list[Member], title: str) -> str | None:
     generator_state = torch.get_rng_state()
     try:
         with surroundings(group[0][1].config):
-            stack = Stack(group)
+            stack = StackedSteps(group)
             try:
-                if (reason := stack.obstacle()) is None:
+                if (reason := obstacle(stack)) is None:
                     log.info("%d trainings run as one", len(group))
-                    stack.run(title)
+                    StackedLoop(stack, title).run()
             finally:
-                stack.release()
+                release(stack.members)
     finally:
         torch.set_rng_state(generator_state)
     return reason

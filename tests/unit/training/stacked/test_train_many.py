@@ -100,13 +100,13 @@ def test_gradients_agree_for_twenty_steps():
     stack = Stack(stacked)
     assert stack.obstacle() is None
     from neuro_divergent.training.loop.loop import train_step
-    from neuro_divergent.training.step.strategy import SingleProcess
+    from neuro_divergent.training.step.eager import Eager
 
     worst = 0.0
     for _ in range(20):
         stack.train_step(list(range(4)))
         for row, (task, state) in enumerate(single):
-            train_step(task, state, state.source.batch(state.epoch, state.position), SingleProcess())
+            train_step(task, state, state.source.batch(state.epoch, state.position), Eager())
             own = torch.cat([parameter.grad.flatten() for parameter in named_parameters_of(state).values()])
             worst = max(worst, float((stack.slab.gradients[row, : len(own)] - own).norm() / own.norm()))
         for _, state in (*stacked, *single):
