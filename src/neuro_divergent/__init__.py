@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import DataError as DataError
     from neuro_divergent.core.errors import DataFileError as DataFileError
     from neuro_divergent.core.errors import DeviceError as DeviceError
+    from neuro_divergent.core.errors import MembersFailedError as MembersFailedError
     from neuro_divergent.core.errors import MissingExtraError as MissingExtraError
     from neuro_divergent.core.errors import NeuroDivergentError as NeuroDivergentError
     from neuro_divergent.core.errors import NoCheckpointError as NoCheckpointError
@@ -304,6 +305,7 @@ _HOMES = {
     "MSE": "losses",
     "MagnitudeWarp": "data.windows.augmentation",
     "Masking": "data.windows.augmentation",
+    "MembersFailedError": "core.errors",
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",

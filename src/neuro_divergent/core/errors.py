@@ -8,7 +8,8 @@ NeuroDivergentError
 ├── NotFittedError           something was asked of a model before it was trained
 ├── TrainingError            training could not go on
 │   ├── NonFiniteError       a loss or a gradient stopped being a number
-│   └── CallbackError        a callback of the user's raised
+│   ├── CallbackError        a callback of the user's raised
+│   └── MembersFailedError   some of several trainings failed; it holds the forecasters of the others
 ├── StorageError             a run, checkpoint or model on disk cannot be written or trusted
 │   ├── CorruptFileError     the bytes are not the bytes that were written
 │   └── NoCheckpointError    there is nothing to resume from yet
@@ -20,6 +21,9 @@ A message says the rule, then what it got, then what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class NeuroDivergentError(Exception):
@@ -56,6 +60,19 @@ class NonFiniteError(TrainingError):
 
 class CallbackError(TrainingError):
     """A callback raised; the original error is the cause."""
+
+
+class MembersFailedError(TrainingError):
+    """Some of several trainings failed.
+
+    `forecasters` has an entry for each training, None for a failed one; `failures` has the errors by number.
+    """
+
+    def __init__(
+        self, message: str, *, forecasters: Sequence[Any], failures: Mapping[int, NeuroDivergentError]
+    ) -> None:
+        super().__init__(message)
+        self.forecasters, self.failures = list(forecasters), dict(failures)
 
 
 class StorageError(NeuroDivergentError):

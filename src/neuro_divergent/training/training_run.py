@@ -61,7 +61,8 @@ class TrainingRun:
         identity: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.task, self.state = task, state
-        self._title, self._extra, self._resume, self._identity = title, extra, resume, identity
+        self.resume = resume
+        self._title, self._extra, self._identity = title, extra, identity
         self._open = ExitStack()
         self._begun = self._active = self._ended = False
         self._callbacks = CallbackList(())
@@ -84,12 +85,17 @@ class TrainingRun:
             raise
         return self
 
+    def check(self) -> None:
+        """Refuse what `begin` would refuse: other data, another module. The state cannot be trained after it."""
+        snapshot = find(self.state, self.resume)
+        begin_run(self.state, CallbackList(()), self.resume, self._identity, snapshot, {}, save=False)
+
     def _begin(self) -> None:
         state, config, main = self.state, self.state.config, self.state.strategy.main
         callbacks = self._all_callbacks(main)
         if main:
             self._open.enter_context(run_lock(config.checkpoints))
-        snapshot = find(state, self._resume)
+        snapshot = find(state, self.resume)
         decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
         if decided.threads > 1:
             callbacks.append(Courtesy())
@@ -98,7 +104,7 @@ class TrainingRun:
             self._strategy = self._open.enter_context(network_ready(self.task, state, decided, state.strategy))
             state.strategy = self._strategy
             self._open.enter_context(_watched_inside(state, self._callbacks))
-            begin_run(state, self._callbacks, self._resume, self._identity, snapshot, decided.facts(), save=main)
+            begin_run(state, self._callbacks, self.resume, self._identity, snapshot, decided.facts(), save=main)
             if config.checkpoints is not None and state.saver is not None:
                 try:
                     write_config(config.checkpoints.directory, config)

@@ -30,10 +30,11 @@ from neuro_divergent.forecasting.evaluate.scores import (
     truth_of,
 )
 from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
+from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.fit_many import fit_members
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import Columns
-from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, fit_model
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -270,7 +271,7 @@ def run_job(
     if len(fitted) < len(plan.models):
         past = part_of(table, *folds[0].train)
         for model in plan.models:
-            fitted[model.name] = fit_model(
+            fitted[model.name] = fit(
                 model, past, _fold_config(plan, model), short=plan.short, prediction_intervals=plan.intervals,
                 local_scaler=plan.local_scaler,
             )  # fmt: skip

@@ -6,6 +6,7 @@ Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,9 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler
+from neuro_divergent.core.seeding import isolated
+from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler, window_scaler
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.anchor import Anchor
 from neuro_divergent.losses import Loss, Weighted
 
@@ -199,3 +202,17 @@ class ForecastModule(nn.Module):
 def _raised(raw: Tensor, dtype: torch.dtype) -> Tensor:
     """Outputs in at least the number format of the statistics: half precision has no room for large values."""
     return raw if raw.dtype == dtype else raw.to(torch.promote_types(raw.dtype, dtype))
+
+
+def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, ...], seed: int) -> ForecastModule:
+    """The module of a description, its weights drawn under the seed."""
+    with isolated(seed, "weights"):
+        spec = replace(spec, outputs=loss.outputs, anchored=bool(anchor))
+        channels = spec.series if model.capabilities.multivariate else 1
+        return ForecastModule(
+            network=model.build(spec),
+            loss=loss,
+            scaler=window_scaler(model.scaler, channels),
+            spec=spec,
+            anchor=Anchor(anchor, model.h) if anchor else None,
+        )

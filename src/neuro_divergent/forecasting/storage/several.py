@@ -23,9 +23,9 @@ from neuro_divergent.core import bundle, files
 from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import dump_json
-from neuro_divergent.forecasting.fit.series_scaling import LocalScaling
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
 INDEX = "index"
 EXTRAS = "extras.safetensors"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from neuro_divergent.core.errors import NeuroDivergentError, NonFiniteError
 from neuro_divergent.training.callbacks.base import Callback, CallbackList
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
 from neuro_divergent.training.compiled.assemble import engine_callbacks
@@ -13,6 +14,9 @@ from neuro_divergent.training.stacked.strategy import Member, StackedSteps
 from neuro_divergent.training.stacked.validation import MemberSteps
 from neuro_divergent.training.stacked.weights import own_weights
 from neuro_divergent.training.state.state import TrainState
+
+Failed = tuple[TrainState, NeuroDivergentError]
+"""A member that failed, and why."""
 
 
 class StackedLoop:
@@ -24,30 +28,36 @@ class StackedLoop:
         self._callbacks = [
             CallbackList([*engine_callbacks(state.module, state.config), *self._beats]) for _, state in stack.members
         ]
+        self.failures: list[Failed] = []
         for _, state in stack.members:
             state.tensors = state.module.state_dict(keep_vars=True)
 
-    def run(self) -> None:
-        """Step until no member is live; finished members leave the stack."""
+    def run(self) -> list[Failed]:
+        """Step until no member is live. Finished and failed members leave the stack; the failed ones are returned."""
         progress = _progress(self.stack.members[0][1], f"{len(self.stack.members)} × {self.title}", self._beats)
         last = self.stack.members[0][1]
         progress("on_fit_start", last)
         live = list(range(len(self.stack.members)))
         try:
             while live:
-                self.train_step(live)
                 last = self.stack.members[live[0]][1]
-                progress("on_batch_end", last)
-                done = self._end_epochs(live)
+                done = self.train_step(live)
+                if not done:
+                    progress("on_batch_end", last)
+                    done = self._end_epochs(live)
                 if done:
                     live = self._go_on([row for row in live if row not in done])
         except BaseException:
             progress("on_exception", last)
             raise
         progress("on_fit_end", last)
+        return self.failures
 
-    def train_step(self, live: list[int]) -> None:
-        """One optimizer step of every live member; a finished one that is kept for company sees another's batch."""
+    def train_step(self, live: list[int]) -> list[int]:
+        """One optimizer step of every live member; a finished one that is kept for company sees another's batch.
+
+        If the steps of some members are not finite, nobody moves: these members fail and are returned.
+        """
         begun = time.perf_counter()
         members = [(row, *self.stack.members[row]) for row in live]
         drawn = {row: state.source.batch(state.epoch, state.position) for row, _, state in members}
@@ -55,15 +65,29 @@ class StackedLoop:
         for _, _, state in members:
             set_learning_rate(state)
         steps = self.stack.step(batches, live)
+        failed = []
         for row, task, state in members:
-            state.loss, state.gradient_norm, taken = steps[row]
-            if not taken:
+            state.loss, state.gradient_norm, finite = steps[row]
+            if not finite:
                 self.stack.slab.lend_gradients(row, state)
-                handle_nonfinite(task, state, batches[row])
+                try:
+                    handle_nonfinite(task, state, batches[row])
+                except NonFiniteError as error:
+                    self._fail(row, state, error)
+                    failed.append(row)
+        if failed:
+            return failed
         seconds = (time.perf_counter() - begun) / len(live)
         for row, task, state in members:
             record_step(task, state, batches[row], taken=True)
             state.epoch_seconds += seconds
+        return []
+
+    def _fail(self, row: int, state: TrainState, error: NeuroDivergentError) -> None:
+        own_weights(state)
+        state.tensors, state.error = None, error
+        self._callbacks[row]("on_exception", state)
+        self.failures.append((state, error))
 
     def _end_epochs(self, live: list[int]) -> list[int]:
         """Close the epochs that are over, and the trainings that are; return the rows of the latter."""

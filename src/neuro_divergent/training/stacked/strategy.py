@@ -64,18 +64,17 @@ class StackedSteps:
         }
 
     def step(self, batches: Sequence[Any], live: Sequence[int]) -> list[Step]:
-        """One optimizer step of every member; the result has an entry for each, the live ones' count.
+        """One optimizer step of every member; the result has an entry for each.
 
-        A live member whose step is not finite stops everything before any weight moves: its own strategy explains it.
+        If the step of a live member is not finite, no weight of any member moves. `taken` says whose step was finite.
         """
         losses = self.gradients(batches).tolist()
         clipping = self.members[0][1].config.gradient_clipping
         norms = clip_rows(None if clipping == "auto" else clipping, self.slab.gradients).tolist()
         finite = [math.isfinite(loss) and math.isfinite(norm) for loss, norm in zip(losses, norms, strict=True)]
-        taken = all(finite[row] for row in live)
-        if taken:
+        if all(finite[row] for row in live):
             self.update([[float(group["lr"]) for group in groups] for groups in self.groups])
-        return [Step(loss, norm, taken and good) for loss, norm, good in zip(losses, norms, finite, strict=True)]
+        return [Step(*figures) for figures in zip(losses, norms, finite, strict=True)]
 
     def keep(self, kept: list[int], live: int) -> None:
         """Drop the members that are not named; the first `live` of the kept ones go on."""
