@@ -33,6 +33,7 @@ _ROOMS = {
     "augmentation": "neuro_divergent.data.windows.augmentation",
     "callback": "neuro_divergent.training",
     "curriculum": "neuro_divergent.training",
+    "strategy": "neuro_divergent.training",
 }
 
 _families: dict[str, dict[str, type[Description]]] = {}

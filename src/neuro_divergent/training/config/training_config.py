@@ -28,11 +28,14 @@ from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.config import rules as combinations
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.curriculum import Curriculum, TeacherForcing
-from neuro_divergent.training.state.precision import PrecisionName
+from neuro_divergent.training.config.strategy import StrategySettings
 
 Auto = Literal["auto"]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
+"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
 
 
 class EarlyStopping(Description):
@@ -169,6 +172,8 @@ class TrainingConfig(Description):
     """What the run survives on its own: a crash or a hang of its process, a memory that is too small."""
     gradient_method: Literal["autograd", "central", "one_sided"] = "autograd"
     """How gradients are found; the numerical ones are for checking and teaching."""
+    strategy: StrategySettings | None = None
+    """How steps are taken; None is this process, eager, compiled or stacked as the other fields say."""
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
@@ -261,6 +266,8 @@ __all__ = [
     "Checkpoints",
     "EarlyStopping",
     "Function",
+    "PrecisionName",
     "Regularization",
+    "StrategySettings",
     "TrainingConfig",
 ]
