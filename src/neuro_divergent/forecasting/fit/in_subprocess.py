@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -23,8 +23,9 @@ from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.config.checkpoints import is_remote
+from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.process.supervisor import POINTLESS, supervise
 from neuro_divergent.training.runs.checkpoint_store import forget, step_name
@@ -135,22 +136,13 @@ class _HandOver(Callback):
 
 
 def _refuse_callables(config: TrainingConfig) -> None:
-    live = [type(item).__name__ for item in config.callbacks if not isinstance(item, CallbackSettings)]
-    references = list(_references(config.replace(callbacks=()).to_dict()))
-    if live or references:
+    found = not_in_files(config)
+    if found:
         raise ConfigError(
             "a watched training is described to its process by files, which cannot hold your own callables, but got "
-            f"{', '.join(live + references)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script "
+            f"{', '.join(found)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script "
             "with neuro_divergent.training.process.supervisor.supervise"
         )
-
-
-def _references(value: Any) -> list[str]:
-    if isinstance(value, Mapping):
-        if set(value) == {"reference"}:
-            return [str(value["reference"])]
-        return [name for item in value.values() for name in _references(item)]
-    return [name for item in value for name in _references(item)] if isinstance(value, list) else []
 
 
 def _facts(table: TimeSeriesDataFrame) -> dict[str, Any]:
