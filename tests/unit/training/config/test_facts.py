@@ -82,6 +82,16 @@ def test_a_limit_of_a_new_field_is_kept_by_every_way_of_training():
         nd.Trainer(configured(0.5, arrays=OFF)).fit(nn.Linear(2, 1), (X, X[:, :1]))
 
 
+def test_a_trainer_on_arrays_is_not_restarted_in_another_process():
+    def fit(retries):
+        config = nd.TrainingConfig(**SETTLED, fault_tolerance=nd.FaultTolerance(retries=retries))
+        return nd.Trainer(config).fit(nn.Linear(2, 1), (X, X[:, :1]))
+
+    assert len(fit(0)) == 1
+    with pytest.raises(nd.ConfigError, match="fault_tolerance needs retries=0 here"):
+        fit(1)
+
+
 def test_a_limit_at_the_start_does_not_end_a_compiled_run():
     config = configured(0.5, compile=Limit(values=(None,), at_start=True))
     assert obstacle(config) == "privacy is set"
