@@ -64,7 +64,6 @@ class Trainer:
         """
         begin = Resume(resume, resume_with)
         config = begin.applied(self.config).resolved()
-        refuse_supervision(config)
         check_arrays(config)
         loss = config.loss
         assert loss != "auto"
@@ -115,17 +114,6 @@ def module_identity(module: nn.Module) -> dict[str, str]:
     texts = {name: f"{type(part).__name__}({part.extra_repr()})" for name, part in module.named_modules()}
     # Where in the memory a function is, is another thing in every process.
     return {name: re.sub(r" at 0x[0-9a-fA-F]+", "", text) for name, text in texts.items()}
-
-
-def refuse_supervision(config: TrainingConfig) -> None:
-    """A module of the user's cannot be described to another process."""
-    tolerance = config.fault_tolerance
-    if tolerance is not None and tolerance.retries > 0:
-        raise ConfigError(
-            "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
-            "training with resume='auto' into a script and run it with "
-            "neuro_divergent.training.process.supervisor.supervise"
-        )
 
 
 def effective_batch(config: TrainingConfig) -> int:

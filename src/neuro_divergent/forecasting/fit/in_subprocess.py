@@ -10,8 +10,9 @@ from pathlib import Path
 from neuro_divergent.core import errors, files
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.json import parse_json
-from neuro_divergent.forecasting.fit.job import Job, callables_in
+from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.training.config.checkpoints import is_remote
+from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.process.supervisor import supervise
 from neuro_divergent.training.runs.checkpoint_store import forget
@@ -64,7 +65,7 @@ def train_supervised(job: Job) -> Resume:
 
 
 def _refuse_callables(config: TrainingConfig) -> None:
-    found = callables_in(config)
+    found = not_in_files(config)
     if found:
         raise ConfigError(
             "a watched training is described to its process by files, which cannot hold your own callables, but got "

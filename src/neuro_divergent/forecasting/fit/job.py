@@ -5,7 +5,7 @@ A job can be written to a folder and read in another process: descriptions as JS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.windows import Short
 from neuro_divergent.forecasting.fit.task import ForecastTask
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.training.callbacks.base import CallbackSettings
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.resume import Resume
 
@@ -90,21 +89,3 @@ def read_table(folder: Path, facts: Mapping[str, Any]) -> TimeSeriesDataFrame:
     """The table of a folder and of the facts that `write_table` returned."""
     schema = DataSchema.from_dict(facts["schema"])
     return TimeSeriesDataFrame(SeriesStore.open(folder), schema, DataReport(), library=facts["library"])
-
-
-def callables_in(config: TrainingConfig) -> list[str]:
-    """The user's own callables in a configuration, by name: a file cannot hold them."""
-    live = [type(item).__name__ for item in config.callbacks if not isinstance(item, CallbackSettings)]
-    return live + list(_references(config.replace(callbacks=()).to_dict()))
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        if set(value) == {"reference"}:
-            yield str(value["reference"])
-        else:
-            for item in value.values():
-                yield from _references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)

@@ -35,6 +35,7 @@ from neuro_divergent.training.compiled.optimizer_formulas import (
     moved,
     stored,
 )
+from neuro_divergent.training.config.facts import Check, refusals
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
@@ -48,18 +49,16 @@ from neuro_divergent.training.step.strategy import Step
 
 log = logging.getLogger(__name__)
 
-_OFF = ("regularization", "gradient_noise", "curriculum", "teacher_forcing", "activation_checkpointing")
-"""Fields that must be off: they change what a step computes from step to step, or need to look into it."""
-
 _SHORT_EPOCH = 20
 """Up to so many steps in an epoch the last, smaller batch is worth compiling, too."""
 
 
 def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module: nn.Module | None = None) -> str | None:
     """Why a run of this configuration does not begin with steps that are compiled whole, in words; None when it can."""
-    # The first steps of a watched run would have to wait for the compiler, which may look like a hang.
-    watched = None if config.fault_tolerance is None else "fault_tolerance is set"
-    return impossible(config, module) or watched or onlooker(callbacks)
+    # One reason is fault_tolerance: the first steps of a watched run would wait for the compiler, which may look like
+    # a hang.
+    found = refusals(config, "compile", CHECKS, _sentence, callbacks=callbacks)
+    return impossible(config, module) or next((reason for limit, reason in found if limit.at_start), None)
 
 
 def onlooker(callbacks: Sequence[Callback]) -> str | None:
@@ -71,31 +70,55 @@ def onlooker(callbacks: Sequence[Callback]) -> str | None:
 def impossible(config: TrainingConfig, module: nn.Module | None = None) -> str | None:
     """Why a step of this configuration cannot be compiled whole, in words; None when it can be tried."""
     layers = [] if module is None else list(module.modules())
-    inner = getattr(config.loss, "loss", None)  # of a weighted one
-    strange = next((type(part) for part in (*layers, config.loss, inner) if not _known(type(part))), None)
+    strange = _strange(*layers)
     if strange is not None:
-        return f"{strange.__name__} is not of torch or of this package, and may do something else in every step"
+        return strange
     if any(isinstance(layer, _NormBase) for layer in layers) and any(isinstance(layer, _DropoutNd) for layer in layers):
         # The compiler arranges the outcome of a batch norm differently, and numbers are drawn in the order of memory.
         return "dropout together with a batch norm would draw other numbers"
-    for name in _OFF:
-        if getattr(config, name) is not None:
-            return f"{name} is set"
-    if config.precision not in ("float32", "float64"):
-        return f"precision is {config.precision!r}"
-    if config.accumulate_gradients > 1:
-        return "gradients are accumulated"
-    if config.gradient_method != "autograd":
-        return f"gradient_method is {config.gradient_method!r}"
-    if not has_formula(config.optimizer):
-        return f"{getattr(config.optimizer, 'kind', config.optimizer)} is not Adam, AdamW or SGD with momentum"
-    if config.gradient_clipping == "auto" or not clipping_has_formula(config.gradient_clipping):
-        return f"{getattr(config.gradient_clipping, 'kind', 'the clipping')} is not ClipByNorm or ClipByValue"
-    return None
+    found = refusals(config, "compile", CHECKS, _sentence, callbacks=())
+    return next((reason for limit, reason in found if not limit.at_start), None)
+
+
+def _sentence(name: str, value: Any, possible: tuple[Any, ...]) -> str:
+    return f"{name} is set" if possible == (None,) else f"{name} is {value!r}"
+
+
+def _strange(*parts: object) -> str | None:
+    """The reason against the first part that is neither torch's nor this package's."""
+    strange = next((type(part) for part in parts if not _known(type(part))), None)
+    if strange is None:
+        return None
+    return f"{strange.__name__} is not of torch or of this package, and may do something else in every step"
 
 
 def _known(part: type) -> bool:
     return part.__module__.startswith(("torch.nn.", "neuro_divergent.", "builtins"))
+
+
+def _loss_is_known(loss: Any) -> str | None:
+    return _strange(loss, getattr(loss, "loss", None))  # of a weighted one the loss inside, too
+
+
+def _optimizer_has_formula(optimizer: Any) -> str | None:
+    if has_formula(optimizer):
+        return None
+    return f"{getattr(optimizer, 'kind', optimizer)} is not Adam, AdamW or SGD with momentum"
+
+
+def _clipping_has_formula(clipping: Any) -> str | None:
+    if clipping != "auto" and clipping_has_formula(clipping):
+        return None
+    return f"{getattr(clipping, 'kind', 'the clipping')} is not ClipByNorm or ClipByValue"
+
+
+CHECKS: dict[str, Check] = {
+    "loss_is_known": _loss_is_known,
+    "optimizer_has_formula": _optimizer_has_formula,
+    "clipping_has_formula": _clipping_has_formula,
+    "nobody_reads_gradients": onlooker,
+}
+"""The checks that the fact `compile` names."""
 
 
 def _looks_inside(callback: Callback) -> bool:

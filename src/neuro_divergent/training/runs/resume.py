@@ -29,18 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FREE = frozenset(
-    {"callbacks", "checkpoints", "device", "fault_tolerance", "log_every", "num_workers", "progress", "refit_on_all"}
-)
+FREE = frozenset(name for name, facts in TrainingConfig.facts().items() if facts.resume == "free")
 """Fields that do not decide what a step computes: they may differ without a word."""
 
-CHANGEABLE = frozenset(
-    {
-        *{"max_epochs", "max_steps", "optimizer", "schedule", "gradient_clipping", "gradient_noise", "regularization"},
-        *{"early_stopping", "validate_every", "nonfinite", "metrics", "threads", "compile", "deterministic"},
-        *{"loss_scale", "teacher_forcing"},
-    }
-)
+CHANGEABLE = frozenset(name for name, facts in TrainingConfig.facts().items() if facts.resume == "changeable")
 """Fields that `resume_with` may change: the steps that were done stay meaningful."""
 
 
