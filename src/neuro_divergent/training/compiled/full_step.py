@@ -21,18 +21,10 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_divergent.optim import Optimizer
+from neuro_divergent.optim.formulas import clip, clipping_has_formula, step_scalars, stored
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, reason_of, use_compiled
-from neuro_divergent.training.compiled.optimizer_formulas import (
-    Weight,
-    clipped,
-    clipping_has_formula,
-    collect,
-    factors,
-    has_formula,
-    moved,
-    stored,
-)
+from neuro_divergent.training.compiled.optimizer_formulas import Weight, collect, compilable, updated
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
@@ -82,7 +74,7 @@ def impossible(config: TrainingConfig, module: nn.Module | None = None) -> str |
         return "gradients are accumulated"
     if config.gradient_method != "autograd":
         return f"gradient_method is {config.gradient_method!r}"
-    if not has_formula(config.optimizer):
+    if not compilable(config.optimizer):
         return f"{getattr(config.optimizer, 'kind', config.optimizer)} is not Adam, AdamW or SGD with momentum"
     if config.gradient_clipping == "auto" or not clipping_has_formula(config.gradient_clipping):
         return f"{getattr(config.gradient_clipping, 'kind', 'the clipping')} is not ClipByNorm or ClipByValue"
@@ -175,7 +167,7 @@ class WholeStep:
 
         def numbers() -> Tensor:
             count = counts[0].item() + 1
-            rows = [factors(settings, float(group["lr"]), count) for group in groups]
+            rows = [step_scalars(settings, float(group["lr"]), count) for group in groups]
             return torch.tensor(rows, dtype=torch.float64)
 
         def flat(*tensors: Tensor) -> Tensor:
@@ -239,10 +231,10 @@ def _step_function(
             return functional_call(loss_of, given, (batch,)), counting
 
         found, (loss, counted) = grad_and_value(reduced, has_aux=True)([weight.value for weight in weights])
-        gradients, norm = clipped(clipping, found)
+        gradients, norm = clip(clipping, found)
         finite = stored(torch.isfinite(loss) & torch.isfinite(norm))
         for weight, gradient in zip(weights, gradients, strict=True):
-            after = moved(settings, weight, gradient, numbers[weight.group])
+            after = updated(settings, weight, gradient, numbers[weight.group])
             for kept, new in zip((weight.value, *weight.memory), after, strict=True):
                 kept.copy_(torch.where(finite, new, kept))
         for old, new in zip(statistics, counted, strict=True):

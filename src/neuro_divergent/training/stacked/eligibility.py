@@ -6,8 +6,8 @@ from typing import Any
 
 from neuro_divergent.losses import Loss
 from neuro_divergent.optim import Optimizer
+from neuro_divergent.optim.formulas import clipping_has_formula, has_formula
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.stacked.weights import stackable_clipping, stackable_optimizer
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
@@ -46,12 +46,12 @@ def config_obstacle(config: TrainingConfig) -> str | None:
             return f"{name} is not {' or '.join(repr(value) for value in allowed)}"
     optimizer, clipping = config.optimizer, config.gradient_clipping
     if isinstance(optimizer, Optimizer):
-        if not stackable_optimizer(optimizer):
+        if not has_formula(optimizer):
             return f"{optimizer.kind} is not Adam, AdamW or SGD (without amsgrad)"
         rates = [optimizer.learning_rate, *(group.learning_rate or 0.0 for group in optimizer.groups)]
         if max(rates) > HIGHEST_UNGUARDED_RATE:
             return f"a learning rate above {HIGHEST_UNGUARDED_RATE:g} is watched step by step"
-    if clipping != "auto" and not stackable_clipping(clipping):
+    if clipping != "auto" and not clipping_has_formula(clipping):
         return f"{getattr(clipping, 'kind', clipping)} is not ClipByNorm or ClipByValue"
     return None
 
