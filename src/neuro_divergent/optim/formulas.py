@@ -6,10 +6,10 @@ function, and a stack of many members in one tensor. Both call this module.
 Shapes: a parameter is one tensor of any shape, or M members in one tensor [M, ...]. With members, a scalar is a number
 for all or a tensor [M, 1, ...] with one number per member.
 
-`in_place=True` changes the given tensors by torch's in-place kernels, which allocate less. Some of them round once
-where the plain expression rounds twice (`lerp_` and `add_` multiply and add in one instruction), so the last bit may
-differ. A compiled step needs the plain expressions: the compiler fuses them by itself. Where the two spellings differ,
-they stand side by side.
+`in_place=True` changes the given tensors by torch's in-place kernels, which allocate less: a stack needs the speed.
+`lerp_`, `addcmul_` and `add_` with a factor multiply and add in one instruction. They round once where the plain
+expression rounds twice, so the last bit may differ. A compiled step needs the plain expressions, which the compiler
+fuses. Where the two spellings differ, they stand side by side.
 """
 
 from __future__ import annotations
