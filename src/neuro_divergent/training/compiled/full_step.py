@@ -23,18 +23,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from neuro_divergent.core.batch import rows as batch_rows
 from neuro_divergent.core.errors import first_line
 from neuro_divergent.optim import Optimizer, forget_gradients
+from neuro_divergent.optim.formulas import clip, clipping_has_formula, step_scalars, stored
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, use_compiled
-from neuro_divergent.training.compiled.optimizer_formulas import (
-    Weight,
-    clipped,
-    clipping_has_formula,
-    collect,
-    factors,
-    has_formula,
-    moved,
-    stored,
-)
+from neuro_divergent.training.compiled.optimizer_formulas import Weight, collect, compilable, updated
 from neuro_divergent.training.config.facts import Check, refusals
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
@@ -101,7 +93,7 @@ def _loss_is_known(loss: Any) -> str | None:
 
 
 def _optimizer_has_formula(optimizer: Any) -> str | None:
-    if has_formula(optimizer):
+    if compilable(optimizer):
         return None
     return f"{getattr(optimizer, 'kind', optimizer)} is not Adam, AdamW or SGD with momentum"
 
@@ -225,7 +217,7 @@ class WholeStep:
 
         def numbers() -> Tensor:
             count = counts[0].item() + 1
-            rows = [factors(settings, float(group["lr"]), count) for group in groups]
+            rows = [step_scalars(settings, float(group["lr"]), count) for group in groups]
             return torch.tensor(rows, dtype=torch.float64)
 
         def flat(*tensors: Tensor) -> Tensor:
@@ -289,10 +281,10 @@ def _step_function(
             return functional_call(loss_of, given, (batch,)), counting
 
         found, (loss, counted) = grad_and_value(reduced, has_aux=True)([weight.value for weight in weights])
-        gradients, norm = clipped(clipping, found)
+        gradients, norm = clip(clipping, found)
         finite = stored(torch.isfinite(loss) & torch.isfinite(norm))
         for weight, gradient in zip(weights, gradients, strict=True):
-            after = moved(settings, weight, gradient, numbers[weight.group])
+            after = updated(settings, weight, gradient, numbers[weight.group])
             for kept, new in zip((weight.value, *weight.memory), after, strict=True):
                 kept.copy_(torch.where(finite, new, kept))
         for old, new in zip(statistics, counted, strict=True):

@@ -6,9 +6,9 @@ from typing import Any
 
 from neuro_divergent.losses import Loss
 from neuro_divergent.optim import Optimizer
+from neuro_divergent.optim.formulas import clipping_has_formula, has_formula
 from neuro_divergent.training.config.facts import Check, Limit, refusals
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.stacked.weights import stackable_clipping, stackable_optimizer
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
@@ -35,7 +35,7 @@ def _sentence(name: str, value: Any, possible: tuple[Any, ...]) -> str:  # noqa:
 def _optimizer_has_rows(optimizer: Any) -> str | None:
     if not isinstance(optimizer, Optimizer):  # not resolved yet
         return None
-    if not stackable_optimizer(optimizer):
+    if not has_formula(optimizer):
         return f"{optimizer.kind} is not Adam, AdamW or SGD (without amsgrad)"
     rates = [optimizer.learning_rate, *(group.learning_rate or 0.0 for group in optimizer.groups)]
     if max(rates) > HIGHEST_UNGUARDED_RATE:
@@ -44,7 +44,7 @@ def _optimizer_has_rows(optimizer: Any) -> str | None:
 
 
 def _clipping_has_rows(clipping: Any) -> str | None:
-    if clipping == "auto" or stackable_clipping(clipping):
+    if clipping == "auto" or clipping_has_formula(clipping):
         return None
     return f"{getattr(clipping, 'kind', clipping)} is not ClipByNorm or ClipByValue"
 
