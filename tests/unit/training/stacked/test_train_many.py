@@ -14,7 +14,9 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.data.windows.samplers import Sequential
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, as_rows
-from neuro_divergent.training.stacked.stacked_loop import Stack
+from neuro_divergent.training.stacked.check import obstacle
+from neuro_divergent.training.stacked.stacked_loop import StackedLoop
+from neuro_divergent.training.stacked.strategy import StackedSteps
 from neuro_divergent.training.stacked.train_many import train_many
 from neuro_divergent.training.stacked.weights import named_parameters_of
 from neuro_divergent.training.state.precision import Precision
@@ -97,14 +99,15 @@ def test_every_stacked_optimizer_takes_the_steps_of_the_single_run(optimizer):
 def test_gradients_agree_for_twenty_steps():
     """The promise of the feature: within 1e-5, relative, each side going its own way from the same weights."""
     stacked, single = ([member(perceptron(seed), seed=seed + 1) for seed in range(4)] for _ in range(2))
-    stack = Stack(stacked)
-    assert stack.obstacle() is None
+    stack = StackedSteps(stacked)
+    assert obstacle(stack) is None
+    loop = StackedLoop(stack, "test")
     from neuro_divergent.training.loop.loop import train_step
     from neuro_divergent.training.step.eager import Eager
 
     worst = 0.0
     for _ in range(20):
-        stack.train_step(list(range(4)))
+        loop.train_step(list(range(4)))
         for row, (task, state) in enumerate(single):
             train_step(task, state, state.source.batch(state.epoch, state.position), Eager())
             own = torch.cat([parameter.grad.flatten() for parameter in named_parameters_of(state).values()])
