@@ -156,7 +156,7 @@ def leaderboard(found: CrossValidation, by: str = "mase") -> pl.DataFrame:
     names = found.table["metric"].unique(maintain_order=True).to_list()
     wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
     # A figure of intervals has a column for each level, such as coverage-80.
-    column = next((name for name in names if name.partition("-")[0] == by), names[0])
+    column = next((name for name in names if by in (name, name.partition("-")[0])), names[0])
     return wide.select("model", *names).sort(_badness(column), nulls_last=True, maintain_order=True)
 
 
@@ -164,9 +164,11 @@ def _badness(name: str) -> pl.Expr:
     """What grows as a figure gets worse."""
     import polars as pl
 
+    from neuro_divergent.metrics.base import goal_of
+
     figure = pl.col(name).fill_nan(None)
     metric, _, level = name.partition("-")
-    if metric in ("r2", "directional_accuracy"):
+    if goal_of(name) == "max":
         return -figure
     if metric == "bias":
         return figure.abs()
