@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.commands.evaluate import score_text
-from neuro_divergent.cli.commands.predict import as_polars, write_frame
-from neuro_divergent.cli.commands.train import check_horizon, lookback
 from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
 from neuro_divergent.cli.io.terminal import aside, note, say, say_json
+from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
     Columns,
