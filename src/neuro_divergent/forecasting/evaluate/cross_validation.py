@@ -37,6 +37,7 @@ from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
+from neuro_divergent.metrics.base import AnyMetric, Metric
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
 
@@ -122,7 +123,7 @@ def cross_validation(
     refit: bool | int = False,
     level: Sequence[float] | None = None,
     quantiles: Sequence[float] | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[AnyMetric] | None = None,
     prediction_intervals: PredictionIntervals | None = None,
     h: int | None = None,
     n_jobs: int = 1,
@@ -145,7 +146,7 @@ def cross_validation(
         refit: train for every fold (True), for every k-th fold, or only for the first one (False).
         level: central intervals in percent.
         quantiles: probabilities between 0 and 1.
-        metrics: names of figures; None for the common ones.
+        metrics: names of figures, or metrics of your own as in `evaluate`; None for the common ones.
         prediction_intervals: how point forecasts get intervals, measured at the end of each training part.
         h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
         n_jobs: processes that work on folds at the same time; folds that share a model are one job. A script needs
@@ -320,7 +321,7 @@ def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bo
 def _result(
     table: TimeSeriesDataFrame,
     parts: list[FoldForecasts],
-    names: Sequence[str] | None,
+    names: Sequence[AnyMetric] | None,
     season: int | None,
     steps: int,
     last: dict[str, Forecaster],
@@ -363,7 +364,9 @@ def _truth(table: TimeSeriesDataFrame, part: FoldForecasts, steps: int, season: 
     return truth
 
 
-def _by_fold(parts: list[FoldForecasts], truths: list[Truth], wanted: Sequence[str], given: bool) -> pl.DataFrame:
+def _by_fold(
+    parts: list[FoldForecasts], truths: list[Truth], wanted: Mapping[str, Metric | None], given: bool
+) -> pl.DataFrame:
     rows = []
     for part, truth in zip(parts, truths, strict=True):
         naive = f"seasonal naive ({truth.season})"
