@@ -207,6 +207,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
     from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
+    from neuro_divergent.training.config.strategy import StrategySettings as StrategySettings
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -354,6 +355,7 @@ _HOMES = {
     "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",
+    "StrategySettings": "training.config.strategy",
     "TCN": "models",
     "TFT": "models",
     "TSMixer": "models",
