@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -183,7 +183,8 @@ class WholeStep:
         """The step for batches like this one, once the optimizer has begun; a signal may end this anywhere."""
         begun = time.perf_counter()
         try:
-            with quiet_imports(), nullcontext() if state.guard is None else state.guard.compiling():
+            watched = nullcontext() if state.guard is None else state.guard.compiling()
+            with quiet_imports(), _own_tensors(state.module), watched:
                 call = self._built(state, batch)
         except Exception as error:  # whatever is wrong with the network itself, the eager step will say
             self._given_up = True
@@ -245,6 +246,17 @@ class WholeStep:
                 return compiled(*fixed, numbers(), *(item for item in batch if item is not None))
 
         return call
+
+
+@contextmanager
+def _own_tensors(module: nn.Module) -> Iterator[None]:
+    """Give the module its own tensors back: tracing complex numbers leaves some of the tracer's in it."""
+    kept = [(place, dict(place)) for part in module.modules() for place in (part._parameters, part._buffers)]
+    try:
+        yield
+    finally:
+        for place, own in kept:
+            place.update(own)
 
 
 class _Loss(nn.Module):

@@ -72,14 +72,16 @@ class _Cautious:
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         if self.proven:
             return self.call(*inputs, **named)
+        drawn = torch.get_rng_state()
         try:
             with quiet_imports():
                 output = self.call(*inputs, **named)
         except Exception as error:
-            if not of_the_compiler(error):
-                raise
+            # torch's compiler fails with errors of many kinds. What the network itself is to blame for comes again.
+            torch.set_rng_state(drawn)
+            output = self.eager(*inputs, **named)
             log.warning("the network could not be compiled, so it runs eagerly: %s", first_line(error))
-            self.call, output = self.eager, self.eager(*inputs, **named)
+            self.call = self.eager
         self.proven = True
         return output
 
@@ -90,11 +92,3 @@ def no_compiler(error: BaseException) -> bool:
 
     inner = getattr(error, "inner_exception", None) or error.__cause__ if isinstance(error, InductorError) else None
     return isinstance(error, CppCompileError | InvalidCxxCompiler) or (inner is not None and no_compiler(inner))
-
-
-def of_the_compiler(error: BaseException) -> bool:
-    """Whether torch's compiler raised, and not the network inside of it."""
-    from torch._dynamo.exc import TorchDynamoException
-    from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
-
-    return isinstance(error, TorchDynamoException | CppCompileError | InvalidCxxCompiler)
