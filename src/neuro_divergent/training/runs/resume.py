@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.optim import Optimizer, state_tensors, to_train
-from neuro_divergent.training.runs import snapshot as checkpoint
-from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+from neuro_divergent.training.runs import snapshot as checkpoint
 from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS, LocalPlace, Place, place_of, step_of
 from neuro_divergent.training.runs.saver import Saver
+from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.early_stopping import Patience
 
 if TYPE_CHECKING:

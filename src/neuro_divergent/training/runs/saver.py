@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import NeuroDivergentError, StorageError
 from neuro_divergent.core.json import from_plain, parse_json
-from neuro_divergent.training.runs import snapshot as checkpoint
 from neuro_divergent.training.config.checkpoints import Checkpoints
+from neuro_divergent.training.runs import snapshot as checkpoint
 from neuro_divergent.training.runs.checkpoint_store import Place, forget, place_of, step_name, step_of
 from neuro_divergent.training.runs.retention import Kept, superfluous
 

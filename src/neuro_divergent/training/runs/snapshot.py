@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from neuro_divergent._version import __version__
 from neuro_divergent.core.bundle import MAX_BYTES
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
-from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
 from neuro_divergent.core.files import Content, whole
+from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
+from neuro_divergent.core.runs.names import STATE as STATE
 from neuro_divergent.core.tensor_files import (
     MAX_DECOMPRESSED_BYTES,
     MAX_HEADER_BYTES,
@@ -32,15 +33,14 @@ from neuro_divergent.core.tensor_files import (
     tensor_parts,
 )
 from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
-from neuro_divergent.training.state.history import History
 from neuro_divergent.training.state.early_stopping import Patience
+from neuro_divergent.training.state.history import History
 
 if TYPE_CHECKING:
     from neuro_divergent.training.callbacks.base import CallbackList
     from neuro_divergent.training.state.state import TrainState
 
 SCHEMA = 1
-STATE = "state.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 PACKED = ".zst"
