@@ -12,7 +12,7 @@ from neuro_divergent.core.json import from_plain, parse_json
 from neuro_divergent.core.runs.names import EVENTS
 
 MAX_EVENT_BYTES = 256 * 2**20
-"""How much of a run's events is read, the newest; a line of steps takes about 45 bytes for each of them."""
+"""How much of a run's events is read, the newest; a line of steps takes about 55 bytes for each of them."""
 MAX_LINE_BYTES = 4 * 2**20
 
 COLUMNS = ("loss", "gradient_norm", "learning_rate")
