@@ -170,7 +170,7 @@ def children() -> list[int]:
     for entry in Path("/proc").iterdir():
         try:
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == os.getpid() and b"forecasting.supervised" in (entry / "cmdline").read_bytes():
+            if parent == os.getpid() and b"forecasting.fit.in_subprocess" in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except (OSError, ValueError, IndexError):
             continue
