@@ -26,10 +26,13 @@ import torch
 
 import neuro_divergent as nd
 from harness import Line, line, print_table, write
-from neuro_divergent.forecasting.fit.fit_many import prepared
-from neuro_divergent.training.stacked.stacked_loop import Stack
+from neuro_divergent.forecasting.fit.fit import job_of
+from neuro_divergent.forecasting.fit.prepare import prepare
+from neuro_divergent.forecasting.fit.rows_task import RowsForecastTask
+from neuro_divergent.training.stacked.stacked_loop import StackedLoop
+from neuro_divergent.training.stacked.strategy import StackedSteps
 from neuro_divergent.training.stacked.weights import named_parameters_of
-from neuro_divergent.training.step.strategy import SingleProcess
+from neuro_divergent.training.step.eager import Eager
 
 MEMBERS = 16
 TIME_TARGET, GRADIENT_TARGET = 0.25, 1e-5
@@ -68,11 +71,12 @@ def agreement(steps: int = 20) -> Line:
     data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
     configs = [PLAIN.replace(seed=seed) for seed in range(1, MEMBERS + 1)]
     alone, rows = ([prepared(perceptron(), data, config) for config in configs] for _ in range(2))
-    stack = Stack([(item.task, item.state) for item in rows])
+    stack = StackedSteps([(item.task, item.state) for item in rows])
+    loop = StackedLoop(stack, "benchmark")
     worst = 0.0
     for _ in range(steps):
         own = [one_step(item.task, item.state) for item in alone]
-        stack.train_step(list(range(MEMBERS)))
+        loop.train_step(list(range(MEMBERS)))
         for row, gradients in enumerate(own):
             stacked = stack.slab.gradients[row, : len(gradients)]
             worst = max(worst, float((stacked - gradients).norm() / gradients.norm()))
@@ -81,12 +85,17 @@ def agreement(steps: int = 20) -> Line:
     return line(f"gradients over {steps} steps: relative difference", worst, at_most=GRADIENT_TARGET)
 
 
+def prepared(model: nd.Model, data: Any, config: nd.TrainingConfig) -> Any:
+    """The engine's run before its first step."""
+    return prepare(job_of(model, data, config, task=RowsForecastTask)).training
+
+
 def one_step(task: Any, state: Any) -> torch.Tensor:
     """A step of a member by itself; its gradients after clipping."""
     from neuro_divergent.training.loop.loop import train_step
 
     state.module.train()
-    train_step(task, state, state.source.batch(state.epoch, state.position), SingleProcess())
+    train_step(task, state, state.source.batch(state.epoch, state.position), Eager())
     return torch.cat([parameter.grad.flatten() for parameter in named_parameters_of(state).values()])
 
 

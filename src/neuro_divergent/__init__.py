@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import DataError as DataError
     from neuro_divergent.core.errors import DataFileError as DataFileError
     from neuro_divergent.core.errors import DeviceError as DeviceError
+    from neuro_divergent.core.errors import MembersFailedError as MembersFailedError
     from neuro_divergent.core.errors import MissingExtraError as MissingExtraError
     from neuro_divergent.core.errors import NeuroDivergentError as NeuroDivergentError
     from neuro_divergent.core.errors import NoCheckpointError as NoCheckpointError
@@ -208,6 +209,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
     from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
+    from neuro_divergent.training.config.strategy import StrategySettings as StrategySettings
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -306,6 +308,7 @@ _HOMES = {
     "MSE": "losses",
     "MagnitudeWarp": "data.windows.augmentation",
     "Masking": "data.windows.augmentation",
+    "MembersFailedError": "core.errors",
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
@@ -355,6 +358,7 @@ _HOMES = {
     "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",
+    "StrategySettings": "training.config.strategy",
     "TCN": "models",
     "TFT": "models",
     "TSMixer": "models",

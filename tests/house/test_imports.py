@@ -45,6 +45,16 @@ def test_a_room_imports_only_what_stands_before_it(room):
     assert not wrong
 
 
+def test_commands_do_not_import_each_other():
+    """What several commands need is in cli/io or cli/request."""
+    wrong = {}
+    for path in (SRC / "cli" / "commands").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom) and "cli.commands" in ast.unparse(node):
+                wrong[path.name] = ast.unparse(node)
+    assert not wrong
+
+
 def test_every_room_is_known():
     rooms = {path.name for path in SRC.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert rooms == set(ALLOWED)

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError
 
 from neuro_divergent._version import __version__
 from neuro_divergent.cli.io.terminal import OncePerCause, harmless
+from neuro_divergent.cli.plugin_commands import join
 from neuro_divergent.cli.request.shell_wording import on_the_shell
 from neuro_divergent.cli.request.unknown_option import explained
 from neuro_divergent.core.errors import (
@@ -31,7 +32,8 @@ app = App(
     version=__version__,
     help_epilogue="Exit codes: 0 good, 1 the work failed, 2 the request was wrong, 130 and 143 stopped by a signal.",
 )
-# Named, not imported: `--help` must answer before torch could even be loaded.
+# Named, not imported: `--help` must answer before torch could even be loaded. Other packages bring commands by entry
+# points (plugin_commands.py).
 COMMANDS = {
     "train": ("train:train", "Train a model on a table; save it with its history and a report."),
     "predict": ("predict:predict", "Forecast with a saved model."),
@@ -72,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
+        join(app, asked=arguments[0] if arguments else "")
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _fail(explained(error), 2)

@@ -15,9 +15,9 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.seeding import numpy_generator, torch_generator
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.windows import Windows
-from neuro_divergent.forecasting.fit.fit import anchor_lengths, build_module
+from neuro_divergent.forecasting.fit.anchors import anchor_lengths
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.network.module import ForecastModule, build_module
 from neuro_divergent.losses import MSE, Loss
 
 CATEGORIES = (3, 4)

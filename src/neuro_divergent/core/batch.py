@@ -7,7 +7,7 @@ multivariate ones), F, X, S, K numbers of future, historical, static and categor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -109,3 +109,9 @@ class InputSpec:
     """Whether a naive forecast is added to the output outside the network."""
     outputs: int = 1
     """What the loss asks per step: 1 for a point, several for quantiles or distribution parameters."""
+
+
+def rows(batch: Any) -> int:
+    """How many rows a batch of tensors has; -1 for another kind of batch."""
+    found = next((item for item in batch if isinstance(item, Tensor)), None) if isinstance(batch, tuple) else None
+    return -1 if found is None else found.shape[0]

@@ -8,7 +8,8 @@ NeuroDivergentError
 ├── NotFittedError           something was asked of a model before it was trained
 ├── TrainingError            training could not go on
 │   ├── NonFiniteError       a loss or a gradient stopped being a number
-│   └── CallbackError        a callback of the user's raised
+│   ├── CallbackError        a callback of the user's raised
+│   └── MembersFailedError   some of several trainings failed; it holds the forecasters of the others
 ├── StorageError             a run, checkpoint or model on disk cannot be written or trusted
 │   ├── CorruptFileError     the bytes are not the bytes that were written
 │   └── NoCheckpointError    there is nothing to resume from yet
@@ -20,6 +21,9 @@ A message says the rule, then what it got, then what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class NeuroDivergentError(Exception):
@@ -58,6 +62,19 @@ class CallbackError(TrainingError):
     """A callback raised; the original error is the cause."""
 
 
+class MembersFailedError(TrainingError):
+    """Some of several trainings failed.
+
+    `forecasters` has an entry for each training, None for a failed one; `failures` has the errors by number.
+    """
+
+    def __init__(
+        self, message: str, *, forecasters: Sequence[Any], failures: Mapping[int, NeuroDivergentError]
+    ) -> None:
+        super().__init__(message)
+        self.forecasters, self.failures = list(forecasters), dict(failures)
+
+
 class StorageError(NeuroDivergentError):
     """A run, checkpoint or model on disk cannot be written or trusted."""
 
@@ -80,3 +97,9 @@ class MissingExtraError(NeuroDivergentError, ImportError):
 
 class RegistryError(NeuroDivergentError):
     """Two classes want the same name, or a plugin cannot be loaded."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or the name of its class when it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,12 +1,20 @@
-"""Evaluation figures: pure functions of numpy arrays, torch tensors or lists, computed in float64."""
+"""Evaluation figures: pure functions of numpy arrays, torch tensors or lists, computed in float64.
+
+A subclass of `Metric` is one of your own, for trainings and for evaluations.
+"""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.metrics.point import accuracy, bias, directional_accuracy, mae, mape, mse, r2, rmse, smape
 from neuro_divergent.metrics.probabilistic import coverage, crps_quantiles, interval_score, pinball, scaled_crps
 from neuro_divergent.metrics.scaled import mase, naive_scale, owa, rmsse
+
+if TYPE_CHECKING:
+    from neuro_divergent.metrics.base import Metric as Metric
+    from neuro_divergent.metrics.training import TrainingMetric as TrainingMetric
+    from neuro_divergent.metrics.training import training_metric as training_metric
 
 METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -44,12 +52,17 @@ def __getattr__(name: str) -> Any:
         from neuro_divergent.metrics import training
 
         return getattr(training, name)
+    if name == "Metric":
+        from neuro_divergent.metrics.base import Metric
+
+        return Metric
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
     "METRICS",
     "POINT_METRICS",
+    "Metric",
     "TrainingMetric",
     "accuracy",
     "bias",

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from neuro_divergent.core import registry
-from neuro_divergent.core.errors import ConfigError, UnknownNameError
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.metrics.base import AnyMetric, own_metric, statistics
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,16 @@ class TrainingMetric:
         return self.result(self.sums(output, target, weights))
 
 
-def training_metric(name: str) -> TrainingMetric:
-    """The figure of that name, such as "mae" or "accuracy"; an unknown name is answered with the closest ones."""
-    key = registry.normalise(name)
-    if key not in _TRAINING:
-        near = registry.closest(name, list(_TRAINING))
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(sorted(_TRAINING))}."
-        raise UnknownNameError(f"there is no training metric named {name!r}; {hint}")
-    return _TRAINING[key]
+def training_metric(metric: AnyMetric) -> TrainingMetric:
+    """The figure of that name, such as "mae" or a registered `Metric`; an unknown name is answered with the closest."""
+    if isinstance(metric, str):
+        known = _TRAINING.get(registry.normalise(metric))
+        if known is not None:
+            return known
+        if registry.find("metric", metric) is None:
+            raise registry.unknown("training metric", metric, [*_TRAINING, *registry.names("metric")])
+    name, own = own_metric(metric)
+    return TrainingMetric(name, lambda f, y: statistics(own, y, f), own.combine, own.goal)
 
 
 def _wide(tensor: Tensor) -> Tensor:

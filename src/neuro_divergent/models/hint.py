@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -16,7 +15,6 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Capabilities, Model
-from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.error_factors import learn_factors, with_factors
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.reconciliation import Reconciliation, reconciliation
@@ -130,37 +128,16 @@ class HINT(Model):
             fields |= {name: getattr(model, name) for name in _SHARED} | {"model": model}
         return super().replace(**fields)
 
-    def fit(
-        self,
-        data: Any,
-        config: TrainingConfig | None = None,
-        *,
-        validation: Any = None,
-        short: Literal["error", "drop", "pad"] = "error",
-        prediction_intervals: PredictionIntervals | None = None,
-        resume: str | os.PathLike[str] | None = None,
-        resume_with: Mapping[str, Any] | None = None,
-        **columns: Any,
-    ) -> Forecaster:
-        """Train on a table that has just the series of S, and give the fitted forecaster; see `Model.fit`."""
-        if not isinstance(data, TimeSeriesDataFrame):
-            data, columns = TimeSeriesDataFrame.from_frame(data, **columns), {}
-        order = self.S.positions(data.ids)  # said before the training, not after it
-        wrong = "" if self.joint is None else self.joint.other_order(data, order)
+    def check_table(self, table: TimeSeriesDataFrame) -> None:
+        """The table must have just the series of S."""
+        order = self.S.positions(table.ids)
+        wrong = "" if self.joint is None else self.joint.other_order(table, order)
         if wrong:  # no error yet: series that were scaled one by one do not sum up here, but they will again
             log.warning(wrong)
-        fitted = super().fit(
-            data,
-            config,
-            validation=validation,
-            short=short,
-            prediction_intervals=prediction_intervals,
-            resume=resume,
-            resume_with=resume_with,
-            **columns,
-        )
-        learn_factors(self._unreconciled(fitted), order)
-        return fitted
+
+    def after_fit(self, fitted: Forecaster) -> None:
+        """Learn how the errors of the series go together."""
+        learn_factors(self._unreconciled(fitted), self.S.positions(fitted.data.ids))
 
     def _unreconciled(self, fitted: Forecaster) -> Forecaster:
         """The same weights without the reconciliation."""

@@ -138,11 +138,6 @@ class ArrayTask(ScoredTask):
     def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
         super().__init__(loss, validation_loss, metrics)
         self._classes, self._outputs = takes_class_numbers(loss), loss.outputs
-        if loss.head() is not None:
-            raise ConfigError(
-                f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles "
-                "of plain arrays"
-            )
 
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of rows."""

@@ -5,37 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.core.errors import ConfigError, StorageError
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.windows.samplers import Sequential, Shuffled
 from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
-from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
-from neuro_divergent.training.callbacks.progress import ProgressLine, watched
-from neuro_divergent.training.compiled.assemble import engine_callbacks, network_ready
-from neuro_divergent.training.compiled.choose import decide
+from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.config.rules import check_arrays
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
-from neuro_divergent.training.loop.loop import run
-from neuro_divergent.training.process.heartbeat import heartbeat
-from neuro_divergent.training.process.malloc import kept_memory
-from neuro_divergent.training.process.signals import Guard
-from neuro_divergent.training.process.thread_waiting import Courtesy
-from neuro_divergent.training.runs.lock import run_lock
-from neuro_divergent.training.runs.resume import Resume, find
-from neuro_divergent.training.runs.resume import begin as begin_run
-from neuro_divergent.training.runs.run_directory import events_of, write_config
+from neuro_divergent.training.runs.resume import Resume
 from neuro_divergent.training.state.history import History
 from neuro_divergent.training.state.precision import Precision
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Source, Task
+from neuro_divergent.training.step.eager import Eager
+from neuro_divergent.training.step.strategy import Strategy
+from neuro_divergent.training.training_run import TrainingRun
 
 
 class Trainer:
@@ -66,14 +57,13 @@ class Trainer:
         Args:
             module: any module whose forward takes a batch of x.
             data: (x, y) or (x, y, weight): numpy arrays, tensors or lists with rows first.
-            validation: held-back (x, y); without it the last `validation_split` of the rows is held back.
+            validation: held-out (x, y); without it the last `validation_split` of the rows is held out.
             resume: "auto" goes on from the newest checkpoint of the run's directory, or starts if there is none; a path
                 goes on from that run or checkpoint.
             resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
         """
         begin = Resume(resume, resume_with)
         config = begin.applied(self.config).resolved()
-        refuse_supervision(config)
         check_arrays(config)
         loss = config.loss
         assert loss != "auto"
@@ -126,17 +116,6 @@ def module_identity(module: nn.Module) -> dict[str, str]:
     return {name: re.sub(r" at 0x[0-9a-fA-F]+", "", text) for name, text in texts.items()}
 
 
-def refuse_supervision(config: TrainingConfig) -> None:
-    """A module of the user's cannot be described to another process."""
-    tolerance = config.fault_tolerance
-    if tolerance is not None and tolerance.retries > 0:
-        raise ConfigError(
-            "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
-            "training with resume='auto' into a script and run it with "
-            "neuro_divergent.training.process.supervisor.supervise"
-        )
-
-
 def effective_batch(config: TrainingConfig) -> int:
     """Windows or rows per optimizer step."""
     assert config.batch_size != "auto"
@@ -165,17 +144,23 @@ def prepare(
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise ConfigError("a training needs at least one parameter that is not frozen, but the module has none")
     assert isinstance(config.optimizer, Optimizer)
+    strategy: Strategy = Eager() if config.strategy is None else config.strategy.build()
+    refused = strategy.refuses(config, module)
+    if refused is not None:
+        raise ConfigError(f"this training cannot take its steps with {type(strategy).__name__}: {refused}")
+    module, optimizer = strategy.prepare(module, config.optimizer.build)
     by_epochs = None if config.max_epochs is None else int(config.max_epochs) * source.steps_per_epoch
     total = min(count for count in (by_epochs, config.max_steps) if count is not None)
     schedule = config.schedule
     return TrainState(
         config=config,
         module=module,
-        optimizer=config.optimizer.build(module),
+        optimizer=optimizer,
         precision=precision,
         source=source,
         validation_source=validation_source,
         total_steps=total,
+        strategy=strategy,
         averager=None if config.averaging is None else config.averaging.build(module, total_steps=total),
         plateau=schedule.initial() if isinstance(schedule, ReduceOnPlateau) else None,
     )
@@ -190,58 +175,8 @@ def train(
     resume: Resume = Resume(),  # noqa: B008  # frozen
     identity: Callable[[], Mapping[str, Any]] = dict,
 ) -> TrainState:
-    """Run a prepared state to its end, with the configured callbacks around it.
-
-    Args:
-        task: how a batch becomes numbers.
-        state: what `prepare` made.
-        title: the name on the progress line.
-        extra: callbacks besides the configured ones.
-        resume: whether to go on from a checkpoint.
-        identity: gives what must be the same for a resume, such as the data's fingerprint; called only if needed.
-    """
-    config = state.config
-    callbacks = [item.build() if isinstance(item, CallbackSettings) else item for item in config.callbacks]
-    callbacks += engine_callbacks(state.module, config)
-    if config.progress is True or (config.progress == "auto" and watched()):
-        callbacks.append(ProgressLine(title))
-    if config.checkpoints is not None:
-        callbacks += events_of(config.checkpoints.directory, state)
-    callbacks += [*extra, *heartbeat()]
-    with run_lock(config.checkpoints):
-        snapshot = find(state, resume)
-        decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
-        if decided.threads > 1:
-            callbacks.append(Courtesy())
-        listed = CallbackList(callbacks)
-        with surroundings(config, decided.threads), network_ready(task, state, decided) as strategy:
-            begin_run(state, listed, resume, identity, snapshot, decided.facts())
-            if config.checkpoints is not None and state.saver is not None:
-                try:
-                    write_config(config.checkpoints.directory, config)
-                except StorageError as error:
-                    state.saver.report(error, state)
-            with Guard(state):
-                return run(task, state, state.total_steps, strategy, listed)
-
-
-@contextmanager
-def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator[None]:
-    """Threads (as decided, else as configured), determinism and kept memory, given back as they were."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    wanted = decided or config.threads
-    if wanted not in ("auto", threads):
-        torch.set_num_threads(int(wanted))
-    if config.deterministic and not deterministic:
-        torch.use_deterministic_algorithms(True)
-    try:
-        with kept_memory():
-            yield
-    finally:
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        if torch.are_deterministic_algorithms_enabled() != deterministic:  # saying it again would load the compiler
-            torch.use_deterministic_algorithms(deterministic)
+    """Run a prepared state to its end, with the configured callbacks around it; see `TrainingRun`."""
+    return TrainingRun(task, state, title=title, extra=extra, resume=resume, identity=identity).complete()
 
 
 def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:

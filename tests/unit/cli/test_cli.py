@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import neuro_divergent as nd
-from neuro_divergent.cli.commands.predict import as_csv
+from neuro_divergent.cli.io.tables_out import as_csv
 from neuro_divergent.cli.main import COMMANDS, main
 from neuro_divergent.cli.request.run_file import sections, train_config
 from neuro_divergent.core.config import field_docs
@@ -55,6 +55,16 @@ def table(tmp_path_factory):
 def test_help_and_version():
     assert "Train neural networks that forecast" in run("--help").stdout
     assert run("--version").stdout.strip() == nd.__version__
+
+
+def test_python_m_runs_the_package():
+    def as_module(*arguments):
+        return subprocess.run([sys.executable, "-m", "neuro_divergent", *arguments], capture_output=True, text=True)
+
+    assert as_module("--version").stdout.strip() == nd.__version__
+    wrong = as_module("train", "--h", "3")
+    assert wrong.returncode == 2
+    assert wrong.stderr == run("train", "--h", "3").stderr
 
 
 @pytest.mark.parametrize(

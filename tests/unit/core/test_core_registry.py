@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from typing import ClassVar
@@ -52,16 +53,30 @@ def test_models_are_found_by_name_without_importing_them_first():
     assert done.stdout.strip() == "NHITS"
 
 
-def test_a_plugin_package_joins_by_its_entry_point(tmp_path):
+def installed(folder, module, source, entries):
     """A real distribution on the path, with the metadata that an installer would write."""
-    (tmp_path / "plugin_of_tests.py").write_text(
-        "from neuro_divergent.models.dlinear import DLinear\nclass Plugged(DLinear):\n    '''A plugged model.'''\n"
-    )
-    info = tmp_path / "plugin_of_tests-1.0.dist-info"
+    (folder / f"{module}.py").write_text(source)
+    info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-of-tests\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[neuro_divergent.plugins]\ngood = plugin_of_tests\nbroken = no_such_module_of_tests\n"
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entries)
+
+
+def answer(folder, code):
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()
+
+
+def test_a_plugin_package_joins_by_its_entry_point(tmp_path):
+    installed(
+        tmp_path,
+        "plugin_of_tests",
+        "from neuro_divergent.models.dlinear import DLinear\nclass Plugged(DLinear):\n    '''A plugged model.'''\n",
+        "[neuro_divergent.plugins]\ngood = plugin_of_tests\nbroken = no_such_module_of_tests\n",
     )
     code = (
         "import logging; logging.disable(logging.CRITICAL)\n"
@@ -70,10 +85,33 @@ def test_a_plugin_package_joins_by_its_entry_point(tmp_path):
         "try:\n    registry.resolve('model', 'nhist')\n"
         "except Exception as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
-    )
-    found, error = done.stdout.strip().splitlines()
+    found, error = answer(tmp_path, code)
     assert found == "A plugged model."
     assert "did you mean NHITS" in error
     assert "'broken' could not be loaded" in error
+
+
+def test_a_name_of_the_library_does_not_wait_for_plugins(tmp_path):
+    installed(tmp_path, "slow_plugin", "print('imported')\n", "[neuro_divergent.plugins]\nslow = slow_plugin\n")
+    code = "from neuro_divergent.core import registry; print(registry.resolve('loss', 'mae').kind)"
+    assert answer(tmp_path, code) == ["MAE"]
+
+
+def test_a_plugin_cannot_take_the_name_of_a_model_that_is_not_imported_yet(tmp_path):
+    """The plugin is the one that fails, not the library's own model later."""
+    installed(
+        tmp_path,
+        "taking_plugin",
+        "from neuro_divergent.models.dlinear import DLinear\nclass NHITS(DLinear):\n    '''Not ours.'''\n",
+        "[neuro_divergent.plugins]\ntaking = taking_plugin\n",
+    )
+    code = (
+        "import logging; logging.disable(logging.CRITICAL)\n"
+        "from neuro_divergent.core import registry\n"
+        "try: registry.resolve('model', 'no such model')\n"
+        "except Exception as error: print(error)\n"
+        "print(registry.resolve('model', 'nhits').__module__)\n"
+    )
+    error, module = answer(tmp_path, code)
+    assert "'taking' could not be loaded: RegistryError: a model is named once, but 'NHITS' is both" in error
+    assert module == "neuro_divergent.models.nhits"

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.commands.evaluate import score_text
-from neuro_divergent.cli.commands.predict import as_polars, write_frame
-from neuro_divergent.cli.commands.train import check_horizon, lookback
 from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
 from neuro_divergent.cli.io.terminal import aside, note, say, say_json
+from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
     Columns,
@@ -157,7 +156,7 @@ def leaderboard(found: CrossValidation, by: str = "mase") -> pl.DataFrame:
     names = found.table["metric"].unique(maintain_order=True).to_list()
     wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
     # A figure of intervals has a column for each level, such as coverage-80.
-    column = next((name for name in names if name.partition("-")[0] == by), names[0])
+    column = next((name for name in names if by in (name, name.partition("-")[0])), names[0])
     return wide.select("model", *names).sort(_badness(column), nulls_last=True, maintain_order=True)
 
 
@@ -165,9 +164,11 @@ def _badness(name: str) -> pl.Expr:
     """What grows as a figure gets worse."""
     import polars as pl
 
+    from neuro_divergent.metrics.base import goal_of
+
     figure = pl.col(name).fill_nan(None)
     metric, _, level = name.partition("-")
-    if metric in ("r2", "directional_accuracy"):
+    if goal_of(name) == "max":
         return -figure
     if metric == "bias":
         return figure.abs()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.commands.predict import write_frame
+from neuro_divergent.cli.io.tables_out import write_frame
 from neuro_divergent.cli.io.terminal import say, say_json
 from neuro_divergent.core.errors import ConfigError, StorageError
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.commands.predict import write_frame
 from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.tables_out import write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json, table
 from neuro_divergent.core.runs.names import REPORT
 

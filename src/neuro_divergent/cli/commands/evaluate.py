@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.commands.predict import as_polars, load_model, write_frame
 from neuro_divergent.cli.io.output_paths import table_file
-from neuro_divergent.cli.io.terminal import note, say, say_json, table
+from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
+from neuro_divergent.cli.io.terminal import note, say, say_json
 from neuro_divergent.cli.request.read_table import read_again
 from neuro_divergent.cli.request.run_file import Settings, levels, sections, split
+from neuro_divergent.cli.request.saved_model import load_model
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
@@ -95,14 +94,3 @@ def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> st
                 f"{first}: they flatter it. Hand over newer rows, or compare with neuro-divergent cv"
             )
     return ""
-
-
-def score_text(scores: pl.DataFrame) -> str:
-    """An aligned table of figures, one row per model."""
-    names = [name for name in scores.columns if name != "model"]
-    rows = [[str(row["model"]), *(_cell(row[name]) for name in names)] for row in scores.iter_rows(named=True)]
-    return table(["model", *names], rows)
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None or value != value else f"{value:.4g}"

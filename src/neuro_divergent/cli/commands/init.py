@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from neuro_divergent.cli.commands.train import lookback
 from neuro_divergent.cli.io.terminal import aside, say, say_json
 from neuro_divergent.cli.request.guess_roles import guess, peek
+from neuro_divergent.cli.request.horizon import lookback
 from neuro_divergent.cli.request.read_table import FILE_FIELDS, read_table
 from neuro_divergent.cli.request.run_file import Columns, Settings, levels, sections
 from neuro_divergent.core.errors import StorageError

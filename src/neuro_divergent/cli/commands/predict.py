@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import table_file
+from neuro_divergent.cli.io.tables_out import aligned, as_csv, as_polars, write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json
-from neuro_divergent.cli.io.terminal import table as text_table
 from neuro_divergent.cli.request.read_table import read_again, read_ahead
 from neuro_divergent.cli.request.run_file import Settings, levels, sections
-from neuro_divergent.core.errors import ConfigError, StorageError
-from neuro_divergent.core.runs.names import CHECKPOINTS, MODEL
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.cli.request.saved_model import load_model
 
 
 def predict(
@@ -74,78 +67,3 @@ def predict(
         say(aligned(forecast))
     else:
         say(as_csv(forecast).rstrip("\n"))
-
-
-def load_model(path: Path) -> Forecaster:
-    """A saved model, or the model of a run."""
-    from neuro_divergent.core import files
-    from neuro_divergent.forecasting.predict.forecaster import Forecaster
-    from neuro_divergent.forecasting.storage.save_load import load
-
-    if not files.present(path).exists():
-        raise StorageError(
-            f"{path} must be the directory of a saved model or of a run, but there is none. Check the path"
-        )
-    if not files.present(path).is_dir():
-        raise ConfigError(
-            f"{path} must be the directory of a saved model or of a run, but it is a file. "
-            "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"
-        )
-    if (path / CHECKPOINTS).is_dir() and not files.present(path / MODEL).is_dir():
-        raise StorageError(
-            f"{path} is a run whose model is not there yet: it was stopped, or is still at work. Train it to its end: "
-            "the same train command with --resume"
-        )
-    loaded: Any = load(path)
-    if not isinstance(loaded, Forecaster):
-        raise ConfigError(f"{path} holds several models. Name the directory of one of them")
-    return loaded
-
-
-def as_polars(frame: Any) -> pl.DataFrame:
-    """A forecast of any library as a polars table."""
-    import polars as pl
-
-    if isinstance(frame, pl.DataFrame):
-        return frame
-    return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_pandas(frame)
-
-
-def write_frame(path: Path, frame: pl.DataFrame) -> None:
-    """A table as the file that its name says, whole or not at all."""
-    from neuro_divergent.core import files
-
-    if path.suffix == ".csv":
-        files.write_text(path, as_csv(frame))
-        return
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    files.write_bytes(path, buffer.getvalue())
-
-
-def as_csv(frame: pl.DataFrame) -> str:
-    """A table as CSV; times as they are usually written, with parts of a second only where there are some."""
-    return _readable(frame).write_csv()
-
-
-def _readable(frame: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    for name, kind in frame.schema.items():
-        if isinstance(kind, pl.Datetime) and not (frame[name].dt.nanosecond() != 0).any():
-            form = "%Y-%m-%d %H:%M:%S" + ("%:z" if kind.time_zone else "")
-            frame = frame.with_columns(pl.col(name).dt.to_string(form))
-    return frame
-
-
-def aligned(frame: pl.DataFrame) -> str:
-    """A table for a person: texts to the left, numbers to the right in six digits."""
-    shown = _readable(frame)
-    numbers = [kind.is_numeric() for kind in shown.schema.values()]
-    left = numbers.index(True) if True in numbers else len(numbers)
-    rows = [[_cell(value) for value in row] for row in shown.iter_rows()]
-    return text_table(shown.columns, rows, left=left)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
+from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
     Columns,
@@ -24,8 +25,8 @@ from neuro_divergent.cli.request.run_file import (
     sections,
     train_config,
 )
-from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.core.runs.names import CONFIG, EVENTS, MODEL, REPORT
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.runs.names import CONFIG, EVENTS, MODEL, REPORT, STOPPED_ON_REQUEST
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -175,29 +176,6 @@ def _last_checkpoint(settings: TrainingConfig) -> str | None:
     return names[-1] if names else None
 
 
-def lookback(table: TimeSeriesDataFrame, h: int) -> int:
-    """Four horizons, or two seasons if that is more; less where the series are too short for it."""
-    import numpy as np
-
-    from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
-
-    wanted = max(4 * h, 2 * season_of(table.store), 8)
-    longest = int(np.max(table.store.lengths))
-    # A fifth is held back for validation, and each of the two parts needs a horizon of its own.
-    fits = int(0.8 * longest) - 2 * h
-    return max(1, min(wanted, max(fits, h)))
-
-
-def check_horizon(table: TimeSeriesDataFrame, h: int) -> None:
-    """Refuse a horizon that no series is long enough for, with one that fits."""
-    longest = int(table.store.lengths.max())
-    if longest < 2 * h + 2:
-        raise DataError(
-            f"a horizon of {h} steps needs series of at least {2 * h + 2} rows, but the longest has {longest}. "
-            f"Ask for fewer steps: --h {max(1, longest // 4)} would fit"
-        )
-
-
 def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
     from neuro_divergent.forecasting.plots import recent
 
@@ -259,6 +237,8 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any]) -> None:
     if summary["held_back"] and isinstance(share, float):
         say(verdict(summary["held_back"], share))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
+    if history.stopped == STOPPED_ON_REQUEST:
+        say("the training is not done: the same command goes on from there with --resume")
     wanted = " --level 80,95" if fitted.loss.probabilistic else ""
     say(f"forecast with: neuro-divergent predict {Path(summary['saved']).parent}{wanted}")
 

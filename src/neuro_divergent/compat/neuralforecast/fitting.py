@@ -9,7 +9,7 @@ import polars as pl
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.fit.series_scaling import fit_locally
+from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -42,13 +42,13 @@ def train(
     if held:
         seen, validation = _without_last(table, held), table.tail(held).to_polars()
     more = options | ({} if begin is None else {"begin_with": weights_of(begin)})
-    fitted = fit_locally(member.description, seen, config, local_scaler, validation=validation, **more)
+    fitted = fit(member.description, seen, config, local_scaler=local_scaler, validation=validation, **more)
     if intervals is not None:
         kept = _long_enough(table, intervals.rows(member.description.h))
         plain = member.training(table, 0).replace(early_stopping=None)
         past = kept.drop_last(intervals.rows(member.description.h))
         fitted.intervals = calibrate(
-            fit_locally(member.description, past, plain, local_scaler, **options), kept, intervals
+            fit(member.description, past, plain, local_scaler=local_scaler, **options), kept, intervals
         )
     return fitted
 

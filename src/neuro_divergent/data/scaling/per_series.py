@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, cast, get_args
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.core.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from neuro_divergent.core.registry import closest
+from neuro_divergent.core import registry
+from neuro_divergent.core.errors import ConfigError, DataError, NotFittedError, RegistryError
 
-SeriesScalerName = Literal["standard", "robust", "robust-iqr", "minmax", "boxcox"]
-SERIES_SCALERS: tuple[SeriesScalerName, ...] = get_args(SeriesScalerName)
-"""The names that `series_scaler` knows."""
+SERIES_SCALERS = ("standard", "robust", "robust-iqr", "minmax", "boxcox")
+"""The library's own names; `series_scaler` also knows registered classes."""
 
 MAD_OF_STANDARD = 0.6744897501960817
 """The median absolute deviation of a normal distribution with standard deviation 1."""
@@ -33,21 +32,47 @@ Doubles = npt.NDArray[np.float64]
 
 
 def series_scaler(name: str) -> SeriesScaler:
-    """The series scaler of that name, not fitted yet; the names are `SERIES_SCALERS`."""
-    if name not in _SERIES:
-        raise unknown_name("series scaler", name, SERIES_SCALERS)
-    return _SERIES[name]()
+    """The series scaler of that name, not fitted yet: one of `SERIES_SCALERS`, or a registered subclass."""
+    cls = _SERIES.get(name) or registry.find(SeriesScaler.family, name)
+    if cls is None:
+        raise registry.unknown(SeriesScaler.family, name, SERIES_SCALERS)
+    scaler: SeriesScaler = cls()
+    return scaler
+
+
+def register_scaler(cls: type[Any], own: Sequence[str]) -> None:
+    """Make a scaler's class known by name; the library's own ones, which begin with _, are known already."""
+    if cls.__name__.startswith("_"):
+        return
+    if registry.normalise(cls.kind) in {registry.normalise(name) for name in own}:
+        raise RegistryError(
+            f"a {cls.family} is named once, but {cls.kind!r} is both the library's own and {cls.__module__}."
+            f"{cls.__qualname__}. Give the new class a name of its own."
+        )
+    registry.register(cls)
 
 
 class SeriesScaler(ABC):
-    """Scales each series by statistics of its training rows. All arithmetic is in float64."""
+    """Scales each series by statistics of its training rows. All arithmetic is in float64.
 
-    name: ClassVar[SeriesScalerName]
+    A subclass is known by its `name`, or by the name of the class.
+    """
+
+    family: ClassVar[str] = "series scaler"
+    kind: ClassVar[str]
+    name: ClassVar[str]
     """How the scaler is called in files."""
     affine: ClassVar[bool] = True
     """Whether the state is location and scale, with original = scaled * scale + location."""
     fields: ClassVar[tuple[str, ...]] = ("location", "scale")
     """The names of the state's arrays, each [S]."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+        cls.kind = cls.name
+        register_scaler(cls, SERIES_SCALERS)
 
     def __init__(self) -> None:
         self._state: dict[str, Doubles] | None = None
@@ -216,7 +241,7 @@ class _SeriesBoxCox(SeriesScaler):
         return cast(Doubles, np.exp(logs) * geometric)
 
 
-_SERIES: dict[SeriesScalerName, type[SeriesScaler]] = {
+_SERIES: dict[str, type[SeriesScaler]] = {
     "standard": _SeriesStandard,
     "robust": _SeriesRobust,
     "robust-iqr": _SeriesRobustIqr,
@@ -269,10 +294,3 @@ def _likeliest_lambda(logs: Doubles, low: float = -1.0, high: float = 2.0) -> fl
 def _log_variance(logs: Doubles, lmbda: float) -> float:
     """Minus the profile log-likelihood per row, halved; the Jacobian's term is 0 because the logs have mean 0."""
     return float(np.log(_boxcox(logs, lmbda).var()))
-
-
-def unknown_name(what: str, name: str, known: Sequence[str]) -> UnknownNameError:
-    """The error for a scaler that does not exist, with the closest names."""
-    near = closest(name, list(known))
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(known)}."
-    return UnknownNameError(f"there is no {what} named {name!r}; {hint}")

@@ -1,7 +1,7 @@
 """Scaling: per window inside the network's module (torch), and per series before the windows are cut (numpy).
 
 A window scaler sees one window and nothing else, so its statistics are of the past by construction. A series scaler
-(series_scaling.py, offered here too) is fitted on the training rows and then frozen. Both use observed values only,
+(per_series.py, offered here too) is fitted on the training rows and then frozen. Both use observed values only,
 give back what they were given (`inverse` of `transform`), and stay finite for constant, empty and extreme series.
 
 Letters: B windows, L lookback, T steps, C channels, Q outputs.
@@ -9,27 +9,27 @@ Letters: B windows, L lookback, T steps, C channels, Q outputs.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
+from pydantic import AfterValidator
 from torch import Tensor, nn
 
+from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.scaling.per_series import (
     MAD_OF_STANDARD,
     NOISE_ULPS,
     SERIES_SCALERS,
     SeriesScaler,
-    SeriesScalerName,
+    register_scaler,
     series_scaler,
-    unknown_name,
 )
 
 __all__ = [
     "SERIES_SCALERS",
     "WINDOW_SCALERS",
     "SeriesScaler",
-    "SeriesScalerName",
     "Statistics",
     "WindowScaler",
     "WindowScalerName",
@@ -38,9 +38,8 @@ __all__ = [
     "window_scaler",
 ]
 
-WindowScalerName = Literal["identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin"]
-WINDOW_SCALERS: tuple[WindowScalerName, ...] = get_args(WindowScalerName)
-"""The names that `window_scaler` knows."""
+WINDOW_SCALERS = ("identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin")
+"""The library's own names; `window_scaler` also knows registered classes."""
 
 _SINH_LIMIT = 88.0  # sinh overflows float32 just above
 
@@ -60,25 +59,53 @@ def trailing(statistic: Tensor, values: Tensor) -> Tensor:
     return statistic.reshape(*statistic.shape, *(1 for _ in range(further))) if further else statistic
 
 
+def _known(name: str) -> str:
+    """The name of a window scaler as files spell it; an unknown one is answered with the closest."""
+    return name if name in _WINDOW else str(_window_class(name).kind)
+
+
+WindowScalerName = Annotated[str, AfterValidator(_known)]
+"""A field that names a window scaler: one of `WINDOW_SCALERS`, or a registered subclass."""
+
+
+def _window_class(name: str) -> type[WindowScaler]:
+    cls: type[WindowScaler] | None = _WINDOW.get(name) or registry.find(WindowScaler.family, name)
+    if cls is None:
+        raise registry.unknown(WindowScaler.family, name, WINDOW_SCALERS)
+    return cls
+
+
 def window_scaler(name: str, channels: int = 1) -> WindowScaler:
     """The window scaler of that name.
 
     Args:
-        name: one of `WINDOW_SCALERS`.
+        name: one of `WINDOW_SCALERS`, or a registered subclass of `WindowScaler`.
         channels: how many channels have learnable weights of their own (revin only); 1 shares them among all.
     """
-    if name not in _WINDOW:
-        raise unknown_name("window scaler", name, WINDOW_SCALERS)
+    cls = _window_class(name)
     if channels < 1:
         raise ConfigError(f"channels must be at least 1, but got channels={channels}")
-    return _WINDOW[name](channels)
+    return cls(channels)
 
 
 class WindowScaler(nn.Module):
-    """Scales each window by its own statistics; also the identity, whose location is 0 and scale is 1."""
+    """Scales each window by its own statistics; also the identity, whose location is 0 and scale is 1.
 
+    A subclass is known by its `kind`, or by the name of the class. It overrides `_measure`, and `_bend` and `_unbend`
+    (with affine = False) where values are bent after they were standardised.
+    """
+
+    family: ClassVar[str] = "window scaler"
+    kind: ClassVar[str]
+    """How the scaler is called in files."""
     affine: ClassVar[bool] = True
     """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" not in cls.__dict__:
+            cls.kind = cls.__name__
+        register_scaler(cls, WINDOW_SCALERS)
 
     def __init__(self, channels: int = 1) -> None:
         super().__init__()

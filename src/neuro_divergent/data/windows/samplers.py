@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import key
+from neuro_divergent.data.store.store import SeriesStore
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -352,3 +353,13 @@ def _unit(positions: Ints, secret: int) -> npt.NDArray[np.float64]:
 def _drawn(edges: npt.NDArray[np.float64], positions: Ints, secret: int) -> Ints:
     found = np.searchsorted(edges, _unit(positions, secret) * edges[-1], side="right")
     return np.asarray(np.minimum(found, np.searchsorted(edges, edges[-1])), dtype=np.int64)
+
+
+def easy_first(store: SeriesStore) -> np.ndarray:
+    """Series numbers from smooth to rough: mean absolute step against mean absolute deviation."""
+    roughness = np.empty(len(store.ids))
+    for number, (first, last) in enumerate(zip(store.offsets, store.offsets[1:], strict=False)):
+        y = np.asarray(store.y[first:last], dtype=np.float64)
+        spread = np.abs(y - y.mean()).mean() if len(y) else 0.0
+        roughness[number] = np.abs(np.diff(y)).mean() / spread if spread > 0 and len(y) > 1 else 0.0
+    return np.argsort(roughness, kind="stable")

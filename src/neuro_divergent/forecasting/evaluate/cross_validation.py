@@ -30,12 +30,14 @@ from neuro_divergent.forecasting.evaluate.scores import (
     truth_of,
 )
 from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
+from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.fit_many import fit_members
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import Columns
-from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, fit_model
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
+from neuro_divergent.metrics.base import AnyMetric, Metric
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
 
@@ -121,7 +123,7 @@ def cross_validation(
     refit: bool | int = False,
     level: Sequence[float] | None = None,
     quantiles: Sequence[float] | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[AnyMetric] | None = None,
     prediction_intervals: PredictionIntervals | None = None,
     h: int | None = None,
     n_jobs: int = 1,
@@ -144,7 +146,7 @@ def cross_validation(
         refit: train for every fold (True), for every k-th fold, or only for the first one (False).
         level: central intervals in percent.
         quantiles: probabilities between 0 and 1.
-        metrics: names of figures; None for the common ones.
+        metrics: names of figures, or metrics of your own as in `evaluate`; None for the common ones.
         prediction_intervals: how point forecasts get intervals, measured at the end of each training part.
         h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
         n_jobs: processes that work on folds at the same time; folds that share a model are one job. A script needs
@@ -270,7 +272,7 @@ def run_job(
     if len(fitted) < len(plan.models):
         past = part_of(table, *folds[0].train)
         for model in plan.models:
-            fitted[model.name] = fit_model(
+            fitted[model.name] = fit(
                 model, past, _fold_config(plan, model), short=plan.short, prediction_intervals=plan.intervals,
                 local_scaler=plan.local_scaler,
             )  # fmt: skip
@@ -319,7 +321,7 @@ def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bo
 def _result(
     table: TimeSeriesDataFrame,
     parts: list[FoldForecasts],
-    names: Sequence[str] | None,
+    names: Sequence[AnyMetric] | None,
     season: int | None,
     steps: int,
     last: dict[str, Forecaster],
@@ -362,7 +364,9 @@ def _truth(table: TimeSeriesDataFrame, part: FoldForecasts, steps: int, season: 
     return truth
 
 
-def _by_fold(parts: list[FoldForecasts], truths: list[Truth], wanted: Sequence[str], given: bool) -> pl.DataFrame:
+def _by_fold(
+    parts: list[FoldForecasts], truths: list[Truth], wanted: Mapping[str, Metric | None], given: bool
+) -> pl.DataFrame:
     rows = []
     for part, truth in zip(parts, truths, strict=True):
         naive = f"seasonal naive ({truth.season})"

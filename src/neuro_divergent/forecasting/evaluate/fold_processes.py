@@ -5,7 +5,6 @@ Only the place of the files travels between the processes.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -30,7 +29,7 @@ from neuro_divergent.forecasting.evaluate.scores import Hindcasts
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
-from neuro_divergent.training.callbacks.base import CallbackSettings
+from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 
@@ -85,8 +84,7 @@ def _do(job: tuple[str, int, int]) -> str | None:
 
 def _described(plan: Plan, table: TimeSeriesDataFrame) -> dict[str, Any]:
     for name, config in plan.configs.items():
-        live = [type(item).__name__ for item in config.callbacks if not isinstance(item, CallbackSettings)]
-        if live or '"reference"' in json.dumps(config.replace(callbacks=()).to_dict()):
+        if not_in_files(config):
             raise ConfigError(
                 "folds in other processes are described by files, which cannot hold your own callables, but the "
                 f"configuration of {name} has some. Use n_jobs=1"

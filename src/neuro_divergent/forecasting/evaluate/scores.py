@@ -5,7 +5,7 @@ Letters: N forecasts, S series, H steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,12 @@ import polars as pl
 
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
-from neuro_divergent.core.registry import closest
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, season_of
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.historical import actual, hindcast, long_frame, same_moments, window_places
+from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -110,7 +110,7 @@ def evaluate(
     forecasters: Sequence[Forecaster],
     table: TimeSeriesDataFrame,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[AnyMetric] | None = None,
     level: Sequence[float] | None = None,
     quantiles: Sequence[float] | None = None,
     n_windows: int = 1,
@@ -123,7 +123,8 @@ def evaluate(
     Args:
         forecasters: fitted models.
         table: rows up to the end of what is to be forecast, lookback included.
-        metrics: names of figures; None for the common ones. Those of intervals need levels.
+        metrics: names of figures, `Metric` objects, or functions (actual, forecast) of tensors that give one number per
+            target, whose mean is taken; None for the common figures. Those of intervals need levels.
         level: central intervals in percent whose coverage is of interest.
         quantiles: probabilities between 0 and 1.
         n_windows: how many horizons, counted from the end of each series.
@@ -167,7 +168,7 @@ def scored(
     table: TimeSeriesDataFrame,
     truth: Truth,
     found: dict[str, Hindcasts],
-    names: Sequence[str] | None = None,
+    names: Sequence[AnyMetric] | None = None,
 ) -> Evaluation:
     """Scores of forecasts that are there already."""
     wanted = check_names(names)
@@ -199,7 +200,12 @@ def scored(
 
 
 def _by_series(
-    table: TimeSeriesDataFrame, truth: Truth, name: str, item: Hindcasts, wanted: Sequence[str], given: bool
+    table: TimeSeriesDataFrame,
+    truth: Truth,
+    name: str,
+    item: Hindcasts,
+    wanted: Mapping[str, Metric | None],
+    given: bool,
 ) -> pl.DataFrame:
     rows = []
     id_col = table.schema.id_col
@@ -215,24 +221,20 @@ def _by_series(
     return pl.DataFrame(rows)
 
 
-def check_names(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of figures that exist."""
-    known = (*POINT, *PROBABILISTIC)
-    for name in names or ():
-        if name not in known:
-            near = closest(name, list(known))
-            hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(known)}."
-            raise UnknownNameError(f"there is no metric named {name!r}; {hint}")
-    return DEFAULT if names is None else tuple(dict.fromkeys(names))
+def check_names(wanted: Sequence[AnyMetric] | None) -> dict[str, Metric | None]:
+    """The metrics by name; None stands for one of the library's own. A name that does not exist is refused."""
+    return named_metrics(DEFAULT if wanted is None else wanted, (*POINT, *PROBABILISTIC))
 
 
 def figures(
-    truth: Truth, item: Hindcasts, wanted: Sequence[str], axis: int | None, given: bool = True
+    truth: Truth, item: Hindcasts, wanted: Mapping[str, Metric | None], axis: int | None, given: bool = True
 ) -> dict[str, Any]:
     """Every figure along an axis of [N, H]; those of intervals once per level."""
     result: dict[str, Any] = {}
-    for name in wanted:
-        if name in POINT:
+    for name, own in wanted.items():
+        if own is not None:
+            result[name] = figure(own, truth.actual, item.values[:, :, 0], axis)
+        elif name in POINT:
             result[name] = _point_figure(name, truth, item.values[:, :, 0], axis)
         elif len(item.columns.names) > 1:
             result |= _probabilistic_figures(name, truth, item, axis)

@@ -8,11 +8,14 @@ import numpy as np
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.read import series_checks as checks
+from neuro_divergent.data.join import later_rows, read_again
+from neuro_divergent.data.read import series_checks
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.training_rows import note_validation, trained_rows, training_rows
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
-from neuro_divergent.forecasting.predict.ahead import check_series, taken_columns
+from neuro_divergent.forecasting.predict.ahead import check_series
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -24,8 +27,6 @@ FINE_TUNE_RATE = 0.1
 
 def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = None) -> Forecaster:
     """Go on training in place; see `Forecaster.update`."""
-    from neuro_divergent.forecasting.fit.fit import later_rows
-
     known = isinstance(data, TimeSeriesDataFrame)
     newer = forecaster.table(data) if known else later_rows(forecaster.data, data, new_series=True)
     joined = joined_tables(forecaster.data, newer)
@@ -63,8 +64,6 @@ def fine_tune(
 
 def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: TrainingConfig) -> Forecaster:
     """Train on a table from a forecaster's weights; nothing of the forecaster changes."""
-    from neuro_divergent.forecasting.fit.fit import fit
-
     if config.loss == "auto":
         config = config.replace(loss=forecaster.loss)
     if config.loss != forecaster.loss and config.loss.outputs != forecaster.loss.outputs:  # type: ignore[union-attr]
@@ -112,13 +111,11 @@ def _check_columns(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
 
 def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
     """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
-    from neuro_divergent.forecasting.fit.fit import read_again
-
     both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
     keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
     latest = both.unique(subset=keys, keep="last", maintain_order=True)
     joined = read_again(latest, known)
-    joined.store = checks.check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
+    joined.store = series_checks.check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
     return joined
 
 

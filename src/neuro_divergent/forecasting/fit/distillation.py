@@ -18,10 +18,11 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.augmentation import Augmentation, Compose, Jitter, Masking
 from neuro_divergent.data.windows.gather import Gather, as_tensors
 from neuro_divergent.data.windows.grid import grid_shifts
-from neuro_divergent.forecasting.fit.fit import fit, usable_columns
+from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.in_subprocess import supervised
 from neuro_divergent.forecasting.fit.task import ForecastTask
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.losses import HuberMQLoss, HuberQuantile, Loss, MQLoss, Quantile, Weighted
@@ -102,7 +103,7 @@ class Oracle:
     """What the teacher says about the windows of a table."""
 
     def __init__(self, teacher: Forecaster, table: TimeSeriesDataFrame, horizon: int) -> None:
-        model, store = teacher.model, usable_columns(teacher.model, table.store)
+        model, store = teacher.model, taken_columns(teacher.model, table.store)
         self.teacher, self.horizon = teacher, horizon
         self.multivariate = model.capabilities.multivariate
         self.offsets = store.offsets

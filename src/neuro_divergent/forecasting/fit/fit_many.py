@@ -1,30 +1,25 @@
-"""Many small trainings at once: seeds, folds, quantiles or trials of one small model as one computation."""
+"""Several trainings with one call: stacked into one computation where they can be, else one after the other."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.fit.fit import fit
-from neuro_divergent.forecasting.fit.resume_many import Source, Stop, beginnings, fit_each
-from neuro_divergent.forecasting.fit.task import ForecastTask, target_weights
+from neuro_divergent.forecasting.fit.fit import fit, job_of
+from neuro_divergent.forecasting.fit.prepare import prepare
+from neuro_divergent.forecasting.fit.results import results
+from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each
+from neuro_divergent.forecasting.fit.rows_task import RowsForecastTask
+from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.eligibility import config_obstacle, not_worth_it
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal, train_many
-from neuro_divergent.training.state.state import TrainState
-from neuro_divergent.training.trainer import train
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +38,8 @@ def fit_many(
     """Train several models, those of one small architecture together as one computation.
 
     What is given once is shared; what is given as a list has an entry for each training. Every forecaster is the one
-    that `Model.fit` would give, but for rounding.
+    that `Model.fit` would give, but for rounding. If a training fails, the others go on to their ends; then a
+    `MembersFailedError` names what failed and holds the forecasters of the others.
 
     Args:
         models: one description or several.
@@ -91,14 +87,7 @@ def fit_members(
         return _going_on(wanted, resume, resume_with, options)
     if stacked is False or reason is not None:
         return _one_after_the_other(wanted, reason, options)
-    first = prepared(*wanted[0], **options)
-    reason = not_worth_it(first.state) if stacked == "auto" else None
-    if reason is not None:  # the others are not even prepared: their tables may be large
-        train(first.task, first.state, title=first.forecaster.model.name)
-        return [first.forecaster, *_one_after_the_other(wanted[1:], reason, options)]
-    everyone = [first, *(prepared(*member, **options) for member in wanted[1:])]
-    train_many([(item.task, item.state) for item in everyone], stacked=stacked, title=wanted[0][0].name)
-    return [item.forecaster for item in everyone]
+    return _stacked(wanted, stacked, options)
 
 
 def _refuse_shared_directories(wanted: Sequence[Wanted]) -> None:
@@ -121,10 +110,34 @@ def _obstacle(wanted: Sequence[Wanted], options: dict[str, Any]) -> str | None:
     return next((found for _, _, config in wanted if (found := config_obstacle(config))), None)
 
 
-def _one_after_the_other(wanted: Sequence[Wanted], reason: str | None, options: dict[str, Any]) -> list[Forecaster]:
+def _stacked(wanted: Sequence[Wanted], stacked: Stacked, options: dict[str, Any]) -> list[Forecaster]:
+    """Train what can be stacked as one computation."""
+
+    def prepared(member: Wanted) -> Run:
+        return prepare(job_of(*member, task=RowsForecastTask, **options))
+
+    first = prepared(wanted[0])
+    reason = not_worth_it(first.training.state) if stacked == "auto" else None
+    if reason is not None:  # the others are not even prepared: their tables may be large
+        return _one_after_the_other(wanted, reason, options, first)
+    runs = [first, *(prepared(member) for member in wanted[1:])]
+    members = [(run.training.task, run.training.state) for run in runs]
+    failures = train_many(members, stacked=stacked, title=wanted[0][0].name)
+    return results([failures.get(number) or run.forecaster() for number, run in enumerate(runs)])
+
+
+def _one_after_the_other(
+    wanted: Sequence[Wanted], reason: str | None, options: dict[str, Any], first: Run | None = None
+) -> list[Forecaster]:
     if reason is not None:
         log.info("trainings run one after the other: %s", reason)
-    return [model.fit(table, config, **options) for model, table, config in wanted]
+    found: list[Forecaster | NeuroDivergentError] = []
+    for number, member in enumerate(wanted):
+        try:
+            found.append(first.finish() if first is not None and number == 0 else fit(*member, **options))
+        except NeuroDivergentError as error:
+            found.append(error)
+    return results(found)
 
 
 def _going_on(
@@ -139,7 +152,7 @@ def _going_on(
     configs = {name: config for name, (_, _, config) in zip(names, wanted, strict=True)}
     begun = beginnings(configs, resume, resume_with).values()
     members = [(model, table, begin) for (model, table, _), begin in zip(wanted, begun, strict=True)]
-    return fit_each(members, **options)
+    return results(fit_each(members, **options))
 
 
 def _members(
@@ -162,71 +175,3 @@ def _members(
     numbers = lists.get("seeds", [config.seed for config in full["configs"]])
     chosen = [config.replace(seed=seed) for config, seed in zip(full["configs"], numbers, strict=True)]
     return list(zip(full["models"], full["data"], chosen, strict=True))
-
-
-class RowsForecastTask(ForecastTask):
-    """The forecasting task for windows of several members, which follow each other."""
-
-    row_buffers: ClassVar[tuple[str, ...]] = tuple(
-        f"{field}_{part}" for field in ("future", "historical", "static") for part in ("mean", "scale")
-    )
-
-    def spread_buffers(self, module: nn.Module, buffers: Mapping[str, Tensor], batch: Batch) -> None:
-        """Each window is standardised by the columns of its own member's table."""
-        for name, stacked in buffers.items():
-            values = getattr(batch, name.rpartition("_")[0])
-            if values is not None:
-                own = stacked.repeat_interleave(len(values) // len(stacked), dim=0)
-                own = own.view(len(values), *[1] * (values.ndim - 2), own.shape[1])
-                module._buffers[name] = own
-
-    def score_rows(self, module: nn.Module, batch: Batch, members: int) -> list[dict[str, Tensor]]:
-        """For each member what `score` gives for its share of the windows."""
-        assert isinstance(module, ForecastModule)
-        assert batch.target is not None
-        weights = target_weights(batch, self.validation_loss)
-        sums = _sums_of(module.loss_values(batch, self.validation_loss), weights, members)
-        if not self.metrics:
-            return sums
-        parts = [None] * members if weights is None else weights.chunk(members)
-        outputs, targets = module(batch).chunk(members), batch.target.chunk(members)
-        found = zip(sums, outputs, targets, parts, strict=True)
-        return [own | self.metric_sums(output, target, part) for own, output, target, part in found]
-
-
-def _sums_of(values: Tensor, weights: Tensor | None, members: int) -> list[dict[str, Tensor]]:
-    """For each member its `loss_sums`."""
-    values = values.reshape(members, -1).double()
-    if weights is None:
-        counts = values.new_full((members,), float(values.shape[1]))
-        return [{"loss": row} for row in torch.stack([counts, values.sum(dim=1)], dim=1).cpu()]
-    weights = weights.reshape(members, -1).double()
-    kept = torch.where(weights > 0, values, 0.0) * weights
-    return [{"loss": row} for row in torch.stack([weights.sum(dim=1), kept.sum(dim=1)], dim=1).cpu()]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A training before its first step, and the forecaster that it will have trained."""
-
-    task: ForecastTask
-    state: TrainState
-    forecaster: Forecaster
-
-
-def prepared(model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, **options: Any) -> Prepared:
-    """Everything that `Model.fit` does before the first step."""
-    tasks: list[ForecastTask] = []
-
-    def task(*inputs: Any, **named: Any) -> ForecastTask:
-        tasks.append(RowsForecastTask(*inputs, **named))
-        return tasks[-1]
-
-    stop = Stop()
-    held = {"callbacks": (stop,), "progress": False, "compile": False}
-    forecaster = fit(model, table, config.replace(**held), task=task, **options)
-    state = stop.state
-    assert state is not None
-    state.config = forecaster.config = state.config.replace(**{name: getattr(config, name) for name in held})
-    state.stopping = state.history.stopped = ""
-    return Prepared(tasks[-1], state, forecaster)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from neuro_divergent.core.errors import ConfigError, NoCheckpointError
+from neuro_divergent.core.errors import (
+    ConfigError,
+    NeuroDivergentError,
+    NoCheckpointError,
+    StorageError,
+    TrainingError,
+)
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.fit.fit import check_resumable, fit
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.predict.conformal import fit_model
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.config.checkpoints import Checkpoints
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.checkpoint_store import inside, place_of
 from neuro_divergent.training.runs.resume import Resume
-from neuro_divergent.training.state.state import TrainState
 
 Source = str | os.PathLike[str] | None
 Beginning = tuple[TrainingConfig, Resume]
@@ -71,38 +75,29 @@ def _changes_of(
     return {name: changes.get(name) for name in names}
 
 
-def fit_each(members: Sequence[tuple[Model, TimeSeriesDataFrame, Beginning]], **options: Any) -> list[Forecaster]:
-    """Train one after the other, each from its own beginning."""
-    for model, table, beginning in members[1:]:  # the first one is about to begin
-        _rehearse(model, table, *beginning, **options)
-    return [
-        fit_model(model, table, config, resume=begin.source, resume_with=begin.changes, **options)
-        for model, table, (config, begin) in members
-    ]
+def fit_each(
+    members: Sequence[tuple[Model, TimeSeriesDataFrame, Beginning]], **options: Any
+) -> list[Forecaster | NeuroDivergentError]:
+    """Train one after the other, each from its own beginning; a training that fails leaves its error.
 
-
-def _rehearse(model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, begin: Resume, **options: Any) -> None:
-    """Begin a run that is to go on, without a step and without a file: another model or other data are refused here.
-
-    The trainings before it may take hours, and would be done by the time it has its turn.
+    A run that cannot go on is refused before the first one is trained: they may take hours.
     """
+    for model, table, beginning in members[1:]:  # the first one is about to begin
+        _check(model, table, *beginning, **options)
+    found: list[Forecaster | NeuroDivergentError] = []
+    for number, (model, table, (config, begin)) in enumerate(members):
+        try:
+            found.append(fit(model, table, config, resume=begin.source, resume_with=begin.changes, **options))
+        except (TrainingError, StorageError) as error:
+            if number == 0 and isinstance(error, StorageError):  # refused, as the others were before
+                raise
+            found.append(error)
+    return found
+
+
+def _check(model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, begin: Resume, **options: Any) -> None:
+    """Refuse a run that is to go on with another model or other data."""
     own = None if config.checkpoints is None else config.checkpoints.directory
     source = own if begin.source == "auto" else begin.source
-    if source is None or not place_of(os.fspath(source)).names():
-        return
-    still = config.unsaved().replace(callbacks=(Stop(),), progress=False, refit_on_all=False)
-    fit_model(model, table, still, resume=source, resume_with=begin.changes, **options)
-
-
-class Stop(Callback):
-    """Ends a training before its first step, and keeps its state: prepared by the very code that would train it."""
-
-    engine: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.state: TrainState | None = None
-
-    def on_fit_start(self, state: TrainState) -> None:
-        """Keep the state; there is no first step."""
-        self.state = state
-        state.stop("prepared")
+    if source is not None and place_of(os.fspath(source)).names():
+        check_resumable(model, table, config, resume=source, resume_with=begin.changes, **options)

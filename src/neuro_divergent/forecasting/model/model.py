@@ -18,6 +18,7 @@ from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
+    from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.reconciliation import Reconciliation
@@ -115,18 +116,20 @@ class Model(Description):
         """
         from neuro_divergent.forecasting.fit.fit import fit
 
-        if prediction_intervals is not None:
-            from neuro_divergent.forecasting.predict.conformal import fit_with_intervals
-
-            options = {"validation": validation, "short": short, "resume": resume, "resume_with": resume_with} | columns
-            return fit_with_intervals(self, data, config or TrainingConfig(), prediction_intervals, **options)
         return fit(
             self,
             data,
-            config or TrainingConfig(),
+            config,
             validation=validation,
             short=short,
+            prediction_intervals=prediction_intervals,
             resume=resume,
             resume_with=resume_with,
             **columns,
         )
+
+    def check_table(self, table: TimeSeriesDataFrame) -> None:
+        """Refuse a table that this model cannot be trained on; called before anything is trained."""
+
+    def after_fit(self, fitted: Forecaster) -> None:
+        """Learn what is learned after the last step, such as how the errors of series go together."""

@@ -6,6 +6,7 @@ Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,9 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler
+from neuro_divergent.core.seeding import isolated
+from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler, window_scaler
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.anchor import Anchor
 from neuro_divergent.losses import Loss, Weighted
 
@@ -49,6 +52,7 @@ class ForecastModule(nn.Module):
         self.anchor = anchor
         self.spec = spec
         self.head = loss.head()
+        self._watcher: Callable[[Tensor], None] | None = None
         # A recursive network is told its forecast, not just its first output.
         recursive = hasattr(network, "feedback")
         self._told_by_window = recursive and (self.head is not None or loss.units == "original")
@@ -64,6 +68,15 @@ class ForecastModule(nn.Module):
         for name in means:
             getattr(self, f"{name}_mean").copy_(means[name])
             getattr(self, f"{name}_scale").copy_(scales[name])
+
+    def watch_outputs(self, watcher: Callable[[Tensor], None]) -> Callable[[], None]:
+        """Call the watcher with the network's outputs, [B, H, C, Q], at every pass; the returned function ends it."""
+        self._watcher = watcher
+
+        def stop() -> None:
+            self._watcher = None
+
+        return stop
 
     def forward(self, batch: Batch) -> Tensor:
         """Outputs of raw windows in original units, [B, H, C, Q]."""
@@ -88,6 +101,8 @@ class ForecastModule(nn.Module):
     def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
         if self.head is not None:
             raw = self.head(raw, levels)
+        if self._watcher is not None:
+            self._watcher(raw)
         anchor = None if self.anchor is None else self.anchor(scaled.y, scaled.mask)
         return Forecast(raw, anchor, stats)
 
@@ -187,3 +202,17 @@ class ForecastModule(nn.Module):
 def _raised(raw: Tensor, dtype: torch.dtype) -> Tensor:
     """Outputs in at least the number format of the statistics: half precision has no room for large values."""
     return raw if raw.dtype == dtype else raw.to(torch.promote_types(raw.dtype, dtype))
+
+
+def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, ...], seed: int) -> ForecastModule:
+    """The module of a description, its weights drawn under the seed."""
+    with isolated(seed, "weights"):
+        spec = replace(spec, outputs=loss.outputs, anchored=bool(anchor))
+        channels = spec.series if model.capabilities.multivariate else 1
+        return ForecastModule(
+            network=model.build(spec),
+            loss=loss,
+            scaler=window_scaler(model.scaler, channels),
+            spec=spec,
+            anchor=Anchor(anchor, model.h) if anchor else None,
+        )

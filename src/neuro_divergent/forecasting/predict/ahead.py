@@ -22,6 +22,7 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.output_columns import Columns
 
 if TYPE_CHECKING:
@@ -172,21 +173,6 @@ def known_ahead(
         if values.categorical is not None:
             codes[..., : values.categorical.shape[2]] = values.categorical
     return FutureValues(None if store.future is None else values.future, codes)
-
-
-def taken_columns(model: Model, store: SeriesStore) -> SeriesStore:
-    """The store without the columns that the model cannot take (the training has named them)."""
-    can = model.capabilities
-    changes: dict[str, Any] = {}
-    if store.future is not None and not can.future:
-        changes |= {"future": None, "future_names": ()}
-    if store.historical is not None and not can.historical:
-        changes |= {"historical": None, "historical_names": ()}
-    if store.static is not None and not can.static:
-        changes |= {"static": None, "static_names": ()}
-    if store.categories and not can.categorical:
-        changes |= {"categorical": None, "static_categorical": None, "categories": {}}
-    return store.replace(**changes) if changes else store
 
 
 def columns_of(model: Model, store: SeriesStore) -> tuple[Any, ...]:

@@ -23,14 +23,11 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.fit.series_scaling import fit_locally
 from neuro_divergent.forecasting.network.output_columns import Columns, point_column
 from neuro_divergent.forecasting.predict.historical import actual, by_series, hindcast, same_moments, window_places
 
 if TYPE_CHECKING:
-    from neuro_divergent.forecasting.model.model import Model
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
-    from neuro_divergent.training.config.training_config import TrainingConfig
 
 log = logging.getLogger(__name__)
 
@@ -251,53 +248,3 @@ def adapted(scores: Floats, coverage: float, gamma: float) -> Floats:
         alpha = np.where(seen.any(axis=1), alpha + gamma * (wanted - missed), alpha)
     flat = scores.reshape(pools, windows * members, steps)
     return corrected_quantile(flat, np.clip(1 - alpha, 0.0, 1.0), interpolate=False)
-
-
-def fit_with_intervals(
-    model: Model,
-    data: Any,
-    config: TrainingConfig,
-    settings: PredictionIntervals,
-    *,
-    short: Any = "error",
-    validation: Any = None,
-    resume: Any = None,
-    resume_with: Any = None,
-    local_scaler: str | None = None,
-    **columns: Any,
-) -> Forecaster:
-    """Train twice: without the last windows, to measure errors on them, and on everything, to forecast."""
-    if resume is not None or resume_with is not None:
-        raise ConfigError(
-            "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it without, then "
-            "call calibrate(data, intervals) on the forecaster"
-        )
-    table = TimeSeriesDataFrame.from_frame(data, **columns)
-    held = settings.rows(model.h)
-    long = table.store.lengths > held
-    if not long.any():
-        raise DataError(
-            f"prediction intervals hold back {held} rows of each series (h={model.h}, n_windows={settings.n_windows}, "
-            f"step_size={settings.step_size}), but the longest has {int(table.store.lengths.max(initial=0))}. "
-            "Ask for fewer windows"
-        )
-    kept = table if long.all() else table.select(table.ids[long].tolist())
-    shown = fit_locally(model, kept.drop_last(held), config.unsaved(), local_scaler, short=short)
-    fitted = fit_locally(model, table, config, local_scaler, short=short, validation=validation)
-    fitted.intervals = calibrate(shown, kept, settings)
-    return fitted
-
-
-def fit_model(
-    model: Model,
-    table: TimeSeriesDataFrame,
-    config: TrainingConfig,
-    *,
-    prediction_intervals: PredictionIntervals | None = None,
-    local_scaler: str | None = None,
-    **options: Any,
-) -> Forecaster:
-    """Train a model on a table, its series scaled one by one and its errors measured if asked."""
-    if prediction_intervals is None:
-        return fit_locally(model, table, config, local_scaler, **options)
-    return fit_with_intervals(model, table, config, prediction_intervals, local_scaler=local_scaler, **options)

@@ -20,6 +20,7 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
 from neuro_divergent.forecasting.predict import ahead as horizon
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
     from neuro_divergent.forecasting.evaluate.scores import Evaluation
-    from neuro_divergent.forecasting.fit.series_scaling import LocalScaling
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
     from neuro_divergent.forecasting.predict.explain import Explanation
+    from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ class Forecaster:
 
     def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
         """The columns of a table that the model takes, its series scaled as in the training."""
-        store = horizon.taken_columns(self.model, table.store)
+        store = taken_columns(self.model, table.store)
         return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
 
     def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:

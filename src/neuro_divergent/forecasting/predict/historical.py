@@ -19,8 +19,9 @@ from neuro_divergent.data.read.series_checks import cut_rows
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.output_columns import Columns
-from neuro_divergent.forecasting.predict.ahead import SERIES_PER_BATCH, check_series, from_store, taken_columns
+from neuro_divergent.forecasting.predict.ahead import SERIES_PER_BATCH, check_series, from_store
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster

@@ -14,6 +14,7 @@ from neuro_divergent.data.scaling.per_series import series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.cross_validation import Configs, CrossValidation, configs_of, cross_validation
 from neuro_divergent.forecasting.evaluate.scores import Evaluation, evaluate, insample
+from neuro_divergent.forecasting.fit.results import results
 from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
@@ -122,7 +123,7 @@ class NeuralForecast:
         options: dict[str, Any] = {"prediction_intervals": prediction_intervals, "local_scaler": self.local_scaler_type}
         options |= {"validation": validation, "short": short}
         begun = beginnings(configs, resume, resume_with)
-        fitted = fit_each([(model, table, begun[model.name]) for model in self.models], **options)
+        fitted = results(fit_each([(model, table, begun[model.name]) for model in self.models], **options))
         self.forecasters = {model.name: forecaster for model, forecaster in zip(self.models, fitted, strict=True)}
         return self
 

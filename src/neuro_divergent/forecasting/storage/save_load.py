@@ -104,7 +104,7 @@ def load_one(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
 ) -> Forecaster:
     """Read a saved Forecaster; see `load`."""
-    from neuro_divergent.forecasting.fit.fit import build_module
+    from neuro_divergent.forecasting.network.module import build_module
 
     contents = bundle.read(path)
     missing = {MODEL_DOCUMENT, "weights.safetensors", "context.safetensors"} - contents.keys()

@@ -26,9 +26,9 @@ from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
 from neuro_divergent.core.runs.saved import is_many as is_many
 from neuro_divergent.core.runs.saved import manifest_digest
 from neuro_divergent.core.runs.saved import read_index as read_index
-from neuro_divergent.forecasting.fit.series_scaling import LocalScaling
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
 EXTRAS = "extras.safetensors"
 

@@ -22,6 +22,7 @@ HOOKS = (
     "on_epoch_start",
     "on_epoch_end",
     "on_batch_start",
+    "on_gradients",
     "on_batch_end",
     "on_validation_start",
     "on_validation_end",
@@ -42,6 +43,11 @@ class Callback:
 
     engine: ClassVar[bool] = False
     """Whether it is one of the engine's own."""
+    looks_at: ClassVar[frozenset[str] | None] = None
+    """What its hooks read of the inside of a step: any of "gradients" and "outputs"; frozenset() for neither.
+
+    A step that is compiled whole exposes neither, so it is used only when nobody looks. None means unknown: a callback
+    with `on_batch_end` may read gradients then."""
 
     def on_fit_start(self, state: TrainState) -> None:
         """Before the first step, or before the first step after a resume."""
@@ -57,6 +63,9 @@ class Callback:
 
     def on_batch_start(self, state: TrainState) -> None:
         """Before an optimizer step."""
+
+    def on_gradients(self, state: TrainState) -> None:
+        """Between backward and clipping: the gradients of the step are in the parameters, `state.loss` is its loss."""
 
     def on_batch_end(self, state: TrainState) -> None:
         """After an optimizer step; `state.loss` and `state.gradient_norm` are its figures."""
@@ -101,12 +110,19 @@ class CallbackList:
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = list(callbacks)
         self._by_hook = {hook: self._in_order(hook) for hook in HOOKS}
-        self.has_batch_hooks = bool(self._by_hook["on_batch_start"] or self._by_hook["on_batch_end"])
 
     def _in_order(self, hook: str) -> list[Callback]:
         """The engine's own first at a start, last otherwise; among themselves both keep the order of the list."""
         found = [item for item in self.callbacks if getattr(type(item), hook) is not getattr(Callback, hook)]
         return sorted(found, key=lambda item: item.engine != hook.endswith("_start"))
+
+    def has(self, hook: str) -> bool:
+        """Whether anybody overrides a hook."""
+        return bool(self._by_hook[hook])
+
+    def look_at(self, what: str) -> bool:
+        """Whether anybody declares to look at "gradients" or "outputs"."""
+        return any(what in (item.looks_at or ()) for item in self.callbacks)
 
     def __call__(self, hook: str, state: TrainState) -> None:
         """Call one hook of every callback that has it."""
@@ -117,7 +133,7 @@ class CallbackList:
                 self._raise(callback, hook, error)
 
     def remember(self, state: TrainState) -> Callable[[], None]:
-        """What makes undone all that hooks change from now on of what a checkpoint keeps."""
+        """Return a function that undoes every later change that hooks make to checkpointed state."""
         own: list[tuple[Callback, Any]] = []
         for callback in self.callbacks:
             with suppress(StorageError):  # what is not plain data has no copy, and the checkpoint will refuse it

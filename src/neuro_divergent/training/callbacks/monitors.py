@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ class LearningRateMonitor(CallbackSettings):
 
 
 class _LearningRateMonitor(Callback):
+    looks_at: ClassVar[frozenset[str]] = frozenset()
+
     def __init__(self, every: int) -> None:
         self.every = every
 
@@ -45,6 +47,8 @@ class GradientNormMonitor(CallbackSettings):
 
 
 class _GradientNormMonitor(Callback):
+    looks_at: ClassVar[frozenset[str]] = frozenset({"gradients"})
+
     def __init__(self, every: int) -> None:
         self.every = every
 
@@ -66,6 +70,8 @@ class Timer(CallbackSettings):
 
 
 class _Timer(Callback):
+    looks_at: ClassVar[frozenset[str]] = frozenset()
+
     def __init__(self, max_minutes: float | None) -> None:
         self.max_minutes = max_minutes
         self._begun = 0.0

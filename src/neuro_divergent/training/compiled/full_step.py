@@ -20,31 +20,26 @@ from torch.func import functional_call, grad_and_value
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
-from neuro_divergent.optim import Optimizer
+from neuro_divergent.core.batch import rows as batch_rows
+from neuro_divergent.core.errors import first_line
+from neuro_divergent.optim import Optimizer, forget_gradients
+from neuro_divergent.optim.formulas import clip, clipping_has_formula, step_scalars, stored
 from neuro_divergent.training.callbacks.base import Callback
-from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, reason_of, use_compiled
-from neuro_divergent.training.compiled.optimizer_formulas import (
-    Weight,
-    clipped,
-    clipping_has_formula,
-    collect,
-    factors,
-    has_formula,
-    moved,
-    stored,
-)
+from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, use_compiled
+from neuro_divergent.training.compiled.optimizer_formulas import Weight, collect, compilable, updated
+from neuro_divergent.training.config.facts import Check, refusals
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
+from neuro_divergent.training.state.seeding import seed_network
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
-from neuro_divergent.training.step import out_of_memory as memory
-from neuro_divergent.training.step.strategy import weighted_mean
+from neuro_divergent.training.step.eager import Eager
+from neuro_divergent.training.step.out_of_memory import is_out_of_memory
+from neuro_divergent.training.step.reduction import weighted_mean
+from neuro_divergent.training.step.strategy import Step
 
 log = logging.getLogger(__name__)
-
-_OFF = ("regularization", "gradient_noise", "curriculum", "teacher_forcing", "activation_checkpointing")
-"""Fields that must be off: they change what a step computes from step to step, or need to look into it."""
 
 _SHORT_EPOCH = 20
 """Up to so many steps in an epoch the last, smaller batch is worth compiling, too."""
@@ -52,49 +47,96 @@ _SHORT_EPOCH = 20
 
 def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module: nn.Module | None = None) -> str | None:
     """Why a run of this configuration does not begin with steps that are compiled whole, in words; None when it can."""
-    # The first steps of a watched run would have to wait for the compiler, which may look like a hang.
-    watched = None if config.fault_tolerance is None else "fault_tolerance is set"
-    return impossible(config, module) or watched or onlooker(callbacks)
+    # One reason is fault_tolerance: the first steps of a watched run would wait for the compiler, which may look like
+    # a hang.
+    found = refusals(config, "compile", CHECKS, _sentence, callbacks=callbacks)
+    return impossible(config, module) or next((reason for limit, reason in found if limit.at_start), None)
 
 
 def onlooker(callbacks: Sequence[Callback]) -> str | None:
-    """Who may look at the gradients of a step, which a compiled one keeps to itself, in words; None for nobody."""
-    looking = [item for item in callbacks if not item.engine and _looks_at_batches(item)]
-    return f"{type(looking[0]).__name__} may look at the gradients of a step" if looking else None
+    """The first callback that may read gradients or outputs (a compiled step exposes neither), in words, or None."""
+    looking = [item for item in callbacks if not item.engine and _looks_inside(item)]
+    return f"{type(looking[0]).__name__.lstrip('_')} may look at the gradients of a step" if looking else None
 
 
 def impossible(config: TrainingConfig, module: nn.Module | None = None) -> str | None:
     """Why a step of this configuration cannot be compiled whole, in words; None when it can be tried."""
     layers = [] if module is None else list(module.modules())
-    inner = getattr(config.loss, "loss", None)  # of a weighted one
-    strange = next((type(part) for part in (*layers, config.loss, inner) if not _known(type(part))), None)
+    strange = _strange(*layers)
     if strange is not None:
-        return f"{strange.__name__} is not of torch or of this package, and may do something else in every step"
+        return strange
     if any(isinstance(layer, _NormBase) for layer in layers) and any(isinstance(layer, _DropoutNd) for layer in layers):
         # The compiler arranges the outcome of a batch norm differently, and numbers are drawn in the order of memory.
         return "dropout together with a batch norm would draw other numbers"
-    for name in _OFF:
-        if getattr(config, name) is not None:
-            return f"{name} is set"
-    if config.precision not in ("float32", "float64"):
-        return f"precision is {config.precision!r}"
-    if config.accumulate_gradients > 1:
-        return "gradients are accumulated"
-    if config.gradient_method != "autograd":
-        return f"gradient_method is {config.gradient_method!r}"
-    if not has_formula(config.optimizer):
-        return f"{getattr(config.optimizer, 'kind', config.optimizer)} is not Adam, AdamW or SGD with momentum"
-    if config.gradient_clipping == "auto" or not clipping_has_formula(config.gradient_clipping):
-        return f"{getattr(config.gradient_clipping, 'kind', 'the clipping')} is not ClipByNorm or ClipByValue"
-    return None
+    found = refusals(config, "compile", CHECKS, _sentence, callbacks=())
+    return next((reason for limit, reason in found if not limit.at_start), None)
+
+
+def _sentence(name: str, value: Any, possible: tuple[Any, ...]) -> str:
+    return f"{name} is set" if possible == (None,) else f"{name} is {value!r}"
+
+
+def _strange(*parts: object) -> str | None:
+    """The reason against the first part that is neither torch's nor this package's."""
+    strange = next((type(part) for part in parts if not _known(type(part))), None)
+    if strange is None:
+        return None
+    return f"{strange.__name__} is not of torch or of this package, and may do something else in every step"
 
 
 def _known(part: type) -> bool:
     return part.__module__.startswith(("torch.nn.", "neuro_divergent.", "builtins"))
 
 
-def _looks_at_batches(callback: Callback) -> bool:
-    return type(callback).on_batch_end is not Callback.on_batch_end
+def _loss_is_known(loss: Any) -> str | None:
+    return _strange(loss, getattr(loss, "loss", None))  # of a weighted one the loss inside, too
+
+
+def _optimizer_has_formula(optimizer: Any) -> str | None:
+    if compilable(optimizer):
+        return None
+    return f"{getattr(optimizer, 'kind', optimizer)} is not Adam, AdamW or SGD with momentum"
+
+
+def _clipping_has_formula(clipping: Any) -> str | None:
+    if clipping != "auto" and clipping_has_formula(clipping):
+        return None
+    return f"{getattr(clipping, 'kind', 'the clipping')} is not ClipByNorm or ClipByValue"
+
+
+CHECKS: dict[str, Check] = {
+    "loss_is_known": _loss_is_known,
+    "optimizer_has_formula": _optimizer_has_formula,
+    "clipping_has_formula": _clipping_has_formula,
+    "nobody_reads_gradients": onlooker,
+}
+"""The checks that the fact `compile` names."""
+
+
+def _looks_inside(callback: Callback) -> bool:
+    kind = type(callback)
+    if kind.on_gradients is not Callback.on_gradients:
+        return True
+    return bool(kind.on_batch_end is not Callback.on_batch_end if kind.looks_at is None else kind.looks_at)
+
+
+class Compiled(Eager):
+    """Steps compiled whole; a batch that the compiled step does not fit takes the eager step.
+
+    Args:
+        task: how a batch becomes numbers.
+        state: the prepared run, its optimizer's groups final.
+    """
+
+    def __init__(self, task: Task, state: TrainState) -> None:
+        super().__init__()
+        self._whole = WholeStep(task, state)
+
+    def step(self, task: Task, state: TrainState, batch: Any) -> Step:
+        """One step: compiled, or eager where that is not possible."""
+        forget_gradients(state.optimizer)
+        figures = self._whole(state, batch)
+        return super().step(task, state, batch) if figures is None else Step(*figures, taken=True)
 
 
 class WholeStep:
@@ -108,16 +150,16 @@ class WholeStep:
     def __init__(self, task: Task, state: TrainState) -> None:
         self.task, self.module = task, state.module
         # Asked of the source and not of the first batch seen: after a resume that may be the last, smaller one.
-        self.rows = {memory.rows(state.source.batch(0, 0))}
+        self.rows = {batch_rows(state.source.batch(0, 0))}
         if state.steps_per_epoch <= _SHORT_EPOCH:
-            self.rows.add(memory.rows(state.source.batch(0, state.steps_per_epoch - 1)))
+            self.rows.add(batch_rows(state.source.batch(0, state.steps_per_epoch - 1)))
         self._found: tuple[list[str], list[Weight], Tensor] | None = None
         self._calls: dict[Any, Callable[[Any], Tensor]] = {}
         self._given_up = False
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
         """Loss and gradient norm of a step that was taken; None when nothing was changed and the eager step is due."""
-        if self._given_up or memory.rows(batch) not in self.rows or state.micro_batches > 1:
+        if self._given_up or batch_rows(batch) not in self.rows or state.micro_batches > 1:
             return None
         if max(group["lr"] for group in state.optimizer.param_groups) > HIGHEST_UNGUARDED_RATE:
             return None
@@ -126,11 +168,11 @@ class WholeStep:
         if call is None:
             return None
         self._calls[form] = call
-        memory.seed_network(state)
+        seed_network(state)
         try:
             loss, norm = call(batch).tolist()
         except RuntimeError as error:
-            if memory.is_out_of_memory(error):
+            if is_out_of_memory(error):
                 # Nothing was changed: every update waits for the norm of all gradients, and all memory was asked for
                 # until then. The eager step may do with less, in pieces if that is configured.
                 return None
@@ -146,9 +188,9 @@ class WholeStep:
         except Exception as error:  # whatever is wrong with the network itself, the eager step will say
             self._given_up = True
             if no_compiler(error):
-                log.warning("the step could not be compiled, so it runs eagerly: %s", reason_of(error))
+                log.warning("the step could not be compiled, so it runs eagerly: %s", first_line(error))
             else:
-                log.info("the step cannot be compiled whole, so only the network is: %s", reason_of(error))
+                log.info("the step cannot be compiled whole, so only the network is: %s", first_line(error))
                 use_compiled(self.module)
             return None
         if call is not None:
@@ -175,7 +217,7 @@ class WholeStep:
 
         def numbers() -> Tensor:
             count = counts[0].item() + 1
-            rows = [factors(settings, float(group["lr"]), count) for group in groups]
+            rows = [step_scalars(settings, float(group["lr"]), count) for group in groups]
             return torch.tensor(rows, dtype=torch.float64)
 
         def flat(*tensors: Tensor) -> Tensor:
@@ -239,10 +281,10 @@ def _step_function(
             return functional_call(loss_of, given, (batch,)), counting
 
         found, (loss, counted) = grad_and_value(reduced, has_aux=True)([weight.value for weight in weights])
-        gradients, norm = clipped(clipping, found)
+        gradients, norm = clip(clipping, found)
         finite = stored(torch.isfinite(loss) & torch.isfinite(norm))
         for weight, gradient in zip(weights, gradients, strict=True):
-            after = moved(settings, weight, gradient, numbers[weight.group])
+            after = updated(settings, weight, gradient, numbers[weight.group])
             for kept, new in zip((weight.value, *weight.memory), after, strict=True):
                 kept.copy_(torch.where(finite, new, kept))
         for old, new in zip(statistics, counted, strict=True):

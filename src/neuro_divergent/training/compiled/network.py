@@ -1,4 +1,4 @@
-"""Compiling the network for the time of a training; whole_step.py compiles what is around it, too."""
+"""Compiling the network for the time of a training; full_step.py compiles what is around it, too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from neuro_divergent.core.errors import first_line
+
 log = logging.getLogger(__name__)
 
 
@@ -19,7 +21,7 @@ def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool
     """While the context is open the network runs compiled, if that is asked for and possible; tells whether it does.
 
     What is compiled is the module's `network` if it has one, else the module itself. "auto" is for
-    decisions.py to decide, and stays eager here. Names of parameters do not change, and afterwards the module is as
+    choose.py to decide, and stays eager here. Names of parameters do not change, and afterwards the module is as
     before. Where there is no compiler the training goes on eagerly and the log says so.
     """
     on = wanted is True and use_compiled(module)
@@ -76,15 +78,10 @@ class _Cautious:
         except Exception as error:
             if not of_the_compiler(error):
                 raise
-            log.warning("the network could not be compiled, so it runs eagerly: %s", reason_of(error))
+            log.warning("the network could not be compiled, so it runs eagerly: %s", first_line(error))
             self.call, output = self.eager, self.eager(*inputs, **named)
         self.proven = True
         return output
-
-
-def reason_of(error: BaseException) -> str:
-    """The first line of an error."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def no_compiler(error: BaseException) -> bool:

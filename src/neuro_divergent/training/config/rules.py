@@ -1,16 +1,21 @@
-"""Options that cannot work together, each refused with one sentence."""
+"""Options that cannot work together, each refused with one sentence.
+
+What is true of one field by itself is declared at the field: see facts.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses import Loss, Weighted
 from neuro_divergent.optim import Constant, ScheduleFreeAdamW
 from neuro_divergent.training.config.curriculum import EasySeriesFirst
+from neuro_divergent.training.config.facts import Check, refusals
 
 if TYPE_CHECKING:
+    from neuro_divergent.training.config.checkpoints import FaultTolerance
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 
@@ -23,24 +28,51 @@ def check(config: TrainingConfig) -> None:
 
 
 def check_arrays(config: TrainingConfig) -> None:
-    """Refuse what is made for windows of series, when plain arrays are trained on."""
-    for name in ("augmentation", "curriculum"):
-        if getattr(config, name) is not None:
-            raise ConfigError(
-                f"{name} is made for windows of time series, but a Trainer sees plain arrays. Set {name}=None, or "
-                "train a model on a table"
-            )
-    if config.refit_on_all:
-        raise ConfigError(
-            "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh "
-            "module with validation_split=None and max_epochs=history.best_epoch"
+    """Refuse what needs a table or a described model, when a module is trained on plain arrays."""
+    for _, reason in refusals(config, "arrays", ARRAY_CHECKS, _not_on_arrays):
+        raise ConfigError(reason)
+
+
+def _not_on_arrays(name: str, value: Any, possible: tuple[Any, ...]) -> str:
+    wanted = " or ".join(f"{name}={one!r}" for one in possible)
+    return f"a Trainer on plain arrays takes {wanted}, but got {name}={value!r}"
+
+
+def _weighs_without_time(loss: Any) -> str | None:
+    if not (isinstance(loss, Loss) and any(_by_time(part) for part in _parts(loss))):
+        return None
+    return (
+        "Weighted by recency or by a function is for windows of series, but a Trainer sees plain arrays. Give "
+        "the weights as the third array: fit(module, (x, y, w))"
+    )
+
+
+def _needs_no_table(loss: Any) -> str | None:
+    if isinstance(loss, Loss) and loss.head() is not None:
+        return (
+            f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles of "
+            "plain arrays"
         )
-    for loss in (config.loss, config.validation_loss):
-        if isinstance(loss, Loss) and any(_by_time(part) for part in _parts(loss)):
-            raise ConfigError(
-                "Weighted by recency or by a function is for windows of series, but a Trainer sees plain arrays. Give "
-                "the weights as the third array: fit(module, (x, y, w))"
-            )
+    return _weighs_without_time(loss)
+
+
+def _stays_in_this_process(tolerance: FaultTolerance | None) -> str | None:
+    """A module of the user's cannot be described to another process."""
+    if tolerance is None or tolerance.retries == 0:
+        return None
+    return (
+        "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
+        "training with resume='auto' into a script and run it with "
+        "neuro_divergent.training.process.supervisor.supervise"
+    )
+
+
+ARRAY_CHECKS: dict[str, Check] = {
+    "needs_no_table": _needs_no_table,
+    "weighs_without_time": _weighs_without_time,
+    "stays_in_this_process": _stays_in_this_process,
+}
+"""The checks that the fact `arrays` names."""
 
 
 def _by_time(loss: Loss) -> bool:

@@ -28,11 +28,26 @@ from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.config import rules as combinations
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.curriculum import Curriculum, TeacherForcing
-from neuro_divergent.training.state.precision import PrecisionName
+from neuro_divergent.training.config.facts import (
+    ANY,
+    OFF,
+    SAME,
+    DeclaredFields,
+    Limit,
+    Refused,
+    checked,
+    off,
+    only,
+    option,
+)
+from neuro_divergent.training.config.strategy import StrategySettings
 
 Auto = Literal["auto"]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
+"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
 
 
 class EarlyStopping(Description):
@@ -83,92 +98,248 @@ def _as_loss(value: Any) -> Any:
 LossField = Annotated[Loss, BeforeValidator(_as_loss)]
 
 
-class TrainingConfig(Description):
+_FOR_WINDOWS = (
+    "{name} is made for windows of time series, but a Trainer sees plain arrays. Set {name}=None, or train a model "
+    "on a table"
+)
+_NO_REFIT = (
+    "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh module with "
+    "validation_split=None and max_epochs=history.best_epoch"
+)
+_ONE_PROCESS_WATCHED = (
+    "a supervisor watches one process, and a batch is halved by the process that has too little memory"
+)
+_ONE_LOSS = "numerical gradients are differences of the reduced loss of one process"
+
+
+class TrainingConfig(DeclaredFields):
     """Everything that can be asked of a training. Each field is "auto", None (off) or a value."""
 
-    max_epochs: Count | Auto | None = "auto"
+    max_epochs: Count | Auto | None = option(
+        "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Epochs at most; an epoch is all windows once, or steps_per_epoch steps."""
-    max_steps: Count | None = None
+    max_steps: Count | None = option(
+        None, resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Optimizer steps at most."""
-    batch_size: Count | Auto = "auto"
+    batch_size: Count | Auto = option(
+        "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Windows (rows, for arrays) per micro-batch."""
-    validation_split: Share | Auto | None = "auto"
+    validation_split: Share | Auto | None = option(
+        "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Share of each series (of the rows, for arrays) at its end that is held back for validation."""
-    shuffle: bool = True
+    shuffle: bool = option(True, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
     """Draw windows in a random order that the seed decides; False keeps the order of time."""
-    drop_last: bool = False
+    drop_last: bool = option(
+        False, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Leave out the last, smaller batch of an epoch."""
-    seed: int = 1
+    seed: int = option(1, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
     """Key of every random draw."""
-    device: str = "auto"
+    device: str = option("auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
     """auto, cpu, cuda, cuda:N or mps."""
-    precision: PrecisionName = "float32"
+    precision: PrecisionName = option(
+        "float32",
+        resume="fixed",
+        compile=only("float32", "float64"),
+        stack=only("float32", "float64", members="same"),
+        arrays=ANY,
+        process="json",
+        distributed="same",
+    )
     """float32, float64, bf16 or fp16 (autocast), or accumulate64 (float32 with float64 sums)."""
-    loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = "dynamic"
+    loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = option(
+        "dynamic", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Factor on the loss under fp16; "dynamic" grows it until a gradient overflows."""
-    accumulate_gradients: Count = 1
+    accumulate_gradients: Count = option(
+        1,
+        resume="fixed",
+        compile=only(1, why="gradients are accumulated"),
+        stack=only(1),
+        arrays=ANY,
+        process="json",
+        distributed="same",
+    )
     """Micro-batches per optimizer step; the result equals one batch of that many times batch_size."""
-    loss: LossField | Auto = "auto"
+    loss: LossField | Auto = option(
+        "auto",
+        resume="fixed",
+        compile=checked("loss_is_known"),
+        stack=Limit(members="formula"),
+        arrays=checked("needs_no_table"),
+        process="json",
+        distributed="same",
+    )
     """What is minimised: a loss, its name, or a function (output, target) -> unreduced values."""
-    validation_loss: LossField | None = None
+    validation_loss: LossField | None = option(
+        None,
+        resume="fixed",
+        compile=ANY,
+        stack=ANY,
+        arrays=checked("weighs_without_time"),
+        process="json",
+        distributed="same",
+    )
     """What is computed on the validation set; None means the training loss."""
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = option(
+        (), resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Names of metrics that are computed on the validation set besides its loss."""
-    optimizer: Optimizer | Auto = "auto"
+    optimizer: Optimizer | Auto = option(
+        "auto",
+        resume="changeable",
+        compile=checked("optimizer_has_formula"),
+        stack=checked("optimizer_has_rows", members="formula"),
+        arrays=ANY,
+        process="json",
+        distributed="same",
+    )
     """What turns gradients into steps."""
-    schedule: AnySchedule | Auto | None = "auto"
+    schedule: AnySchedule | Auto | None = option(
+        "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """How the learning rate changes over the run."""
-    gradient_clipping: AnyClipping | Auto | None = "auto"
+    gradient_clipping: AnyClipping | Auto | None = option(
+        "auto",
+        resume="changeable",
+        compile=checked("clipping_has_formula"),
+        stack=checked("clipping_has_rows", members="same"),
+        arrays=ANY,
+        process="json",
+        distributed="same",
+    )
     """Bound on the gradients; several are applied in order, by value before by norm."""
-    gradient_noise: GradientNoise | None = None
+    gradient_noise: GradientNoise | None = option(
+        None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
     """Random noise on the gradients, shrinking over the run."""
-    regularization: Regularization | None = None
+    regularization: Regularization | None = option(
+        None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
     """L1 and L2 penalties on the weights."""
-    early_stopping: EarlyStopping | Auto | None = "auto"
+    early_stopping: EarlyStopping | Auto | None = option(
+        "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """When to stop before the last epoch."""
-    checkpoints: Checkpoints | None = None
+    checkpoints: Checkpoints | None = option(
+        None, resume="free", compile=ANY, stack=OFF, arrays=ANY, process="json", distributed="main"
+    )
     """Where and when the run is saved."""
-    callbacks: tuple[Any, ...] = ()
+    callbacks: tuple[Any, ...] = option(
+        (),
+        resume="free",
+        compile=checked("nobody_reads_gradients", at_start=True),
+        stack=only(()),
+        arrays=ANY,
+        process="live",
+        distributed="main",
+    )
     """Callbacks or their settings, called in this order."""
-    log_every: Count = 10
+    log_every: Count = option(10, resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main")
     """Write every n-th epoch to the log (Python's logging, at level INFO, under "neuro_divergent.training")."""
-    validate_every: Count = 1
+    validate_every: Count = option(
+        1, resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Score the validation set after every n-th epoch."""
-    steps_per_epoch: Count | Auto | None = "auto"
+    steps_per_epoch: Count | Auto | None = option(
+        "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Cap on the optimizer steps of one epoch, for big panels."""
-    refit_on_all: bool = False
+    refit_on_all: bool = option(
+        False,
+        resume="free",
+        compile=ANY,
+        stack=only(False),
+        arrays=only(False, why=_NO_REFIT),
+        process="json",
+        distributed="same",
+    )
     """After the best number of epochs is found, train afresh on everything for that many."""
-    progress: bool | Auto = "auto"
+    progress: bool | Auto = option(
+        "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
+    )
     """A progress line; "auto" shows it on a terminal only."""
-    num_workers: Annotated[int, Field(ge=0)] = 0
+    num_workers: Annotated[int, Field(ge=0)] = option(
+        0, resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
     """Threads that prepare batches ahead; the results are the same bits for any number."""
-    compile: bool | Auto = "auto"
+    compile: bool | Auto = option(
+        "auto",
+        resume="changeable",
+        compile=ANY,
+        stack=only("auto", False),
+        arrays=ANY,
+        process="json",
+        distributed="same",
+    )
     """Compile the whole optimizer step with torch.compile, or the network alone where an option does not allow that;
     "auto" does it for long trainings of small perceptrons, where it pays by far. A machine without a compiler stays
     eager, which the log says. Decided at the start of a run and kept by a resume."""
-    threads: Count | Auto = "auto"
+    threads: Count | Auto = option(
+        "auto", resume="changeable", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
+    )
     """Threads of the math library while training; "auto" takes one for steps too small to share, else leaves them as
     they are. Decided at the start of a run and kept by a resume."""
-    deterministic: bool = False
+    deterministic: bool = option(
+        False, resume="changeable", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
+    )
     """Refuse operations that have no deterministic implementation (it matters on GPUs)."""
-    augmentation: Augmentation | None = None
+    augmentation: Augmentation | None = option(
+        None, resume="fixed", compile=ANY, stack=ANY, arrays=off(_FOR_WINDOWS), process="json", distributed="same"
+    )
     """Random changes to the training windows."""
-    averaging: Averaging | None = None
+    averaging: Averaging | None = option(
+        None, resume="fixed", compile=ANY, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
     """Moving or stochastic average of the weights, used for validation and for the result."""
-    curriculum: Curriculum | None = None
+    curriculum: Curriculum | None = option(
+        None, resume="fixed", compile=OFF, stack=OFF, arrays=off(_FOR_WINDOWS), process="json", distributed="same"
+    )
     """Easy before hard: a growing horizon, or easy series first."""
-    teacher_forcing: TeacherForcing | None = None
+    teacher_forcing: TeacherForcing | None = option(
+        None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
     """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) in training."""
-    nonfinite: Literal["stop", "skip"] = "stop"
+    nonfinite: Literal["stop", "skip"] = option(
+        "stop", resume="changeable", compile=ANY, stack=only("stop"), arrays=ANY, process="json", distributed="same"
+    )
     """What to do with a step whose loss or gradient is not finite: stop with an error, or skip it and count."""
-    freeze: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = option(
+        (), resume="fixed", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
+    )
     """Patterns of parameter names that are not trained."""
-    activation_checkpointing: ActivationCheckpointing | None = None
+    activation_checkpointing: ActivationCheckpointing | None = option(
+        None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
     """Recompute activations instead of keeping them."""
-    fault_tolerance: FaultTolerance | None = None
+    fault_tolerance: FaultTolerance | None = option(
+        None,
+        resume="free",
+        compile=off(at_start=True),
+        stack=OFF,
+        arrays=checked("stays_in_this_process"),
+        process="json",
+        distributed=Refused(_ONE_PROCESS_WATCHED),
+    )
     """What the run survives on its own: a crash or a hang of its process, a memory that is too small."""
-    gradient_method: Literal["autograd", "central", "one_sided"] = "autograd"
+    gradient_method: Literal["autograd", "central", "one_sided"] = option(
+        "autograd",
+        resume="fixed",
+        compile=only("autograd"),
+        stack=only("autograd"),
+        arrays=ANY,
+        process="json",
+        distributed=Refused(_ONE_LOSS),
+    )
     """How gradients are found; the numerical ones are for checking and teaching."""
+    strategy: StrategySettings | None = option(
+        None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
+    """How steps are taken; None is this process, eager, compiled or stacked as the other fields say."""
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
@@ -261,6 +432,8 @@ __all__ = [
     "Checkpoints",
     "EarlyStopping",
     "Function",
+    "PrecisionName",
     "Regularization",
+    "StrategySettings",
     "TrainingConfig",
 ]

@@ -1,13 +1,15 @@
-"""The training loop: batch → values → backward → clip → optimizer → schedule, and what surrounds it.
+"""The training loop: batch → step → records → end of the epoch, and what surrounds it.
 
-`run` knows a task, a state and a strategy. The strategy owns backward and reduction, so that one process, several
-processes and private gradients are the same loop.
+The loop knows a task, a state and a strategy. The strategy takes the steps, so that one process, several processes
+and private gradients are the same loop.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -18,38 +20,51 @@ from neuro_divergent.optim import (
     Optimizer,
     ReduceOnPlateau,
     ScheduleContext,
-    forget_gradients,
     set_rate,
     to_eval,
     to_train,
 )
 from neuro_divergent.training.callbacks.base import CallbackList
-from neuro_divergent.training.loop import nonfinite as finite
-from neuro_divergent.training.loop.validation import validate
+from neuro_divergent.training.loop import nonfinite
 from neuro_divergent.training.process.signals import StoppedBeforeStepError
-from neuro_divergent.training.state import early_stopping as stopping
+from neuro_divergent.training.state import early_stopping
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Source, Task, batches
-from neuro_divergent.training.step import out_of_memory as memory
 from neuro_divergent.training.step.strategy import Strategy
 
 MOST_SKIPPED_IN_A_ROW = 50
 """Overflows one after the other up to which the loss scale of fp16 may still be finding its level."""
 
 
-def run(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> TrainState:
-    """Train from where the state stands until `until` optimizer steps are done or somebody stops it."""
+def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> None:
+    """Train until `until` optimizer steps are done, or all steps of the run, or somebody stops it.
+
+    Nothing of the end of a run happens here: the state can be advanced again.
+    """
+    until = min(until, state.total_steps)
+    # An epoch may have been cut short after its last step: its end is still due then.
+    while not state.stopping and (state.step < until or _end_is_due(state)):
+        run_epoch(task, state, until, strategy, callbacks)
+        save_if_due(state, callbacks)
+    if state.signalled:
+        state.history.stopped = state.stopping
+        finish_saving(state, callbacks)
+
+
+def finish(state: TrainState, callbacks: CallbackList) -> None:
+    """End a run: the last checkpoint, the weights that it returns, the last hook."""
+    state.history.stopped = state.stopping or "all epochs were done"
+    finish_saving(state, callbacks)
+    _settle_weights(state)
+    callbacks("on_fit_end", state)
+
+
+@contextmanager
+def told(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
+    """Tell callbacks of an error that ends the training; torch's global generator is left as it was found."""
     generator_state = torch.get_rng_state()
     try:
-        callbacks("on_fit_start", state)
-        # An epoch may have been cut short after its last step: its end is still due then.
-        while not state.stopping and (state.step < until or state.position > 0):
-            run_epoch(task, state, until, strategy, callbacks)
-            save_if_due(state, callbacks)
-        state.history.stopped = state.stopping or "all epochs were done"
-        finish_saving(state, callbacks)
-        _settle_weights(state)
-        callbacks("on_fit_end", state)
+        yield
     except BaseException as error:
         state.error = error
         if state.saver is not None and isinstance(error, Exception):
@@ -58,7 +73,10 @@ def run(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks
         raise
     finally:
         torch.set_rng_state(generator_state)
-    return state
+
+
+def _end_is_due(state: TrainState) -> bool:
+    return state.position >= state.steps_per_epoch or (state.position > 0 and state.step >= state.total_steps)
 
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
@@ -94,36 +112,31 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
         except StoppedBeforeStepError:
             break
         callbacks("on_batch_end", state)
-        if state.stopping:
+        if strategy.agree(bool(state.stopping)):
+            state.stop("another process of the run stopped")
             break
-        if state.position < state.steps_per_epoch and state.step < until:
+        if state.position < state.steps_per_epoch and state.step < state.total_steps:
             save_if_due(state, callbacks)
     state.epoch_seconds += time.perf_counter() - begun
-    if state.position >= state.steps_per_epoch or (state.step >= until and not state.stopping):
-        end_epoch(task, state, callbacks)
+    if state.position >= state.steps_per_epoch or (state.step >= state.total_steps and not state.stopping):
+        end_epoch(task, state, callbacks, strategy)
 
 
 def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) -> None:
-    """One optimizer step on one effective batch."""
-    optimizer = state.optimizer
+    """One optimizer step on one effective batch: rate, step, records."""
     set_learning_rate(state)
-    forget_gradients(optimizer)
-    figures = strategy.whole_step(state, batch)
-    if figures is not None:
-        (loss, norm), is_finite = figures, True
-    else:
-        loss = memory.gradients(strategy, task, state, batch)
-        state.precision.unscale(optimizer)
-        norm = strategy.condition_gradients(state)
-        is_finite = math.isfinite(loss) and math.isfinite(norm)
-        state.precision.step(optimizer, is_finite)
-    state.loss, state.gradient_norm = loss, norm
-    if is_finite:
+    state.loss, state.gradient_norm, taken = strategy.step(task, state, batch)
+    record_step(task, state, batch, taken)
+
+
+def record_step(task: Task, state: TrainState, batch: Any, taken: bool) -> None:
+    """Enter the figures of a step into the history; a step that was not taken is skipped or ends the training."""
+    if taken:
         if state.averager is not None:
             state.averager.update(state.step)
-        state.history.step_loss.append(loss)
-        state.history.gradient_norm.append(norm)
-        state.epoch_loss += loss
+        state.history.step_loss.append(state.loss)
+        state.history.gradient_norm.append(state.gradient_norm)
+        state.epoch_loss += state.loss
     else:
         handle_nonfinite(task, state, batch)
     state.step += 1
@@ -170,7 +183,7 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
     half = " Half precision ends at 65,504: try precision='bf16'." if state.precision.name == "fp16" else ""
     raise NonFiniteError(
         f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
-        f"{state.loss if what == 'loss' else state.gradient_norm}. {finite.explanation(task, state, batch)} The "
+        f"{state.loss if what == 'loss' else state.gradient_norm}. {nonfinite.explanation(task, state, batch)} The "
         "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
         f"nonfinite='skip' leaves such steps out and counts them.{half}"
     )
@@ -185,7 +198,7 @@ def _skipped_in_a_row(state: TrainState) -> int:
     return count
 
 
-def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
+def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: Strategy) -> None:
     """Score, record, and let plateau schedule and early stopping see the figures."""
     record: dict[str, float] = {
         "epoch": state.epoch + 1,
@@ -195,7 +208,7 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
     }
     due = (state.epoch + 1) % state.config.validate_every == 0 or state.step >= state.total_steps
     if state.validation_source is not None and due:
-        figures = _validated(task, state, state.validation_source, callbacks)
+        figures = _validated(task, state, state.validation_source, callbacks, strategy)
         if figures is None:
             return  # the position stays behind the last step: a resumed run ends the epoch
         record |= figures
@@ -209,7 +222,9 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList) -> None:
         state.saver.epoch_ended()
 
 
-def _validated(task: Task, state: TrainState, source: Source, callbacks: CallbackList) -> dict[str, float] | None:
+def _validated(
+    task: Task, state: TrainState, source: Source, callbacks: CallbackList, strategy: Strategy
+) -> dict[str, float] | None:
     """The figures of a validation; None if a signal came, which does not wait: then it is as if never begun."""
     if state.signalled:
         return None
@@ -217,7 +232,7 @@ def _validated(task: Task, state: TrainState, source: Source, callbacks: Callbac
     callbacks("on_validation_start", state)
     to_eval(state.optimizer)
     begun = time.perf_counter()
-    figures = validate(task, state, source)
+    figures = strategy.validate(task, state, source)
     if figures is None:
         to_train(state.optimizer)
         if undo is not None:
@@ -247,7 +262,7 @@ def _judge(state: TrainState, record: dict[str, float]) -> None:
     if rule is None or rule == "auto":
         return
     value = record[rule.monitor]
-    state.patience, improved, stop = stopping.update(rule, state.patience, value, state.epoch + 1)
+    state.patience, improved, stop = early_stopping.update(rule, state.patience, value, state.epoch + 1)
     state.history.best_epoch = state.patience.best_epoch
     if improved and rule.restore_best_weights:
         state.best_weights = _validated_weights(state)

@@ -29,18 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FREE = frozenset(
-    {"callbacks", "checkpoints", "device", "fault_tolerance", "log_every", "num_workers", "progress", "refit_on_all"}
-)
+FREE = frozenset(name for name, facts in TrainingConfig.facts().items() if facts.resume == "free")
 """Fields that do not decide what a step computes: they may differ without a word."""
 
-CHANGEABLE = frozenset(
-    {
-        *{"max_epochs", "max_steps", "optimizer", "schedule", "gradient_clipping", "gradient_noise", "regularization"},
-        *{"early_stopping", "validate_every", "nonfinite", "metrics", "threads", "compile", "deterministic"},
-        *{"loss_scale", "teacher_forcing"},
-    }
-)
+CHANGEABLE = frozenset(name for name, facts in TrainingConfig.facts().items() if facts.resume == "changeable")
 """Fields that `resume_with` may change: the steps that were done stay meaningful."""
 
 
@@ -78,6 +70,8 @@ def begin(
     identity: Callable[[], Mapping[str, Any]],
     snapshot: Snapshot | None,
     decided: Mapping[str, Any],
+    *,
+    save: bool = True,
 ) -> None:
     """Make the state ready to run: restored if there is something to resume, with a saver if one is configured.
 
@@ -88,6 +82,7 @@ def begin(
         identity: gives what must be the same for a resume.
         snapshot: what `find` found.
         decided: how the run computes; kept in its checkpoints.
+        save: whether this process writes the checkpoints.
     """
     settings = state.config.checkpoints
     if settings is None and resume.source is None:
@@ -104,7 +99,7 @@ def begin(
         _stop_if_done(state)
         if resume.finished:
             state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
-    if settings is not None:
+    if settings is not None and save:
         plain = state.config.replace(callbacks=()).to_dict()
         facts = {"config": plain, "identity": known, "versions": checkpoint.versions(), "decided": dict(decided)}
         state.saver = Saver(settings, facts)

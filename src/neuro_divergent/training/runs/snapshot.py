@@ -209,6 +209,9 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
             "events": [json.loads(line) for line in room.named[-SHOWN_EVENTS:]],
         },
     }
+    kept = state.strategy.state_dict()
+    if kept:
+        document["strategy"] = to_plain(kept, "state.strategy")
     return Snapshot(
         document=document | dict(facts),
         weights=weights,
@@ -320,6 +323,8 @@ def restore(
             state.plateau = PlateauState(**document["plateau"])
         if not fresh_scale:
             state.precision.load_state_dict(document["precision"])
+        if "strategy" in document:
+            state.strategy.load_state_dict(document["strategy"])
         history = {name: value for name, value in document["history"].items() if name in _told(state.history)}
         history |= {"stopped": ""}
         state.history = History(step_loss=snapshot.step_loss, gradient_norm=snapshot.gradient_norm, **history)

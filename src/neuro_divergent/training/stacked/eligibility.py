@@ -6,8 +6,9 @@ from typing import Any
 
 from neuro_divergent.losses import Loss
 from neuro_divergent.optim import Optimizer
+from neuro_divergent.optim.formulas import clipping_has_formula, has_formula
+from neuro_divergent.training.config.facts import Check, Limit, refusals
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.stacked.weights import stackable_clipping, stackable_optimizer
 from neuro_divergent.training.state.precision import HIGHEST_UNGUARDED_RATE
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
@@ -19,41 +20,37 @@ of a step takes the time, and there is nothing to win (benchmarks/many.py --cros
 FEWEST_STEPS = 20
 """Below this many steps the check at the start, one step of each member, costs more than stacking wins."""
 
-_ALONE = (
-    "checkpoints", "gradient_noise", "regularization", "averaging", "curriculum", "teacher_forcing",
-    "activation_checkpointing", "fault_tolerance",
-)  # fmt: skip
-"""Fields that must be off, because they are about one run."""
-
-_EXACTLY: dict[str, tuple[Any, ...]] = {
-    "callbacks": ((),),
-    "accumulate_gradients": (1,),
-    "precision": ("float32", "float64"),
-    "compile": ("auto", False),
-    "gradient_method": ("autograd",),
-    "nonfinite": ("stop",),
-    "refit_on_all": (False,),
-}
-
 
 def config_obstacle(config: TrainingConfig) -> str | None:
     """Why a training with this configuration must run by itself, in words; None when it need not."""
-    for name in _ALONE:
-        if getattr(config, name) is not None:
-            return f"{name} is about one run"
-    for name, allowed in _EXACTLY.items():
-        if getattr(config, name) not in allowed:
-            return f"{name} is not {' or '.join(repr(value) for value in allowed)}"
-    optimizer, clipping = config.optimizer, config.gradient_clipping
-    if isinstance(optimizer, Optimizer):
-        if not stackable_optimizer(optimizer):
-            return f"{optimizer.kind} is not Adam, AdamW or SGD (without amsgrad)"
-        rates = [optimizer.learning_rate, *(group.learning_rate or 0.0 for group in optimizer.groups)]
-        if max(rates) > HIGHEST_UNGUARDED_RATE:
-            return f"a learning rate above {HIGHEST_UNGUARDED_RATE:g} is watched step by step"
-    if clipping != "auto" and not stackable_clipping(clipping):
-        return f"{getattr(clipping, 'kind', clipping)} is not ClipByNorm or ClipByValue"
+    return next((reason for _, reason in refusals(config, "stack", CHECKS, _sentence)), None)
+
+
+def _sentence(name: str, value: Any, possible: tuple[Any, ...]) -> str:  # noqa: ARG001
+    if possible == (None,):
+        return f"{name} is about one run"
+    return f"{name} is not {' or '.join(repr(one) for one in possible)}"
+
+
+def _optimizer_has_rows(optimizer: Any) -> str | None:
+    if not isinstance(optimizer, Optimizer):  # not resolved yet
+        return None
+    if not has_formula(optimizer):
+        return f"{optimizer.kind} is not Adam, AdamW or SGD (without amsgrad)"
+    rates = [optimizer.learning_rate, *(group.learning_rate or 0.0 for group in optimizer.groups)]
+    if max(rates) > HIGHEST_UNGUARDED_RATE:
+        return f"a learning rate above {HIGHEST_UNGUARDED_RATE:g} is watched step by step"
     return None
+
+
+def _clipping_has_rows(clipping: Any) -> str | None:
+    if clipping == "auto" or clipping_has_formula(clipping):
+        return None
+    return f"{getattr(clipping, 'kind', clipping)} is not ClipByNorm or ClipByValue"
+
+
+CHECKS: dict[str, Check] = {"optimizer_has_rows": _optimizer_has_rows, "clipping_has_rows": _clipping_has_rows}
+"""The checks that the fact `stack` names."""
 
 
 def not_worth_it(state: TrainState) -> str | None:
@@ -69,20 +66,41 @@ def not_worth_it(state: TrainState) -> str | None:
 
 def agree(one: tuple[Task, TrainState], other: tuple[Task, TrainState]) -> bool:
     """Whether two members may be rows of one stack."""
-    return _facts(*one) == _facts(*other) and losses_agree(one[0].loss, other[0].loss)
+    return _shapes(*one) == _shapes(*other) and all(
+        _fields_agree(facts.stack, _value(one, name), _value(other, name))
+        for name, facts in one[1].config.facts().items()
+    )
 
 
-def _facts(task: Task, state: TrainState) -> list[Any]:
-    module, config = state.module, state.config
-    optimizer = config.optimizer
-    assert isinstance(optimizer, Optimizer)
+def _value(member: tuple[Task, TrainState], name: str) -> Any:
+    """A field's value; of the loss the one that the task computes."""
+    task, state = member
+    return task.loss if name == "loss" else getattr(state.config, name)
+
+
+def _fields_agree(limit: Limit, one: Any, other: Any) -> bool:
+    if limit.members == "any":
+        return True
+    if limit.members == "same":
+        return bool(one == other)
+    if isinstance(one, Optimizer) and isinstance(other, Optimizer):
+        return _without_numbers(one) == _without_numbers(other)
+    return losses_agree(one, other)
+
+
+def _without_numbers(optimizer: Optimizer) -> Optimizer:
+    """The optimizer without what each row has for itself."""
+    return optimizer.replace(learning_rate=1.0, weight_decay=0.0, groups=())
+
+
+def _shapes(task: Task, state: TrainState) -> list[Any]:
+    module = state.module
     return [
+        type(state.config),
         type(task),
         type(module),
         [(name, p.shape, p.dtype, p.device, p.requires_grad) for name, p in module.named_parameters()],
         [(name, buffer.shape, buffer.dtype) for name, buffer in module.named_buffers()],
-        optimizer.replace(learning_rate=1.0, weight_decay=0.0, groups=()),
-        [getattr(config, name) for name in ("gradient_clipping", "precision", "threads", "deterministic", "freeze")],
     ]
 
 

@@ -1,11 +1,11 @@
-"""One module that computes for many members at once: their windows are one large batch, their weights are stacked.
+"""One module that computes many members at once: their windows are one large batch, their weights are stacked.
 
-Between the layers nothing knows of the members: scaling, activations and losses treat each row by itself. A layer that
-holds parameters takes the rows of each member with that member's weights: a `Linear` as one batched product, any other
-under `torch.vmap`. Measured for 16 perceptrons of 2 × 64 on a CPU, this takes 0.6 of the time of `torch.vmap` over the
-whole module, which pays for every small operation between the layers.
+Code between the layers (scaling, activations, losses) treats each row of the batch by itself, so it needs no change. A
+layer with parameters applies each member's weights to that member's rows: a `Linear` by one batched product, any other
+layer by `torch.vmap`. For 16 perceptrons of 2 × 64 on a CPU this takes 0.6 of the time of `torch.vmap` over the whole
+module, which slows down every small operation between the layers.
 
-Letters: M members, B rows of each, N = M · B.
+Letters: M members, B rows of the batch per member, N = M · B rows in all.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from neuro_divergent.core.errors import TrainingError
 
 
 class CannotStackError(TrainingError):
-    """A module, a configuration or a batch that cannot be computed for many members at once."""
+    """Raised when a module, a configuration or a batch does not allow a stacked computation."""
 
 
 class StackedModule:
-    """A copy of a module whose layers take their parameters, and their buffers, from stacked tensors.
+    """A copy of a module whose layers read their parameters and buffers from stacked tensors [M, ...].
 
     Args:
-        module: one of the members; it is copied.
+        module: the module of any member. It is copied and not changed.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -39,7 +39,7 @@ class StackedModule:
         self._buffers: Mapping[str, Tensor] = {}
         self._members = self._rows = 1
         self.inner_buffers: set[str] = set()
-        """Names of the buffers that may differ between members, because a layer reads them with its parameters."""
+        """Names of the buffers of layers with parameters. These may differ between members."""
         names = {id(tensor): name for name, tensor in self.module.named_parameters()}
         for path, layer in _layers(self.module):
             own = {inner: names[id(tensor)] for inner, tensor in layer.named_parameters()}
@@ -57,12 +57,20 @@ class StackedModule:
         members: int,
         rows: int,
     ) -> Any:
-        """What `compute` makes of the module with these stacked tensors, for `rows` rows in all."""
+        """Return `compute(module)` with these stacked tensors.
+
+        Args:
+            compute: for example a task on a batch.
+            parameters: [M, ...] by name.
+            buffers: [M, ...] by name.
+            members: M.
+            rows: N, the rows of the batch of all members.
+        """
         self._parameters, self._buffers, self._members, self._rows = parameters, buffers, members, rows
         return compute(self.module)
 
     def train(self, mode: bool) -> None:
-        """Training or forecasting, as `nn.Module.train`."""
+        """Set training or evaluation mode, as `nn.Module.train` does."""
         for part in (self.module, *self._plain):
             part.train(mode)
 
@@ -93,7 +101,7 @@ class StackedModule:
             return functional_call(plain, state, inputs)
 
         def forward(*inputs: Any) -> Tensor | tuple[Tensor, ...]:
-            if not pattern:  # which inputs hold rows is a property of the network: settled by the first batch
+            if not pattern:  # which inputs have a batch axis depends on the network only, so ask once
                 pattern.extend(0 if self._by_row(value) else None for value in inputs)
             if 0 not in pattern:
                 raise CannotStackError("a layer is given something other than rows of the batch")
@@ -116,7 +124,7 @@ class StackedModule:
 
 
 def _layers(module: nn.Module, path: str = "") -> list[tuple[str, nn.Module]]:
-    """The outermost modules that hold parameters themselves, each once."""
+    """(path, module) of the outermost modules with parameters of their own; a shared module is listed once."""
     found: dict[int, tuple[str, nn.Module]] = {}
 
     def visit(part: nn.Module, path: str) -> None:

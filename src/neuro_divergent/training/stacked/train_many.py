@@ -13,19 +13,27 @@ from typing import Literal
 
 import torch
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
+from neuro_divergent.training.stacked.check import obstacle
 from neuro_divergent.training.stacked.eligibility import agree, config_obstacle, not_worth_it
-from neuro_divergent.training.stacked.stacked_loop import Member, Stack
-from neuro_divergent.training.trainer import surroundings, train
+from neuro_divergent.training.stacked.stacked_loop import Failed, StackedLoop, release
+from neuro_divergent.training.stacked.strategy import Member, StackedSteps
+from neuro_divergent.training.trainer import train
+from neuro_divergent.training.training_run import surroundings
 
 log = logging.getLogger(__name__)
+
+Failures = dict[int, NeuroDivergentError]
+"""The errors of trainings that failed, by the number of the member."""
 
 Stacked = Literal["auto"] | bool
 """Whether trainings run as one: "auto" where they can and something is won, True or a refusal, False never."""
 
 
-def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: str = "training") -> None:
+def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: str = "training") -> Failures:
     """Train prepared states to their end, in place; those that agree in everything but numbers together.
+
+    A member that fails does not end the others: the result has its error by its number.
 
     Args:
         members: the task and the prepared state of each training.
@@ -37,8 +45,12 @@ def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: s
     groups = _groups(members) if stacked else [[member] for member in members]
     if stacked is True and len(groups) > 1:
         raise refusal("the trainings differ in shapes, optimizer, clipping or loss")
+    numbers = {id(state): number for number, (_, state) in enumerate(members)}
+    failures: Failures = {}
     for group in groups:
-        _train_group(group, stacked, title)
+        failed = _train_group(group, stacked, title)
+        failures |= {numbers[id(state)]: error for state, error in failed}
+    return dict(sorted(failures.items()))
 
 
 def check_choice(stacked: object) -> None:
@@ -66,35 +78,41 @@ def _groups(members: Sequence[Member]) -> list[list[Member]]:
     return groups
 
 
-def _train_group(group: list[Member], stacked: Stacked, title: str) -> None:
+def _train_group(group: list[Member], stacked: Stacked, title: str) -> list[Failed]:
     reason = None if stacked else "stacked=False"
     if stacked:
         reason = next((found for _, state in group if (found := config_obstacle(state.config))), None)
         if reason is None and stacked == "auto":
             reason = "it is the only one of its kind" if len(group) == 1 else not_worth_it(group[0][1])
     if reason is None:
-        reason = _train_as_one(group, title)
+        failures: list[Failed] = []
+        reason = _train_as_one(group, title, failures)
         if reason is None:
-            return
+            return failures
     if stacked is True:
         raise refusal(reason)
     log.info("%d trainings run one after the other: %s", len(group), reason)
+    failed = []
     for task, state in group:
-        train(task, state, title=title)
+        try:
+            train(task, state, title=title)
+        except NeuroDivergentError as error:
+            failed.append((state, error))
+    return failed
 
 
-def _train_as_one(group: list[Member], title: str) -> str | None:
+def _train_as_one(group: list[Member], title: str, failures: list[Failed]) -> str | None:
     """Train a group as a stack; if it cannot be stacked nothing was changed, and the answer is why."""
     generator_state = torch.get_rng_state()
     try:
         with surroundings(group[0][1].config):
-            stack = Stack(group)
+            stack = StackedSteps(group)
             try:
-                if (reason := stack.obstacle()) is None:
+                if (reason := obstacle(stack)) is None:
                     log.info("%d trainings run as one", len(group))
-                    stack.run(title)
+                    failures += StackedLoop(stack, title).run()
             finally:
-                stack.release()
+                release(stack.members)
     finally:
         torch.set_rng_state(generator_state)
     return reason

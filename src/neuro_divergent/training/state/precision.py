@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.errors import DeviceError, NonFiniteError
-
-PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
-"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
+from neuro_divergent.training.config.training_config import PrecisionName
 
 HIGHEST_UNGUARDED_RATE = 1e3
 """Above this learning rate the weights are looked at after every step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from neuro_divergent.training.state.task import Source
 if TYPE_CHECKING:
     from neuro_divergent.training.process.signals import Guard
     from neuro_divergent.training.runs.saver import Saver
+    from neuro_divergent.training.step.strategy import Strategy
 
 
 @dataclass
@@ -33,6 +35,8 @@ class TrainState:
     validation_source: Source | None
     total_steps: int
     """Optimizer steps at most; schedules and curricula are stretched over it."""
+    strategy: Strategy
+    """How steps are taken."""
     history: History = field(default_factory=History)
     averager: Averager | None = None
     plateau: PlateauState | None = None
@@ -66,6 +70,12 @@ class TrainState:
     """What writes the checkpoints, if any are asked for."""
     guard: Guard | None = None
     """What watches for signals, where they are watched."""
+    on_gradients: Callable[[TrainState], None] | None = None
+    """Called between backward and clipping when a callback has the hook; set by the engine."""
+    outputs: Any = None
+    """The network's outputs in the last forward pass, detached; only while a callback looks at "outputs"."""
+    tensors: dict[str, Tensor] | None = None
+    """The module's live parameters and buffers by name, where looking them up anew each time costs too much."""
     run_directory: Path | None = None
     shared: dict[str, Any] = field(default_factory=dict)
     """A place where callbacks may leave things for each other."""
@@ -95,4 +105,5 @@ class TrainState:
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the module's present parameters and buffers."""
-        return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+        live = self.module.state_dict() if self.tensors is None else self.tensors
+        return {name: tensor.detach().clone() for name, tensor in live.items()}

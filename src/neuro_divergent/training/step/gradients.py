@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.errors import TrainingError
 from neuro_divergent.training.state.batch_norm_stats import held
+from neuro_divergent.training.step.reduction import weighted_mean
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
@@ -21,8 +22,6 @@ log = logging.getLogger(__name__)
 
 def numerical(task: Task, state: TrainState, batch: Any, method: Literal["central", "one_sided"]) -> float:
     """Fill the gradients by differences: (f(w+d) − f(w−d)) / 2d, or (f(w+d) − f(w)) / d."""
-    from neuro_divergent.training.step.strategy import weighted_mean
-
     generator_state = torch.get_rng_state()
 
     def loss() -> float:

@@ -11,19 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from neuro_divergent.core import seeding
-from neuro_divergent.core.errors import TrainingError
-from neuro_divergent.training.compiled.network import reason_of
+from neuro_divergent.core.errors import TrainingError, first_line
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process.malloc import let_go
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
+from neuro_divergent.training.state.seeding import seed_network
 from neuro_divergent.training.state.task import Task
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
-    from neuro_divergent.training.step.strategy import Strategy
+    from neuro_divergent.training.step.eager import Eager
 
 log = logging.getLogger(__name__)
 
@@ -31,33 +29,26 @@ _PIECES = "validation_pieces"
 """By this name the history knows in how many pieces a batch of the validation is computed."""
 
 
-def gradients(strategy: Strategy, task: Task, state: TrainState, batch: Any) -> float:
+def gradients(strategy: Eager, task: Task, state: TrainState, batch: Any) -> float:
     """The strategy's gradients, in smaller pieces if the memory asks for it and the configuration allows it."""
     running = RunningStatistics(state.module) if _tolerance(state) is not None else None
     while True:
         if running is not None:
             running.remember()
         seed_network(state)
+        loss, reason = 0.0, ""
         try:
-            return strategy.gradients(task, _in_pieces(state), batch)
+            loss = strategy.gradients(task, _in_pieces(state), batch)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            reason = reason_of(error)
+            reason = first_line(error)
         # Outside of the except block: the error holds on to the frames, and they to the memory.
+        if not strategy.agree(bool(reason)):
+            return loss
         if running is not None:
             running.restore()
-        _halve(state, reason)
-
-
-def seed_network(state: TrainState) -> None:
-    """What the network draws (dropout) is keyed by the step, not by what was drawn before it."""
-    drawn = seeding.key(state.config.seed, "network", state.step) >> 1
-    torch.default_generator.manual_seed(drawn)
-    if state.precision.device.type == "cuda":
-        torch.cuda.manual_seed(drawn)
-    elif state.precision.device.type == "mps":
-        torch.mps.manual_seed(drawn)
+        _halve(state, reason or "another process of the run ran out of memory")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -113,12 +104,6 @@ def halve_validation(state: TrainState, count: int, reason: str) -> None:
         )
     log.warning("out of memory: validation batches of %d instead of %d rows from now on", size // 2, size)
     state.log(event="out_of_memory", **{_PIECES: 2 * pieces}, why=reason)
-
-
-def rows(batch: Any) -> int:
-    """How many rows a batch of tensors has; -1 for another kind of batch."""
-    found = next((item for item in batch if isinstance(item, Tensor)), None) if isinstance(batch, tuple) else None
-    return -1 if found is None else found.shape[0]
 
 
 def _make_room(state: TrainState) -> None:

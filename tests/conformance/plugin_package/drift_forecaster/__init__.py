@@ -1,16 +1,19 @@
-"""A package of somebody else's that adds one model: nothing in it knows of the tests that it will pass."""
+"""A package of somebody else's: a model, a metric, a callback, a scaler. Nothing in it knows of the tests to come."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
+from neuro_divergent.metrics import Metric
+from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 
 
 class Drift(Model):
@@ -46,3 +49,38 @@ class _Network(nn.Module):
         line = y[:, -1].view(-1, 1, 1, 1) + self.steps * slope.view(-1, 1, 1, 1)
         seen = y if batch.future is None else torch.cat([y, batch.future[:, self.spec.lookback :].flatten(1)], dim=1)
         return line + self.correction(seen).view(-1, self.spec.horizon, 1, self.spec.outputs)
+
+
+class TooLow(Metric):
+    """Share of forecasts below what happened."""
+
+    def values(self, actual: Tensor, forecast: Tensor) -> Tensor:
+        """1 where the forecast was too low."""
+        return (forecast < actual).double()
+
+
+class StopAfter(CallbackSettings):
+    """End the training after some steps."""
+
+    steps: Annotated[int, Field(ge=1)] = 1
+    """How many."""
+
+    def build(self) -> Callback:
+        """The live callback."""
+        return _StopAfter(self.steps)
+
+
+class _StopAfter(Callback):
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def on_batch_end(self, state: Any) -> None:
+        if state.step >= self.steps:
+            state.stop("the drift package has seen enough")
+
+
+class LastValue(WindowScaler):
+    """The last value of a window becomes 0."""
+
+    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+        return Statistics(y[:, -1:], torch.ones_like(y[:, -1:]))

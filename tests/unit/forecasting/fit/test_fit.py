@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import neuro_divergent as nd
-from neuro_divergent.cli.commands.predict import load_model
+from neuro_divergent.cli.request.saved_model import load_model
 
 FAST = nd.TrainingConfig(max_steps=5, progress=False)
 

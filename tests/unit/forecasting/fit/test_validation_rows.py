@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.fit.fit import joined, later_rows
+from neuro_divergent.data.join import joined, later_rows
 
 FAST = nd.TrainingConfig(max_steps=3, progress=False)
 

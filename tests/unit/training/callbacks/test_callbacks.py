@@ -33,7 +33,7 @@ def recorder(name, seen, *, engine=False):
 def test_the_order_of_the_hooks():
     seen = []
     fit(recorder("a", seen), max_epochs=1)  # 16 rows train: two batches
-    batch = ["on_batch_start", "on_batch_end"]
+    batch = ["on_batch_start", "on_gradients", "on_batch_end"]
     validation = ["on_validation_start", "on_validation_end"]
     expected = ["on_fit_start", "on_epoch_start", *batch, *batch, *validation, "on_epoch_end", "on_fit_end"]
     assert [hook for _, hook in seen] == expected

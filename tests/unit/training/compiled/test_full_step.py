@@ -20,7 +20,6 @@ from neuro_divergent.training.compiled.full_step import WholeStep, obstacle
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process import thread_waiting as waiting
 from neuro_divergent.training.state.precision import Precision
-from neuro_divergent.training.step.strategy import SingleProcess
 from neuro_divergent.training.trainer import prepare, training_sampler
 
 DATA = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
@@ -296,7 +295,6 @@ def test_a_smaller_batch_is_left_to_the_eager_step_where_it_is_rare():
     assert WholeStep(ArrayTask(nd.MSE()), state).rows == {9}
     assert WholeStep(ArrayTask(nd.MSE()), state)(state, state.source.batch(0, 22)) is None
     assert WholeStep(ArrayTask(nd.MSE()), prepared(network(), BASE)).rows == {32, 8}
-    assert SingleProcess().whole_step(state, state.source.batch(0, 0)) is None
 
 
 def test_a_busy_machine_is_seen():

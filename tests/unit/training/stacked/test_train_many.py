@@ -14,7 +14,9 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.data.windows.samplers import Sequential
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, as_rows
-from neuro_divergent.training.stacked.stacked_loop import Stack
+from neuro_divergent.training.stacked.check import obstacle
+from neuro_divergent.training.stacked.stacked_loop import StackedLoop
+from neuro_divergent.training.stacked.strategy import StackedSteps
 from neuro_divergent.training.stacked.train_many import train_many
 from neuro_divergent.training.stacked.weights import named_parameters_of
 from neuro_divergent.training.state.precision import Precision
@@ -97,16 +99,17 @@ def test_every_stacked_optimizer_takes_the_steps_of_the_single_run(optimizer):
 def test_gradients_agree_for_twenty_steps():
     """The promise of the feature: within 1e-5, relative, each side going its own way from the same weights."""
     stacked, single = ([member(perceptron(seed), seed=seed + 1) for seed in range(4)] for _ in range(2))
-    stack = Stack(stacked)
-    assert stack.obstacle() is None
+    stack = StackedSteps(stacked)
+    assert obstacle(stack) is None
+    loop = StackedLoop(stack, "test")
     from neuro_divergent.training.loop.loop import train_step
-    from neuro_divergent.training.step.strategy import SingleProcess
+    from neuro_divergent.training.step.eager import Eager
 
     worst = 0.0
     for _ in range(20):
-        stack.train_step(list(range(4)))
+        loop.train_step(list(range(4)))
         for row, (task, state) in enumerate(single):
-            train_step(task, state, state.source.batch(state.epoch, state.position), SingleProcess())
+            train_step(task, state, state.source.batch(state.epoch, state.position), Eager())
             own = torch.cat([parameter.grad.flatten() for parameter in named_parameters_of(state).values()])
             worst = max(worst, float((stack.slab.gradients[row, : len(own)] - own).norm() / own.norm()))
         for _, state in (*stacked, *single):
@@ -357,11 +360,36 @@ def test_a_loss_that_stops_being_finite_ends_the_training_with_its_place():
     x[40:] *= 1e30
     options = {"shuffle": False, "data": (x, y), "gradient_clipping": None}
     members = [member(perceptron(number, nn.ReLU), **options) for number in range(2)]
-    with pytest.raises(nd.NonFiniteError, match=r"at step 3 \(epoch 1\)"):
-        train_many(members, stacked=True)
+    failures = train_many(members, stacked=True)
+    assert set(failures) == {0, 1}
+    assert all(
+        isinstance(error, nd.NonFiniteError) and "at step 3 (epoch 1)" in str(error) for error in failures.values()
+    )
     for _, state in members:
         assert all(bool(torch.isfinite(parameter).all()) for parameter in state.module.parameters())
         assert len(state.history.step_loss) == 2
+
+
+def test_a_member_that_fails_leaves_the_others_as_if_it_had_not_been_there():
+    """The second member's inputs overflow at its third step; the others end with the weights of a run without it."""
+    x, y = rows(64)
+    wild = x.copy()
+    wild[40:] *= 1e30
+    options = {"shuffle": False, "gradient_clipping": None}
+
+    def members(*tables):
+        return [member(perceptron(number, nn.ReLU), data=data, **options) for number, data in enumerate(tables)]
+
+    with_it, without = members((x, y), (wild, y), (x, y)), members((x, y), (x, y), (x, y))
+    failures = train_many(with_it, stacked=True)
+    assert train_many(without, stacked=True) == {}
+    assert list(failures) == [1]
+    assert isinstance(failures[1], nd.NonFiniteError)
+    for number in (0, 2):
+        ours, theirs = with_it[number][1], without[number][1]
+        assert ours.step == theirs.step == ours.total_steps
+        for one, other in zip(ours.module.parameters(), theirs.module.parameters(), strict=True):
+            assert torch.allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 def test_the_global_generator_is_left_as_it_was():

@@ -10,7 +10,7 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.training.state.precision import Precision
-from neuro_divergent.training.step.strategy import weighted_mean
+from neuro_divergent.training.step.reduction import weighted_mean
 
 X = np.random.default_rng(0).normal(size=(128, 4)).astype(np.float32)
 Y = (X[:, :1] - 2 * X[:, 1:2]).astype(np.float32)

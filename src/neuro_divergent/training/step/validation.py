@@ -1,4 +1,4 @@
-"""Scoring a held-back source with the weights that the run would give back now."""
+"""Score a held-out source with the weights that the run would return now."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from neuro_divergent.core import seeding
-from neuro_divergent.training.compiled.network import reason_of
+from neuro_divergent.core.batch import rows as batch_rows
+from neuro_divergent.core.errors import first_line
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Source, Task
-from neuro_divergent.training.step import out_of_memory as memory
+from neuro_divergent.training.step import out_of_memory
 
 
 def validate(task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
@@ -26,19 +27,19 @@ def validate(task: Task, state: TrainState, source: Source) -> dict[str, float] 
     def pieces_of(step: int) -> list[Any]:
         nonlocal rows
         batch = source.batch(0, step)
-        rows = memory.rows(batch)
+        rows = batch_rows(batch)
         return [batch] if pieces == 1 else task.split(batch, pieces)
 
     while True:
-        pieces = memory.validation_pieces(state)
+        pieces = out_of_memory.validation_pieces(state)
         try:
             return _figures(task, state, source.steps_per_epoch, pieces_of)
         except (RuntimeError, MemoryError) as error:
-            if not memory.is_out_of_memory(error):
+            if not out_of_memory.is_out_of_memory(error):
                 raise
-            reason = reason_of(error)
+            reason = first_line(error)
         # Outside of the except block: the error holds on to the frames, and they to the memory.
-        memory.halve_validation(state, rows, reason)
+        out_of_memory.halve_validation(state, rows, reason)
 
 
 def _figures(

@@ -1,0 +1,77 @@
+"""Commands that other packages bring: entry points in the group `neuro_divergent.commands`, name → module:function.
+
+A command is imported when it is called, so that `--help` and the other commands do not wait for it. One that is broken
+is named in a warning and left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from cyclopts import App
+
+from neuro_divergent.core.errors import RegistryError
+
+log = logging.getLogger(__name__)
+
+COMMAND_GROUP = "neuro_divergent.commands"
+
+_joined: list[str] = []
+
+
+def join(app: App, asked: str) -> None:
+    """Add the commands of installed packages; `asked` is the command that is about to run."""
+    while _joined:
+        del app[_joined.pop()]
+    for entry in sorted(entry_points(group=COMMAND_GROUP), key=lambda entry: entry.name):
+        try:
+            _check(app, entry)
+            if asked in (entry.name, "completion"):
+                app.command(_loaded(entry), name=entry.name)
+            else:
+                app.command(entry.value, name=entry.name, help=_summary(entry))
+        except RegistryError as error:
+            if asked == entry.name and asked not in app:
+                raise
+            log.warning("%s", error)
+        else:
+            _joined.append(entry.name)
+
+
+def _check(app: App, entry: EntryPoint) -> None:
+    if entry.name in app:
+        other = f"the package {_package(entry)} brings it a second time"
+        raise RegistryError(f"a command is named once, but {entry.name!r} is there and {other}. It is left out")
+    module, _, function = entry.value.partition(":")
+    if not (module and function.isidentifier()):
+        raise RegistryError(
+            f"a command is named as module:function, but {entry.name!r} of the package {_package(entry)} is "
+            f"{entry.value!r}. It is left out"
+        )
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    try:
+        command = entry.load()
+    except Exception as error:  # a stranger's module may raise anything
+        why = f"{type(error).__name__}: {error}"
+    else:
+        if callable(command):
+            return command
+        why = f"it is a {type(command).__name__}, not a function"
+    raise RegistryError(
+        f"the command {entry.name!r} of the package {_package(entry)} could not be loaded: {why}. "
+        "Update the package, or remove it"
+    )
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value
+
+
+def _summary(entry: EntryPoint) -> str:
+    """What the package says about itself: the command's own sentence would need its import."""
+    said = None if entry.dist is None else entry.dist.metadata.json.get("summary")
+    return f"{said} ({_package(entry)})" if said else f"A command of the package {_package(entry)}."

@@ -1,0 +1,33 @@
+"""How far ahead and how far back: what fits a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from neuro_divergent.core.errors import DataError
+
+if TYPE_CHECKING:
+    from neuro_divergent.data.table import TimeSeriesDataFrame
+
+
+def lookback(table: TimeSeriesDataFrame, h: int) -> int:
+    """Four horizons, or two seasons if that is more; less where the series are too short for it."""
+    import numpy as np
+
+    from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
+
+    wanted = max(4 * h, 2 * season_of(table.store), 8)
+    longest = int(np.max(table.store.lengths))
+    # A fifth is held back for validation, and each of the two parts needs a horizon of its own.
+    fits = int(0.8 * longest) - 2 * h
+    return max(1, min(wanted, max(fits, h)))
+
+
+def check_horizon(table: TimeSeriesDataFrame, h: int) -> None:
+    """Refuse a horizon that no series is long enough for, with one that fits."""
+    longest = int(table.store.lengths.max())
+    if longest < 2 * h + 2:
+        raise DataError(
+            f"a horizon of {h} steps needs series of at least {2 * h + 2} rows, but the longest has {longest}. "
+            f"Ask for fewer steps: --h {max(1, longest // 4)} would fit"
+        )

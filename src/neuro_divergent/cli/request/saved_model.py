@@ -1,0 +1,38 @@
+"""The saved model that a command names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.core.errors import ConfigError, StorageError
+from neuro_divergent.core.runs.names import CHECKPOINTS, MODEL
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+
+def load_model(path: Path) -> Forecaster:
+    """A saved model, or the model of a run."""
+    from neuro_divergent.core import files
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.storage.save_load import load
+
+    if not files.present(path).exists():
+        raise StorageError(
+            f"{path} must be the directory of a saved model or of a run, but there is none. Check the path"
+        )
+    if not files.present(path).is_dir():
+        raise ConfigError(
+            f"{path} must be the directory of a saved model or of a run, but it is a file. "
+            "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"
+        )
+    if (path / CHECKPOINTS).is_dir() and not files.present(path / MODEL).is_dir():
+        raise StorageError(
+            f"{path} is a run whose model is not there yet: it was stopped, or is still at work. Train it to its end: "
+            "the same train command with --resume"
+        )
+    loaded: Any = load(path)
+    if not isinstance(loaded, Forecaster):
+        raise ConfigError(f"{path} holds several models. Name the directory of one of them")
+    return loaded

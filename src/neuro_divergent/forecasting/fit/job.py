@@ -1,0 +1,91 @@
+"""A training as data: what is to be trained, on which rows, how, and from where.
+
+A job can be written to a folder and read in another process: descriptions as JSON, tables as stores, never a pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.core import files
+from neuro_divergent.core.json import parse_json
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.windows import Short
+from neuro_divergent.forecasting.fit.task import ForecastTask
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.runs.resume import Resume
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.network.module import ForecastModule
+
+JOB = "job.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: model, configuration, tables, and where it begins. Where it writes is `config.checkpoints`."""
+
+    model: Model
+    table: TimeSeriesDataFrame
+    config: TrainingConfig = field(default_factory=TrainingConfig)
+    validation: TimeSeriesDataFrame | None = None
+    """Later rows of the same series to validate on, instead of the last part of the table."""
+    short: Short = "error"
+    """What to do with series shorter than input_size + h."""
+    local_scaler: str | None = None
+    """How each series is scaled before training, by name; None leaves the table as it is."""
+    resume: Resume = Resume()  # noqa: RUF009  # frozen
+    """Whether to go on from a checkpoint."""
+    task: Callable[..., ForecastTask] = ForecastTask
+    """How a batch of windows becomes values to minimise. Not written: only this process knows it."""
+    begin_with: Callable[[ForecastModule], None] | None = None
+    """Gives a new module the weights that it starts from. Not written: only this process knows it."""
+
+    def write(self, folder: Path) -> None:
+        """Write the job, with its tables, for another process; `read` gives it back."""
+        tables = {"data": self.table} | ({} if self.validation is None else {"validation": self.validation})
+        document = {
+            "model": self.model.to_dict(),
+            "config": self.config.to_dict(),
+            "short": self.short,
+            "local_scaler": self.local_scaler,
+            "resume_with": sorted(self.resume.changes or {}),
+            "tables": {name: write_table(table, folder / name) for name, table in tables.items()},
+        }
+        files.write_json(folder / JOB, document)
+
+    @classmethod
+    def read(cls, folder: Path) -> Job:
+        """The job that `write` left in a folder; it goes on from the newest checkpoint of its directory."""
+        document = parse_json((folder / JOB).read_bytes(), JOB)
+        config = TrainingConfig.from_dict(document["config"])
+        tables = {name: read_table(folder / name, facts) for name, facts in document["tables"].items()}
+        changes = {name: getattr(config, name) for name in document["resume_with"]}
+        return cls(
+            model=Model.from_dict(document["model"]),
+            table=tables["data"],
+            config=config,
+            validation=tables.get("validation"),
+            short=document["short"],
+            local_scaler=document["local_scaler"],
+            resume=Resume("auto", changes),
+        )
+
+
+def write_table(table: TimeSeriesDataFrame, folder: Path) -> dict[str, Any]:
+    """Write the rows of a table to a folder; what is returned is the rest of it, as plain data."""
+    table.store.save(folder, overwrite=True)
+    return {"schema": table.schema.to_dict(), "library": table.library}
+
+
+def read_table(folder: Path, facts: Mapping[str, Any]) -> TimeSeriesDataFrame:
+    """The table of a folder and of the facts that `write_table` returned."""
+    schema = DataSchema.from_dict(facts["schema"])
+    return TimeSeriesDataFrame(SeriesStore.open(folder), schema, DataReport(), library=facts["library"])

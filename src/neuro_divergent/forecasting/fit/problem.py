@@ -1,0 +1,122 @@
+"""What is to be learned: windows, sources and the task of a training."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.windows.samplers import Curriculum as CurriculumSampler
+from neuro_divergent.data.windows.samplers import Sampler, Sequential, easy_first
+from neuro_divergent.data.windows.windows import Range, Short, Windows
+from neuro_divergent.forecasting.fit.task import ForecastTask, WindowSource
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.losses import Loss
+from neuro_divergent.training.config.curriculum import EasySeriesFirst
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.trainer import effective_batch, training_sampler
+
+log = logging.getLogger(__name__)
+
+MAX_VALIDATION_WINDOWS = 4096
+"""A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learned: a model, the columns it can take, and how windows are cut from them."""
+
+    model: Model
+    store: SeriesStore
+    anchor: tuple[int, ...]
+    historical_categorical: tuple[str, ...]
+    short: Short
+    times: Callable[[], npt.NDArray[np.generic]]
+    """The time stamp of every row, for those who need it."""
+    task: Callable[..., ForecastTask] = ForecastTask
+    """How a batch of windows becomes values to minimise."""
+    begin_with: Callable[[ForecastModule], None] | None = None
+    """Gives a new module the weights that it starts from."""
+
+    def weighted(self, loss: Loss) -> Problem:
+        """The problem with the row weights that the loss asks for (by recency, by a function of time and value)."""
+        if type(loss).row_weights is Loss.row_weights:
+            return self
+        store = self.store
+        rows = np.arange(len(store.y)) - np.repeat(store.offsets[:-1], store.lengths)
+        age = np.repeat(store.lengths, store.lengths) - 1 - rows
+        weights = loss.row_weights(age, self.times(), store.y)
+        if weights is None:
+            return self
+        weights = weights if store.weight is None else weights * store.weight
+        return replace(self, store=replace(store, weight=weights.astype(store.y.dtype)))
+
+    def windows(self, target_range: Range, step: int = 1) -> Windows:
+        """The windows whose horizon lies in a range."""
+        return Windows(
+            self.store,
+            lookback=self.model.input_size,
+            horizon=self.model.h,
+            step=step,
+            target_range=target_range,
+            multivariate=self.model.capabilities.multivariate,
+            short=self.short,
+            historical_categorical=self.historical_categorical,
+        )
+
+
+def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[str, Any]:
+    """What must be the same for a resume: the model, the table, which rows are for what, and which series are used."""
+    store = problem.store
+    digest = hashlib.sha256(store.fingerprint().encode())
+    for rows in (*trained, *(held or ())):
+        digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
+    data = {"series": len(store.ids), "rows": len(store.y), "freq": store.freq, "fingerprint": digest.hexdigest()}
+    return {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor), "short": problem.short}
+
+
+def sampler_of(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: int | None) -> Sampler:
+    """The sampler of a training: shuffled or in order, or the easy series first."""
+    curriculum = config.curriculum
+    if not isinstance(curriculum, EasySeriesFirst):
+        return training_sampler(config, len(windows))
+    if windows.multivariate:
+        raise ConfigError(
+            "EasySeriesFirst draws easy series first, but a multivariate model sees all series at once. "
+            "Use GrowingHorizon"
+        )
+    size = effective_batch(config)
+    epochs = config.max_epochs if isinstance(config.max_epochs, int) else None
+    if epochs is None:
+        steps = min(-(-len(windows) // size), cap or len(windows))
+        epochs = max(1, -(-int(config.max_steps or 1) // steps))
+    return CurriculumSampler(
+        windows.boundaries,
+        size,
+        order=easy_first(store),
+        share=lambda epoch: curriculum.series_share(epoch, epochs),
+        seed=config.seed,
+        drop_last=config.drop_last,
+    )
+
+
+def validation_source(
+    problem: Problem, config: TrainingConfig, held: Range, placed: dict[str, Any]
+) -> WindowSource | None:
+    """The held-out windows, at most about MAX_VALIDATION_WINDOWS of them; None when no series is long enough."""
+    windows = problem.windows(held)
+    if len(windows) == 0:
+        log.warning("no series is long enough to hold back a validation part: training without validation")
+        return None
+    step = max(1, -(-len(windows) // MAX_VALIDATION_WINDOWS))
+    if step > 1:
+        windows = problem.windows(held, step)
+    return WindowSource(windows, Sequential(len(windows), max(1024, effective_batch(config))), **placed)

@@ -1,0 +1,137 @@
+"""A training of a forecaster as a value: prepared, advanced as far as wanted, finished."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.windows import Range
+from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
+from neuro_divergent.forecasting.fit.job import Job
+from neuro_divergent.forecasting.fit.problem import Problem
+from neuro_divergent.forecasting.fit.training import training_of
+from neuro_divergent.forecasting.fit.training_rows import note_validation
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
+from neuro_divergent.training.runs.lock import run_lock
+from neuro_divergent.training.runs.resume import FREE, Resume, differences, newest
+from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.training_run import TrainingRun
+
+
+class Run:
+    """One training of a job, made by `prepare`.
+
+        run = prepare(Job(model, table, config))
+        run.advance(500)                 # the first 500 steps
+        forecaster = run.finish()        # what is left of them, then the forecaster
+
+    `training` is the engine's run: its task and state are there before the first step.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        problem: Problem,
+        config: TrainingConfig,
+        training: TrainingRun,
+        table: TimeSeriesDataFrame,
+        held_out: Range | None,
+        *,
+        whole: TimeSeriesDataFrame | None = None,
+        local: LocalScaling | None = None,
+    ) -> None:
+        self.job, self.problem, self.config, self.training = job, problem, config, training
+        self._table, self._held_out, self._whole, self._local = table, held_out, whole, local
+
+    def advance(self, until: int | None = None) -> Run:
+        """Train until `until` steps are done (None: all of them), or until it is stopped.
+
+        A supervised training is one whole: it runs in a process of its own, to its end.
+        """
+        if supervised(self.config) and not self.training.resume.finished:
+            self._supervise()
+        self.training.advance(until)
+        return self
+
+    def finish(self) -> Forecaster:
+        """Do the steps that are left, end the run, train on all rows if `refit_on_all` asks for it."""
+        if supervised(self.config) and not self.training.resume.finished:
+            self._supervise()
+        state = self.training.complete()
+        if self.config.refit_on_all:
+            state = self._refit(state)
+        return self.forecaster(state)
+
+    def forecaster(self, state: TrainState | None = None) -> Forecaster:
+        """The forecaster of a training that has ended."""
+        state = state or self.training.state
+        if self.job.validation is not None and self._held_out is not None:
+            # Whoever looks for rows that were not trained on must know of these: the table holds both.
+            note_validation(state.history, self._table.store.lengths - np.asarray(self._held_out[0]))
+        module = state.module
+        assert isinstance(module, ForecastModule)
+        model = self.problem.model
+        fitted = Forecaster(
+            model=model,
+            config=state.config,
+            module=module,
+            data=self._table,
+            history=state.history,
+            anchor=self.problem.anchor,
+        )
+        if self.job.begin_with is None:  # weights that were handed over bring what was learned after the steps, too
+            model.after_fit(fitted)
+        if self._local is not None:
+            fitted.local = self._local
+        if self._whole is not None:
+            fitted.data = self._whole
+        return fitted
+
+    def close(self) -> None:
+        """Give the run up; one that was saved can be resumed."""
+        self.training.close()
+
+    def _supervise(self) -> None:
+        if self.job.begin_with is not None:
+            raise ConfigError(
+                "a watched training begins in another process, which cannot be given the weights to go on from. Set "
+                "fault_tolerance=None, or FaultTolerance(retries=0)"
+            )
+        with run_lock(self.job.config.checkpoints):
+            pass  # refused before anything is written; the watched process holds it then
+        applied = self.job.resume.applied(self.job.config)
+        self.training.resume = train_supervised(replace(self.job, config=applied))
+
+    def _refit(self, found: TrainState) -> TrainState:
+        """Train afresh on all rows, for the epochs that validation found best."""
+        config, problem = self.config, self.problem
+        epochs = found.history.best_epoch or len(found.history)
+        lengths = problem.store.lengths
+        again = config.replace(max_epochs=epochs, validation_split=None, early_stopping=None, refit_on_all=False)
+        if config.checkpoints is not None:  # a run of its own, inside the run
+            again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
+        with run_lock(config.checkpoints):  # a new run in the directory would set the refit aside, too
+            resume = _refit_from(again, self.training.resume)
+            state = training_of(problem, again, (np.zeros_like(lengths), lengths), None, resume).complete()
+        state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
+        state.config = config
+        return state
+
+
+def _refit_from(config: TrainingConfig, resume: Resume) -> Resume:
+    """A refit goes on where it stopped, unless what `resume_with` changed makes it another one."""
+    if resume.source is None or config.checkpoints is None:
+        return Resume(None)
+    found, _ = newest(place_of(config.checkpoints.directory))
+    kept = {} if found is None else found.document["config"]
+    wanted = config.replace(callbacks=()).to_dict()  # live callbacks are nothing that a file could hold
+    changed = {"max_epochs", *(resume.changes or ())} - FREE
+    other = any(differences(kept[name], wanted[name]) for name in changed & kept.keys())
+    return Resume(None if other else "auto", finished=resume.finished and not other)

@@ -1,0 +1,86 @@
+"""Series scaled one by one, before training and around every forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
+from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+
+
+class LocalScaling:
+    """The scaler of every series that was trained on; a new series is measured on the rows it may be forecast from."""
+
+    def __init__(self, name: str, scaler: SeriesScaler, ids: npt.NDArray[np.generic]) -> None:
+        self.name, self.scaler, self.ids = name, scaler, ids
+
+    @classmethod
+    def fit(cls, name: str, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
+        """Measure the first `until` rows of each series: what is held back must not be seen."""
+        store = table.store
+        scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until, store.ids)
+        return cls(name, scaler, store.ids)
+
+    def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
+        """The scaling with the new series of a table, which are to be trained on: their first `until` rows."""
+        known = set(self.ids.tolist())
+        new = np.array([place for place, name in enumerate(table.ids.tolist()) if name not in known], dtype=np.int64)
+        found = self.of(table, new, until[new]).to_arrays()
+        arrays = {name: np.concatenate([array, found[name]]) for name, array in self.scaler.to_arrays().items()}
+        ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # other tables, other types
+        return LocalScaling(self.name, series_scaler(self.name).from_arrays(arrays), ids)
+
+    def of(
+        self,
+        table: TimeSeriesDataFrame,
+        series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
+    ) -> SeriesScaler:
+        """The scaler of series [N] of a table (None: all); new ones are measured on their first until[i] rows."""
+        store = table.store
+        series = np.arange(table.n_series) if series is None else series
+        number = {name: position for position, name in enumerate(self.ids.tolist())}
+        rows = np.array([number.get(name, -1) for name in store.ids.tolist()], dtype=np.int64)[series]
+        state, new = {name: array[rows] for name, array in self.scaler.to_arrays().items()}, np.flatnonzero(rows < 0)
+        if len(new):
+            seen = None if until is None else until[new]
+            fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, seen, store.ids, series[new])
+            for name, array in fresh.to_arrays().items():
+                state[name][new] = array
+        return series_scaler(self.name).from_arrays(state)
+
+    def scaled(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+        """The table with its target scaled."""
+        return with_store(table, self.scaled_store(table))
+
+    def scaled_store(self, table: TimeSeriesDataFrame) -> SeriesStore:
+        """The store of a table with its target scaled."""
+        store = table.store
+        return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, store.mask))
+
+    def original(self, values: npt.NDArray[np.float64], table: TimeSeriesDataFrame) -> npt.NDArray[np.float64]:
+        """Forecasts [S, ...] of the series of a table in their own units."""
+        return np.asarray(self.of(table).inverse(values, np.arange(table.n_series)), dtype=np.float64)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        return {"name": self.name, "ids": self.ids.tolist()}
+
+    @classmethod
+    def from_parts(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LocalScaling:
+        """What `facts` and the scaler's arrays were."""
+        return cls(
+            facts["name"], series_scaler(facts["name"]).from_arrays(arrays), np.array(facts["ids"], dtype=object)
+        )
+
+
+def with_store(table: TimeSeriesDataFrame, store: SeriesStore) -> TimeSeriesDataFrame:
+    """A table like another one, over another store."""
+    report = DataReport(rows_read=len(store.y), rows_stored=len(store.y), n_series=len(store.ids), freq=store.freq)
+    return TimeSeriesDataFrame(store, table.schema, report, library=table.library)

@@ -1,0 +1,39 @@
+"""What of a configuration cannot be told to another process: that is done by files, which hold plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from neuro_divergent.core.config import Description, encode
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+
+def not_in_files(config: TrainingConfig) -> list[str]:
+    """The names of all live objects and callables in a configuration; empty when a file can hold the whole.
+
+    >>> not_in_files(TrainingConfig(loss="mae"))
+    []
+    """
+    live: list[str] = []
+    references: list[str] = []
+    for name, facts in type(config).facts().items():
+        value = getattr(config, name)
+        if facts.process == "live":
+            live += [type(item).__name__ for item in value if not isinstance(item, Description)]
+            value = [item for item in value if isinstance(item, Description)]
+        references += _references(encode(value))
+    return live + references
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Names of the callables in plain data, which `encode` writes as {"reference": name}."""
+    if isinstance(value, Mapping):
+        if set(value) == {"reference"}:
+            yield str(value["reference"])
+        else:
+            for item in value.values():
+                yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)

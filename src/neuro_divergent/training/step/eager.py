@@ -1,0 +1,145 @@
+"""The eager step of one process: backward, clipping and update, operation by operation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.optim import forget_gradients, gradient_norm
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
+from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.state.task import Source, Task
+from neuro_divergent.training.step import gradients, out_of_memory
+from neuro_divergent.training.step.reduction import finish_slope, weighted_mean, weighted_sum
+from neuro_divergent.training.step.strategy import Step
+from neuro_divergent.training.step.validation import validate
+
+
+class Eager:
+    """Steps of one process. Strategies with another way to compute gradients or to reduce them may subclass it."""
+
+    main = True
+
+    def __init__(self) -> None:
+        self._running: RunningStatistics | None = None
+        self._parameters: list[Tensor] | None = None
+
+    def refuses(self, config: TrainingConfig, module: nn.Module) -> str | None:  # noqa: ARG002
+        """Nothing is refused."""
+        return None
+
+    def prepare(
+        self, module: nn.Module, build_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
+    ) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """The module as it is, and its optimizer."""
+        return module, build_optimizer(module)
+
+    def step(self, task: Task, state: TrainState, batch: Any) -> Step:
+        """One step on the effective batch; a step that is not finite moves nothing."""
+        optimizer = state.optimizer
+        forget_gradients(optimizer)
+        loss = out_of_memory.gradients(self, task, state, batch)
+        state.precision.unscale(optimizer)
+        if state.on_gradients is not None:
+            state.loss = loss
+            state.on_gradients(state)
+        norm = self.condition_gradients(state)
+        taken = not self.agree(not (math.isfinite(loss) and math.isfinite(norm)))
+        if not taken and self._running is not None:
+            self._running.restore()
+        state.precision.step(optimizer, taken)
+        return Step(loss, norm, taken)
+
+    def validate(self, task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
+        """The loss and metrics over a source; None when a signal ended it."""
+        return validate(task, state, source)
+
+    def agree(self, flag: bool) -> bool:
+        """The flag: there is one process."""
+        return flag
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is kept from step to step."""
+        return {}
+
+    def load_state_dict(self, data: dict[str, Any]) -> None:
+        """Nothing is kept from step to step."""
+
+    def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
+        """Leave the gradient of the reduced loss in the parameters; return the loss.
+
+        One backward pass, or several whose sum is that of the large batch.
+        """
+        if self._running is None:
+            self._running = RunningStatistics(state.module)
+        self._running.remember()
+        try:
+            return self._gradients(task, state, batch)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise ConfigError(
+                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Set "
+                "drop_last=True or another batch_size"
+            ) from None
+
+    def _gradients(self, task: Task, state: TrainState, batch: Any) -> float:
+        config = state.config
+        if config.gradient_method != "autograd":
+            return gradients.numerical(task, state, batch, config.gradient_method)
+        if config.accumulate_gradients == 1:
+            with state.precision.autocast():
+                values, weights = task(state.module, batch)
+            loss = task.loss.finish(weighted_mean(values, weights, state.precision.sums_in_float64))
+            state.precision.scale(loss).backward()  # type: ignore[no-untyped-call]
+            return loss.item()
+        return self._accumulated(task, state, batch)
+
+    def _accumulated(self, task: Task, state: TrainState, batch: Any) -> float:
+        """Sums first, one division by the whole weight last: exactly the mean over the effective batch."""
+        total, count, size = 0.0, 0.0, 0.0
+        sums = gradients.Float64Sums(state.module) if state.precision.sums_in_float64 else None
+        for part in task.split(batch, state.config.accumulate_gradients):
+            with state.precision.autocast():
+                values, weights = task(state.module, part)
+            summed, weight = weighted_sum(values, weights, state.precision.sums_in_float64)
+            # One fixed divisor, so that half-precision gradients keep their magnitude until the true one is known.
+            size = size or max(1.0, float(values.numel()))
+            state.precision.scale(summed / size).backward()  # type: ignore[no-untyped-call]
+            if sums is not None:
+                sums.add()
+            total, count = total + summed.item(), count + weight
+        if sums is not None:
+            sums.give_back()
+        count = max(count, 1e-12)
+        finished, slope = finish_slope(task.loss, total / count)
+        _scale_gradients(state.module, slope * size / count)
+        return finished
+
+    def condition_gradients(self, state: TrainState) -> float:
+        """Add penalties and noise, then clip; return the total norm before clipping."""
+        config = state.config
+        if config.regularization is not None:
+            gradients.add_penalties(state.module, config.regularization.l1, config.regularization.l2)
+        if self._parameters is None:
+            # Collected once: an optimizer's groups do not change inside a run.
+            self._parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
+        parameters = self._parameters
+        if config.gradient_noise is not None:
+            config.gradient_noise.apply(parameters, state.step, config.seed)
+        clipping = config.gradient_clipping
+        if clipping is None or clipping == "auto":
+            return float(gradient_norm(parameters))
+        return float(clipping.apply(parameters))
+
+
+def _scale_gradients(module: nn.Module, factor: float) -> None:
+    found = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    if found:
+        torch._foreach_mul_(found, factor)

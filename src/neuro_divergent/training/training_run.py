@@ -1,0 +1,235 @@
+"""A training as a value: prepared, advanced as far as wanted, finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_divergent.core.errors import StorageError, TrainingError
+from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
+from neuro_divergent.training.callbacks.progress import ProgressLine, watched
+from neuro_divergent.training.compiled.assemble import engine_callbacks, network_ready
+from neuro_divergent.training.compiled.choose import Decided, decide
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.loop import loop
+from neuro_divergent.training.process.heartbeat import heartbeat
+from neuro_divergent.training.process.malloc import kept_memory
+from neuro_divergent.training.process.signals import Guard
+from neuro_divergent.training.process.thread_waiting import Courtesy
+from neuro_divergent.training.runs.lock import run_lock
+from neuro_divergent.training.runs.resume import Resume, find
+from neuro_divergent.training.runs.resume import begin as begin_run
+from neuro_divergent.training.runs.run_directory import events_of, write_config
+from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.state.task import Task
+from neuro_divergent.training.step.strategy import Strategy
+
+
+class TrainingRun:
+    """A prepared training that can be advanced step by step, by whoever holds it.
+
+        run = TrainingRun(task, state)
+        run.advance(100)           # to step 100; nothing of the end of a run happens
+        run.advance()              # to the last step, unless somebody stops it
+        state = run.finish()       # the last checkpoint, the best weights, the last hook
+
+    `complete()` is both at once. `begin()` is done by the first of them: it takes the lock of the run's directory and
+    restores a checkpoint, so that a run that cannot go on is refused there. Between two calls, threads, signal handlers
+    and torch's global generator are as they were found. A run that is given up is closed with `close()`, or by `with`.
+
+    Args:
+        task: how a batch becomes numbers.
+        state: what `prepare` made.
+        title: the name on the progress line.
+        extra: callbacks besides the configured ones.
+        resume: whether to go on from a checkpoint.
+        identity: gives what must be the same for a resume, such as the data's fingerprint; called only if needed.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        state: TrainState,
+        *,
+        title: str = "training",
+        extra: tuple[Callback, ...] = (),
+        resume: Resume = Resume(),  # noqa: B008  # frozen
+        identity: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        self.task, self.state = task, state
+        self.resume = resume
+        self._title, self._extra, self._identity = title, extra, identity
+        self._open = ExitStack()
+        self._begun = self._active = self._ended = False
+        self._callbacks = CallbackList(())
+        self._strategy: Strategy = state.strategy
+        self._decided: Decided | None = None
+
+    def begin(self) -> TrainingRun:
+        """Lock the run's directory, restore what is to be resumed, and make the network ready; once."""
+        if self._ended:
+            raise TrainingError(
+                "a run that has ended cannot go on. Prepare it again, with resume='auto' if it was saved"
+            )
+        if self._begun:
+            return self
+        self._begun = True
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def check(self) -> None:
+        """Refuse what `begin` would refuse: other data, another module. The state cannot be trained after it."""
+        snapshot = find(self.state, self.resume)
+        begin_run(self.state, CallbackList(()), self.resume, self._identity, snapshot, {}, save=False)
+
+    def _begin(self) -> None:
+        state, config, main = self.state, self.state.config, self.state.strategy.main
+        callbacks = self._all_callbacks(main)
+        if main:
+            self._open.enter_context(run_lock(config.checkpoints))
+        snapshot = find(state, self.resume)
+        decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
+        if decided.threads > 1:
+            callbacks.append(Courtesy())
+        self._decided, self._callbacks = decided, CallbackList(callbacks)
+        with surroundings(config, decided.threads):
+            self._strategy = self._open.enter_context(network_ready(self.task, state, decided, state.strategy))
+            state.strategy = self._strategy
+            self._open.enter_context(_watched_inside(state, self._callbacks))
+            begin_run(state, self._callbacks, self.resume, self._identity, snapshot, decided.facts(), save=main)
+            if config.checkpoints is not None and state.saver is not None:
+                try:
+                    write_config(config.checkpoints.directory, config)
+                except StorageError as error:
+                    state.saver.report(error, state)
+        self._first = True
+
+    def _all_callbacks(self, main: bool) -> list[Callback]:
+        state, config = self.state, self.state.config
+        callbacks = [item.build() if isinstance(item, CallbackSettings) else item for item in config.callbacks]
+        callbacks += engine_callbacks(state.module, config)
+        if main and (config.progress is True or (config.progress == "auto" and watched())):
+            callbacks.append(ProgressLine(self._title))
+        if main and config.checkpoints is not None:
+            callbacks += events_of(config.checkpoints.directory, state)
+        return [*callbacks, *self._extra, *heartbeat()]
+
+    def advance(self, until: int | None = None) -> TrainingRun:
+        """Train until `until` optimizer steps of the run are done (None: all of them), or until it is stopped."""
+        with self._running():
+            loop.advance(
+                self.task,
+                self.state,
+                self.state.total_steps if until is None else until,
+                self._strategy,
+                self._callbacks,
+            )
+        return self
+
+    def finish(self) -> TrainState:
+        """End the run: save it, give the module the weights that validation found best, call `on_fit_end`."""
+        with self._running():
+            loop.finish(self.state, self._callbacks)
+        self.close()
+        return self.state
+
+    def complete(self) -> TrainState:
+        """Advance to the end and finish; a signal in between finds the run guarded."""
+        with self._running():
+            self.advance()
+            return self.finish()
+
+    def close(self) -> None:
+        """Give back the lock and the network as they were. A run that was saved can be resumed."""
+        self._ended = True
+        if not self._active:
+            self._open.close()
+
+    def __enter__(self) -> TrainingRun:
+        return self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """The process as this run wants it: threads, determinism, signals; nested calls share one."""
+        if self._active:
+            yield
+            return
+        self.begin()
+        assert self._decided is not None
+        self._active = True
+        try:
+            with (
+                surroundings(self.state.config, self._decided.threads),
+                Guard(self.state),
+                loop.told(self.state, self._callbacks),
+            ):
+                if self._first:
+                    self._first = False
+                    self._callbacks("on_fit_start", self.state)
+                yield
+        except BaseException:
+            self._ended = True
+            raise
+        finally:
+            self._active = False
+            if self._ended:
+                self._open.close()
+
+
+@contextmanager
+def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator[None]:
+    """Threads (as decided, else as configured), determinism and kept memory, given back as they were."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    wanted = decided or config.threads
+    if wanted not in ("auto", threads):
+        torch.set_num_threads(int(wanted))
+    if config.deterministic and not deterministic:
+        torch.use_deterministic_algorithms(True)
+    try:
+        with kept_memory():
+            yield
+    finally:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # saying it again would load the compiler
+            torch.use_deterministic_algorithms(deterministic)
+
+
+@contextmanager
+def _watched_inside(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
+    """While the context is open, callbacks see what they declared to look at: gradients and outputs of a step."""
+    if callbacks.has("on_gradients"):
+        state.on_gradients = lambda state: callbacks("on_gradients", state)
+    stop = _show_outputs(state) if callbacks.look_at("outputs") else None
+    try:
+        yield
+    finally:
+        state.on_gradients = state.outputs = None
+        if stop is not None:
+            stop()
+
+
+def _show_outputs(state: TrainState) -> Callable[[], None]:
+    module = state.module
+
+    def keep(output: Any) -> None:
+        state.outputs = output.detach() if isinstance(output, Tensor) else output
+
+    if hasattr(module, "watch_outputs"):  # a module that trains by another path than `forward`
+        return module.watch_outputs(keep)  # type: ignore[no-any-return, operator]  # torch says Tensor | Module
+
+    def hook(_: nn.Module, __: Any, output: Any) -> None:
+        keep(output)
+
+    return module.register_forward_hook(hook).remove
