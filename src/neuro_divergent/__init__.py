@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import StorageError as StorageError
     from neuro_divergent.core.errors import TrainingError as TrainingError
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
+    from neuro_divergent.core.runs.read import read_run as read_run
+    from neuro_divergent.core.runs.record import RunRecord as RunRecord
     from neuro_divergent.data import samples as samples
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
@@ -344,6 +346,7 @@ _HOMES = {
     "RegistryError": "core.errors",
     "Regularization": "training",
     "RelativeMSE": "losses",
+    "RunRecord": "core.runs.record",
     "SGD": "optim",
     "SMAPE": "losses",
     "SOFTS": "models",
@@ -394,6 +397,7 @@ _HOMES = {
     "fit_many": "forecasting.fit.fit_many",
     "iTransformer": "models",
     "load": "forecasting.storage.save_load",
+    "read_run": "core.runs.read",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",

@@ -104,7 +104,9 @@ def test_only_what_is_to_be_kept_stays_in_the_bucket(server: str) -> None:
     assert objects == [
         *(f"bucket/kept/checkpoints/{step}/{file}" for step in steps for file in files),
         "bucket/kept/config.json",
+        "bucket/kept/events/00000001.jsonl",
     ]
+    assert len(nd.read_run("s3://bucket/kept").steps["step"]) == 7
     fit("s3://bucket/kept", max_epochs=1)
     assert place_of("s3://bucket/kept").names() == list(steps)
     aside = fsspec.filesystem("s3").ls("bucket/kept/checkpoints-earlier", detail=False)

@@ -24,6 +24,7 @@ from fault_tools import environment, worker
 import neuro_divergent as nd
 from neuro_divergent.core.errors import ConfigError, NonFiniteError, StorageError, TrainingError
 from neuro_divergent.forecasting.fit import in_subprocess as supervised
+from neuro_divergent.forecasting.fit.worker import main as work
 from neuro_divergent.training.compiled.full_step import obstacle
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE, heartbeat
@@ -170,7 +171,7 @@ def children() -> list[int]:
     for entry in Path("/proc").iterdir():
         try:
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == os.getpid() and b"forecasting.supervised" in (entry / "cmdline").read_bytes():
+            if parent == os.getpid() and supervised.WORKER.encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except (OSError, ValueError, IndexError):
             continue
@@ -256,7 +257,7 @@ def test_only_what_may_pass_is_tried_again(tmp_path: Path, error: Exception, cau
     def fail(_: Path) -> None:
         raise error from cause
 
-    assert supervised.main([str(tmp_path)], fail) == code
+    assert work([str(tmp_path)], fail) == code
     left = supervised._error_of(tmp_path)
     assert type(left) is type(error)
     assert str(left) == str(error)
@@ -270,7 +271,7 @@ def test_an_error_is_looked_up_among_our_own_only(tmp_path: Path, content: str) 
 
 def watched_process(run: Path) -> list[int]:
     """The processes that do the job of a run."""
-    wanted = f"neuro_divergent.forecasting.fit.in_subprocess\0{run / 'job'}".encode()
+    wanted = f"{supervised.WORKER}\0{run / 'job'}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:

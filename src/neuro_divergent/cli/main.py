@@ -41,6 +41,7 @@ COMMANDS = {
     "cv": ("cv:cv", "Compare models by cross-validation over time, beside a seasonal naive forecast."),
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint or a saved model."),
+    "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can go on later."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),
     "optimizers": ("lists:optimizers", "List the optimizers."),

@@ -18,8 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from neuro_divergent.core.errors import StorageError
 
 if sys.platform == "linux":
@@ -259,11 +257,15 @@ def equal(one: bytes | memoryview, other: bytes | memoryview) -> bool:
 
 def address(memory: bytes | memoryview) -> int:
     """Where in the memory it begins."""
+    import numpy as np  # whoever only reads files does without
+
     return int(np.frombuffer(memory, np.uint8).ctypes.data)
 
 
 def aligned(size: int) -> memoryview:
     """Memory that begins where a disk wants it to."""
+    import numpy as np
+
     step = BLOCK_BYTES if size < 2 * _HUGE_BYTES else _HUGE_BYTES
     room = np.empty(size + step, np.uint8)
     begin = -room.ctypes.data % step

@@ -24,6 +24,7 @@ from neuro_divergent.cli.request.run_file import (
     train_config,
 )
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.runs.names import REPORT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -122,7 +123,7 @@ def cv(
     if out is not None:
         _write(found, board, out, path)
     if json:
-        files = {} if out is None else {"report": str(out / "report.html"), "forecasts": str(out / "forecasts.csv")}
+        files = {} if out is None else {"report": str(out / REPORT), "forecasts": str(out / "forecasts.csv")}
         say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()} | files)
         return
     say(f"\n{n_windows} tests of {steps} steps{f' after a gap of {gap}' if gap else ''}, best first:")
@@ -180,5 +181,5 @@ def _write(found: CrossValidation, board: pl.DataFrame, out: Path, path: Path) -
     from neuro_divergent.report.comparison import comparison_report
 
     write_frame(out / "forecasts.csv", as_polars(found.frame))
-    comparison_report(found, board, source=str(path)).save(out / "report.html")
-    note(f"written: {out / 'report.html'}, {out / 'forecasts.csv'}")
+    comparison_report(found, board, source=str(path)).save(out / REPORT)
+    note(f"written: {out / REPORT}, {out / 'forecasts.csv'}")

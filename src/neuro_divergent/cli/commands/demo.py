@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.tables_out import write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json, table
+from neuro_divergent.core.runs.names import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +82,8 @@ def demo(
     if png is not None:
         files.write_bytes(out / "forecast.png", png)
         written.append(out / "forecast.png")
-    files.write_text(out / "report.html", _report(results, png))
-    written.append(out / "report.html")
+    files.write_text(out / REPORT, _report(results, png))
+    written.append(out / REPORT)
     if json:
         say_json({"scores": {title: _plain(result) for title, result in results.items()}, "written": written})
         return

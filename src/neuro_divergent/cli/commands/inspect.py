@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +12,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import harmless, say, say_json, table
-from neuro_divergent.core.errors import DataFileError, StorageError
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.runs.names import is_remote
+from neuro_divergent.core.runs.read import read_run
+from neuro_divergent.core.runs.record import RunRecord
+from neuro_divergent.core.runs.saved import Saved
 
 WIDTH, HEIGHT = 60, 8
-STATE, MODEL = "state.json", "model.json"
 
 
 def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -29,7 +32,8 @@ def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = Fal
     json
         Print JSON for machines.
     """
-    found = _find(path)
+    record = read_run(path)
+    found = [_thing(run) for run in record.runs or (record,)]
     if json:
         _say_json(path, found)
     else:
@@ -111,108 +115,28 @@ class Thing:
                 say(f"  {fact}")
 
 
-def _find(path: str) -> list[Thing]:
-    """What there is at a path or an address."""
-    from neuro_divergent.core import files
-    from neuro_divergent.training.config.checkpoints import is_remote
-    from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of, step_of
-
-    if is_remote(path):
-        place = place_of(path)
-        checkpoints = [_entry(f"{place.address}/{name}", STATE, partial(place.read, name)) for name in place.names()]
-        if not checkpoints:
-            raise DataFileError(f"{path} must be the address of a run, such as s3://bucket/run, but has no checkpoints")
-        return [Thing("run", path, checkpoints)]
-    folder = files.present(Path(path))
-    if not folder.is_dir():
-        raise DataFileError(f"{path} must be the directory of a run, a checkpoint or a model, but there is none")
-    names = _names(folder)
-    if STATE in names or step_of(Path(path).name) >= 0:
-        return [Thing("checkpoint", path, checkpoints=[_local(folder, STATE)])]
-    if MODEL in names:
-        return [Thing("model", path, models=[_local(folder, MODEL)])]
-    if (folder / "index").is_dir():
-        return [Thing("models", path, models=_models(folder))]
-    runs = [folder] if _is_run(folder) else [item for item in sorted(folder.iterdir()) if _is_run(item)]
-    if not runs:
-        raise DataFileError(
-            f"{path} is not a run, a checkpoint or a model: it has no config.json, state.json or model.json"
-        )
-    return [
-        Thing(
-            "run",
-            str(run),
-            [_local(LocalPlace(run).path / name, STATE) for name in LocalPlace(run).names()],
-            _models(run / "model"),
-        )
-        for run in runs
-    ]
+def _thing(record: RunRecord) -> Thing:
+    """What there is to print about a record."""
+    checkpoints = [_entry(saved) for saved in record.checkpoints]
+    return Thing(record.what, record.path, checkpoints, [_entry(saved) for saved in record.models])
 
 
-def _names(folder: Path) -> set[str]:
-    """What a directory holds, and what it should hold by its manifest: a part may be missing."""
-    from neuro_divergent.core import bundle
-
-    found = set(os.listdir(folder))
+def _entry(saved: Saved) -> Entry:
+    """What the JSON of a checkpoint or a model says, if every byte is the one that was written."""
+    size = None if is_remote(saved.path) else _bytes(saved)
     try:
-        manifest = bundle.parse_json(bundle.plain_bytes(folder / bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES), "")
-        return found | set(manifest["files"])
-    except (StorageError, KeyError, TypeError):
-        return found
-
-
-def _is_run(folder: Path) -> bool:
-    from neuro_divergent.core import files
-
-    return folder.is_dir() and (
-        (folder / "checkpoints").is_dir()
-        or (folder / "config.json").exists()
-        or files.present(folder / "model").is_dir()
-    )
-
-
-def _models(folder: Path) -> list[Entry]:
-    """The model at a place, the index and its models, or nothing."""
-    from neuro_divergent.core import files
-    from neuro_divergent.forecasting.storage.several import is_many, read_index
-
-    folder = files.present(folder)
-    if not folder.is_dir():
-        return []
-    if not is_many(folder):
-        return [_local(folder, MODEL)]
-    try:
-        facts, members = read_index(folder)
-    except StorageError as error:
-        return [Entry(str(folder), harmless(f"NOT VERIFIED: {error}"), _bytes(folder))]
-    kind = harmless(f"{facts.get('kind')} of {len(members)} models")
-    index = Entry(str(folder), "verified", _bytes(folder), facts, facts=(kind,))
-    return [index, *(_local(member, MODEL) for member in members)]
-
-
-def _local(folder: Path, name: str) -> Entry:
-    from neuro_divergent.core import bundle, files
-
-    return _entry(str(folder), name, lambda: bundle.read(folder), _bytes(files.present(folder)))
-
-
-def _entry(path: str, name: str, read: Callable[[], Mapping[str, bytes]], size: int | None = None) -> Entry:
-    """What the JSON of a bundle says, if every byte of the bundle is the one that was written."""
-    from neuro_divergent.core.json import from_plain, parse_json
-
-    try:
-        contents = read()
-        size = sum(len(data) for data in contents.values()) if size is None else size
-        document = from_plain(parse_json(contents[name], name))
+        document, read = saved.verify()
         epoch, facts = document.get("progress", {}).get("epoch"), tuple(_facts(document))
         if epoch is not None and type(epoch) is not int:
             raise TypeError(f"epoch={epoch!r}")
-        return Entry(path, "verified", size, document, epoch, _score(document), facts)
+        if saved.kind == "index":
+            facts = (harmless(f"{document.get('kind')} of {document.get('count')} models"),)
+        return Entry(saved.path, "verified", read if size is None else size, document, epoch, _score(document), facts)
     except StorageError as error:
         why = str(error)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
-        why = f"{name} is missing or has a wrong form: {error!r}"
-    return Entry(path, harmless(f"NOT VERIFIED: {why}"), size)
+        why = f"{saved.document_name} is missing or has a wrong form: {error!r}"
+    return Entry(saved.path, harmless(f"NOT VERIFIED: {why}"), size)
 
 
 def _say_json(path: str, found: list[Thing]) -> None:
@@ -302,8 +226,8 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _bytes(path: Path) -> int:
-    return sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())
+def _bytes(saved: Saved) -> int:
+    return sum(entry.stat().st_size for entry in files.present(Path(saved.path)).rglob("*") if entry.is_file())
 
 
 def _readable(size: int | None) -> str:

@@ -26,6 +26,7 @@ from neuro_divergent.cli.request.run_file import (
     train_config,
 )
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.runs.names import CONFIG, EVENTS, MODEL, REPORT, STOPPED_ON_REQUEST
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -119,7 +120,7 @@ def train(
             show(f"stopped; {found} is saved in {directory}. The same command goes on from there with --resume")
         raise
     seconds = clock.perf_counter() - begun
-    fitted.save(directory / "model", overwrite=overwrite or resume or out is None)
+    fitted.save(directory / MODEL, overwrite=overwrite or resume or out is None)
     # The rows that were held back say how good it is; the report shows the same figures.
     held = _held_back(fitted) if report else None
     written = _write_report(fitted, directory, path, seconds, held) if report else None
@@ -146,8 +147,8 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
             number += 1
         if resume:
             directory = _newest(first)
-    elif files.present(directory / "model").exists() and not (overwrite or resume):
-        raise ConfigError(f"{directory / 'model'} exists already. Choose another --out, or say --overwrite or --resume")
+    elif files.present(directory / MODEL).exists() and not (overwrite or resume):
+        raise ConfigError(f"{directory / MODEL} exists already. Choose another --out, or say --overwrite or --resume")
     return writable_directory(directory, "the run's directory")
 
 
@@ -162,7 +163,7 @@ def _newest(first: Path) -> Path:
         file
         for place in first.parent.glob("*")
         if named.fullmatch(place.name)
-        for file in (place / "config.json", place / "events.jsonl")
+        for file in (place / CONFIG, place / EVENTS)
         if file.is_file()
     ]
     return max(written, key=lambda file: file.stat().st_mtime_ns).parent if written else first
@@ -196,7 +197,7 @@ def _held_back(fitted: Forecaster) -> Held | None:
 def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: Held | None) -> Path:
     from neuro_divergent.report import training_report
 
-    path = directory / "report.html"
+    path = directory / REPORT
     command = shlex.join(["neuro-divergent", *sys.argv[1:]])
     return training_report(fitted, source=str(data), command=command, seconds=seconds, held=held).save(path)
 
@@ -219,7 +220,7 @@ def _summary(
         "stopped": history.stopped,
         "held_back": None if held is None else held.evaluation.table.to_dicts(),
         "seconds": round(seconds, 3),
-        "saved": str(directory / "model"),
+        "saved": str(directory / MODEL),
         "report": None if report is None else str(report),
     }
 
@@ -236,6 +237,8 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any]) -> None:
     if summary["held_back"] and isinstance(share, float):
         say(verdict(summary["held_back"], share))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
+    if history.stopped == STOPPED_ON_REQUEST:
+        say("the training is not done: the same command goes on from there with --resume")
     wanted = " --level 80,95" if fitted.loss.probabilistic else ""
     say(f"forecast with: neuro-divergent predict {Path(summary['saved']).parent}{wanted}")
 

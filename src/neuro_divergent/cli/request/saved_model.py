@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import ConfigError, StorageError
+from neuro_divergent.core.runs.names import CHECKPOINTS, MODEL
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -16,7 +17,6 @@ def load_model(path: Path) -> Forecaster:
     from neuro_divergent.core import files
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.storage.save_load import load
-    from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS
 
     if not files.present(path).exists():
         raise StorageError(
@@ -27,7 +27,7 @@ def load_model(path: Path) -> Forecaster:
             f"{path} must be the directory of a saved model or of a run, but it is a file. "
             "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"
         )
-    if (path / CHECKPOINTS).is_dir() and not files.present(path / "model").is_dir():
+    if (path / CHECKPOINTS).is_dir() and not files.present(path / MODEL).is_dir():
         raise StorageError(
             f"{path} is a run whose model is not there yet: it was stopped, or is still at work. Train it to its end: "
             "the same train command with --resume"

@@ -26,6 +26,7 @@ from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
+from neuro_divergent.core.runs.names import INDEX_DOCUMENT
 from neuro_divergent.data.scaling.per_series import series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
@@ -296,7 +297,7 @@ class NeuralForecast:
             return _restored(ours, facts)
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptFileError(
-                f"{path}: index.json lacks something or has it in a wrong form: {error!r}"
+                f"{path}: {INDEX_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
             ) from error
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class Problem:
     """How a batch of windows becomes values to minimise."""
     begin_with: Callable[[ForecastModule], None] | None = None
     """Gives a new module the weights that it starts from."""
+    indexed: dict[Any, Windows] = field(default_factory=dict, compare=False, repr=False)
+    """The windows that were asked for: each part of the table is indexed once."""
 
     def weighted(self, loss: Loss) -> Problem:
         """The problem with the row weights that the loss asks for (by recency, by a function of time and value)."""
@@ -57,20 +59,23 @@ class Problem:
         if weights is None:
             return self
         weights = weights if store.weight is None else weights * store.weight
-        return replace(self, store=replace(store, weight=weights.astype(store.y.dtype)))
+        return replace(self, store=replace(store, weight=weights.astype(store.y.dtype)), indexed={})
 
     def windows(self, target_range: Range, step: int = 1) -> Windows:
         """The windows whose horizon lies in a range."""
-        return Windows(
-            self.store,
-            lookback=self.model.input_size,
-            horizon=self.model.h,
-            step=step,
-            target_range=target_range,
-            multivariate=self.model.capabilities.multivariate,
-            short=self.short,
-            historical_categorical=self.historical_categorical,
-        )
+        key = (*(np.asarray(side).tobytes() for side in target_range), step)
+        if key not in self.indexed:
+            self.indexed[key] = Windows(
+                self.store,
+                lookback=self.model.input_size,
+                horizon=self.model.h,
+                step=step,
+                target_range=target_range,
+                multivariate=self.model.capabilities.multivariate,
+                short=self.short,
+                historical_categorical=self.historical_categorical,
+            )
+        return self.indexed[key]
 
 
 def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import dump_json, from_plain, to_plain
+from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.features.features import reach
 from neuro_divergent.data.schema.load_report import DataReport
@@ -71,7 +72,7 @@ def save(
         "extras": extra_facts,
     }
     contents = {
-        "model.json": dump_json(document, "model.json"),
+        MODEL_DOCUMENT: dump_json(document, MODEL_DOCUMENT),
         "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
         "context.safetensors": safetensors.numpy.save(arrays),
         _HISTORY: safetensors.numpy.save(steps),
@@ -91,8 +92,8 @@ def load(
         device: where to put the weights; a model saved on one device loads on another.
         using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
     """
-    inside = Path(path) / "model"
-    if files.present(inside).is_dir() and not (Path(path) / "manifest.json").exists():
+    inside = Path(path) / MODEL
+    if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside
     if is_many(path):
         return load_many(path, lambda part: load_one(part, device=device, using=using))
@@ -106,13 +107,13 @@ def load_one(
     from neuro_divergent.forecasting.network.module import build_module
 
     contents = bundle.read(path)
-    missing = {"model.json", "weights.safetensors", "context.safetensors"} - contents.keys()
+    missing = {MODEL_DOCUMENT, "weights.safetensors", "context.safetensors"} - contents.keys()
     if missing:
         raise CorruptFileError(f"{path} is not a saved forecaster: it lacks {', '.join(sorted(missing))}")
-    document = bundle.parse_json(contents["model.json"], "model.json")
+    document = bundle.parse_json(contents[MODEL_DOCUMENT], MODEL_DOCUMENT)
     tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
     try:
-        check_sizes({"model": document["model"], "spec": document["spec"], "anchor": document["anchor"]}, "model.json")
+        check_sizes({name: document[name] for name in ("model", "spec", "anchor")}, MODEL_DOCUMENT)
         model = Model.from_dict(document["model"])
         config = _config(document["config"], using)
         schema = DataSchema.from_dict(document["data"])
@@ -121,7 +122,7 @@ def load_one(
         if not isinstance(loss, Loss):
             raise ConfigError("the configuration of a saved model names its loss, but this one does not")
         if (spec.horizon, spec.lookback) != (model.h, model.input_size):
-            raise CorruptFileError(f"{path}: model.json gives two horizons or two input sizes")
+            raise CorruptFileError(f"{path}: {MODEL_DOCUMENT} gives two horizons or two input sizes")
         store = _unpack(contents["context.safetensors"], document["context"])
         history = _history(document["history"], contents.get(_HISTORY))
         anchor = tuple(document["anchor"])
@@ -132,7 +133,9 @@ def load_one(
     except NeuroDivergentError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
-        raise CorruptFileError(f"{path}: model.json lacks something or has it in a wrong form: {error!r}") from error
+        raise CorruptFileError(
+            f"{path}: {MODEL_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
+        ) from error
     module.to(resolve_device(device)).eval()
     forecaster = Forecaster(model=model, config=config, module=module, data=data, history=history, anchor=anchor)
     forecaster.has_context = document["context"].get("values") is not False
@@ -196,7 +199,7 @@ def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> Traini
     config = TrainingConfig.from_dict(data, using=using)
     if config.callbacks:
         raise CorruptFileError(
-            f"a saved model has no callbacks, for they write files, but model.json brings {config.callbacks[0]!r}"
+            f"a saved model has no callbacks, for they write files, but {MODEL_DOCUMENT} brings {config.callbacks[0]!r}"
         )
     return config.unsaved()
 
@@ -215,7 +218,7 @@ def _history(data: Any, steps: bytes | None) -> History:
     records = [*history.epochs, *history.events]
     numbers = [*history.step_loss, *history.gradient_norm]
     if not all(isinstance(record, dict) for record in records) or not all(isinstance(n, int | float) for n in numbers):
-        raise CorruptFileError("model.json must hold a history of numbers, but does not")
+        raise CorruptFileError(f"{MODEL_DOCUMENT} must hold a history of numbers, but does not")
     return history
 
 

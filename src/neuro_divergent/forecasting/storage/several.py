@@ -8,7 +8,6 @@ saved/
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,15 +20,17 @@ import safetensors.numpy
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.config import SCHEMA_VERSION
-from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
+from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError
 from neuro_divergent.core.json import dump_json
+from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
+from neuro_divergent.core.runs.saved import is_many as is_many
+from neuro_divergent.core.runs.saved import manifest_digest
+from neuro_divergent.core.runs.saved import read_index as read_index
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
-INDEX = "index"
 EXTRAS = "extras.safetensors"
-MAX_MODELS = 1000
 
 Loader = Callable[[Path], Forecaster]
 
@@ -48,44 +49,8 @@ def save_many(
         members = [folder / member_name(number) for number in range(len(forecasters))]
         for forecaster, member in zip(forecasters, members, strict=True):
             forecaster.save(member, context=context)
-        document["manifests"] = [_manifest_digest(member) for member in members]
-        bundle.write(folder / INDEX, {"index.json": dump_json(document, "index.json")})
-
-
-def member_name(number: int) -> str:
-    """The directory of one of several models."""
-    return f"model-{number:02d}"
-
-
-def _manifest_digest(member: Path) -> str:
-    return hashlib.sha256(bundle.plain_bytes(member / bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES)).hexdigest()
-
-
-def is_many(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory holds several models."""
-    return (files.present(Path(path)) / INDEX).is_dir()
-
-
-def read_index(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Path]]:
-    """What several models are together, and their directories: those that were saved, and nothing else beside them."""
-    folder = files.present(Path(path))
-    if folder.is_symlink():
-        raise StorageError(f"{folder} must be a directory that save() made, but it is not one")
-    contents = bundle.read(folder / INDEX)
-    if "index.json" not in contents:
-        raise CorruptFileError(f"{folder / INDEX} must hold index.json, but does not")
-    facts = bundle.parse_json(contents["index.json"], "index.json")
-    count = facts.get("count") if isinstance(facts, dict) else None
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_MODELS:
-        raise CorruptFileError(f"{folder / INDEX} must say how many models there are, but says {count!r}")
-    members = [folder / member_name(number) for number in range(count)]
-    odd = sorted({INDEX, *(member.name for member in members)} ^ set(os.listdir(folder)))
-    if odd:
-        raise CorruptFileError(f"{folder} must hold its index and {count} models, but differs in: {', '.join(odd[:6])}")
-    # Files of the first version say nothing about their models' manifests.
-    if "manifests" in facts and facts["manifests"] != [_manifest_digest(member) for member in members]:
-        raise CorruptFileError(f"{folder} must hold the models that were saved together, but some are others")
-    return facts, members
+        document["manifests"] = [manifest_digest(member) for member in members]
+        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT)})
 
 
 def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
@@ -104,7 +69,9 @@ def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
     except NeuroDivergentError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise CorruptFileError(f"{path}: index.json lacks something or has it in a wrong form: {error!r}") from error
+        raise CorruptFileError(
+            f"{path}: {INDEX_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
+        ) from error
     raise CorruptFileError(f"{path} must name what was saved, but names {facts.get('kind')!r}")
 
 

@@ -7,6 +7,8 @@ import io
 import json
 import math
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,47 +32,65 @@ class JsonLines(CallbackSettings):
 
     def build(self) -> Callback:
         """The live callback."""
-        return _JsonLines(self.path)
+        return EventLines(partial(append_line, self.path))
 
 
-class _JsonLines(Callback):
-    def __init__(self, path: Path) -> None:
-        self.path = path
+class EventLines(Callback):
+    """Tells what happens in a training, one JSON object a line.
+
+    Args:
+        append: takes each line, which ends with a line break.
+    """
+
+    def __init__(self, append: Callable[[str], None]) -> None:
+        self.append = append
         self._logged = 0
 
     def on_fit_start(self, state: TrainState) -> None:
+        """A training begins, or goes on after `step` steps."""
         self._logged = len(state.history.events)
-        self._write("fit_start", state, total_steps=state.total_steps, steps_per_epoch=state.steps_per_epoch)
+        self.write("fit_start", state, total_steps=state.total_steps, steps_per_epoch=state.steps_per_epoch)
 
     def on_epoch_end(self, state: TrainState) -> None:
+        """What was logged, and the record of the epoch."""
         self._flush_events(state)
-        self._write("epoch", state, **state.history.epochs[-1])
+        self.write("epoch", state, **state.history.epochs[-1])
 
     def on_checkpoint_end(self, state: TrainState) -> None:
-        self._write("checkpoint", state)
+        """A checkpoint is being written."""
+        self.write("checkpoint", state)
 
     def on_fit_end(self, state: TrainState) -> None:
+        """The training has ended, and why."""
         self._flush_events(state)
-        self._write("fit_end", state, why=state.history.stopped)
+        self.write("fit_end", state, why=state.history.stopped)
 
     def on_exception(self, state: TrainState) -> None:
-        self._write("error", state, error=f"{type(state.error).__name__}: {state.error}")
+        """The error that ends the training."""
+        self.write("error", state, error=f"{type(state.error).__name__}: {state.error}")
+
+    def write(self, name: str, state: TrainState, /, **values: Any) -> None:
+        """One line: the event, the time, steps and epochs done, and the values."""
+        record = {"event": name, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
+        self.append(json.dumps({key: _plain(value) for key, value in record.items()}) + "\n")
 
     def _flush_events(self, state: TrainState) -> None:
         for event in state.history.events[self._logged :]:
             # What the engine logs on its own names its kind: that is the line's event then ("skipped", "resumed", ...).
-            self._write("log", state, **event)
+            self.write("log", state, **event)
             self._logged += 1
 
-    def _write(self, name: str, state: TrainState, /, **values: Any) -> None:
-        record = {"event": name, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
-        line = json.dumps({key: _plain(value) for key, value in record.items()})
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            raise StorageError(f"the log {self.path} could not be written: {error.strerror or error}") from error
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line to a file by one write, so that a reader hardly ever meets half of it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab", buffering=0) as file:
+            rest = memoryview(line.encode())
+            while rest:  # a disk that becomes full takes a part first
+                rest = rest[file.write(rest) :]
+    except OSError as error:
+        raise StorageError(f"the log {path} could not be written: {error.strerror or error}") from error
 
 
 class CsvLog(CallbackSettings):

@@ -251,12 +251,13 @@ class WholeStep:
 @contextmanager
 def _own_tensors(module: nn.Module) -> Iterator[None]:
     """Give the module its own tensors back: tracing complex numbers leaves some of the tracer's in it."""
-    kept = [(place, dict(place)) for part in module.modules() for place in (part._parameters, part._buffers)]
+    kept = [(part, dict(part._parameters), dict(part._buffers)) for part in module.modules()]
     try:
         yield
     finally:
-        for place, own in kept:
-            place.update(own)
+        for part, parameters, buffers in kept:
+            part._parameters.update(parameters)
+            part._buffers.update(buffers)
 
 
 class _Loss(nn.Module):

@@ -8,14 +8,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.runs.names import is_remote as is_remote
 
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
-
-
-def is_remote(place: object) -> bool:
-    """Whether a directory is named by an address such as s3://bucket/run."""
-    return isinstance(place, str) and "://" in place
 
 
 def _as_place(value: object) -> object:

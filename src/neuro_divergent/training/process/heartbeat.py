@@ -1,4 +1,4 @@
-"""Signs of life for a supervisor: a file that a training touches as it goes."""
+"""Signs of life for a supervisor, and requests to stop: files that a training writes and looks for as it goes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from neuro_divergent.core.errors import NotFittedError
+from neuro_divergent.core.runs.names import REFIT, STOPPED_ON_REQUEST
+from neuro_divergent.core.runs.process import stop_requested, withdraw_old_stop, withdraw_stop
 from neuro_divergent.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
@@ -22,11 +25,19 @@ SUPERVISOR = "NEURO_DIVERGENT_SUPERVISOR"
 
 SECONDS_BETWEEN_BEATS = 0.5
 
+SECONDS_BETWEEN_LOOKS = 1.0
+"""How often a training looks for a request to stop."""
+
 
 def heartbeat() -> list[Callback]:
     """The callback that gives signs of life, if a supervisor asked for them."""
     path = os.environ.get(VARIABLE)
     return [_Heartbeat(Path(path))] if path else []
+
+
+def stop_requests() -> list[Callback]:
+    """The callback that ends a training when somebody asks for it (`neuro-divergent stop`)."""
+    return [_StopRequests()]
 
 
 class _Heartbeat(Callback):
@@ -114,3 +125,51 @@ class _Heartbeat(Callback):
 def _stage(state: TrainState) -> str:
     """What follows: another step, or the end, which waits for the last checkpoint as long as that takes."""
     return "ending" if state.stopping or state.step >= state.total_steps else "step"
+
+
+class _StopRequests(Callback):
+    """Looks for the file of a request in the run's directory; the training is saved then, and ends."""
+
+    engine: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._looked = 0.0
+        self._folder: Path | None = None
+        self._taken = False
+
+    def on_fit_start(self, state: TrainState) -> None:
+        self._folder, self._taken = state.run_directory, False
+        if self._folder is not None:
+            withdraw_old_stop(self._folder)
+        self._look(state)
+
+    def on_batch_end(self, state: TrainState) -> None:
+        if time.monotonic() - self._looked >= SECONDS_BETWEEN_LOOKS:
+            self._look(state)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        if time.monotonic() - self._looked >= SECONDS_BETWEEN_LOOKS:
+            self._look(state)
+
+    def on_fit_end(self, state: TrainState) -> None:
+        if self._folder is None:
+            return
+        withdraw_stop(self._folder)
+        if self._taken and (state.config.refit_on_all or self._folder.name == REFIT):
+            raise NotFittedError(
+                "a model that is refitted on all rows is there when both trainings are done, but a stop was requested "
+                f"after step {state.step}. What was done is saved in {self._folder}: go on with resume='auto'"
+            )
+
+    def on_exception(self, state: TrainState) -> None:  # noqa: ARG002
+        if self._folder is not None and VARIABLE not in os.environ:  # a supervisor must know of it to start no other
+            withdraw_stop(self._folder)
+
+    def _look(self, state: TrainState) -> None:
+        self._looked = time.monotonic()
+        if self._folder is None or state.saver is None or state.stopping or not stop_requested(self._folder):
+            return
+        self._taken = True
+        state.stop(STOPPED_ON_REQUEST)
+        # Saved even if the end of a training usually is not: the request promises it.
+        state.saver.settings = state.saver.settings.replace(on_stop=True)

@@ -15,6 +15,8 @@ from types import FrameType
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
+from neuro_divergent.core.runs.names import ATTEMPTS, HEARTBEAT
+from neuro_divergent.core.runs.process import stop_requested, withdraw_stop
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE
 from neuro_divergent.training.process.signals import give_back, raise_as, take_over
@@ -40,8 +42,9 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
         settings: how often to try again, and when a training counts as hung.
         directory: where the attempts' output and the signs of life are kept.
     """
-    folder = Path(directory).resolve() / "attempts"  # the training may change its directory
+    folder = Path(directory).resolve() / ATTEMPTS  # the training may change its directory
     reasons: list[str] = []
+    withdraw_stop(folder.parent)  # one that is there already is meant for an earlier training
     for attempt in range(1, settings.retries + 2):
         code, reason = _attempt(command, settings, folder, attempt)
         if code == 0:
@@ -50,6 +53,12 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
         log.warning("the training failed, %s", reasons[-1])
         if code == POINTLESS:
             raise ConfigError(reason)
+        if stop_requested(folder.parent):  # the attempt ended before it saw that
+            withdraw_stop(folder.parent)
+            raise TrainingError(
+                f"the training was not started again, because a stop was requested. {'; '.join(reasons)}. "
+                "Go on with resume='auto'"
+            )
     raise TrainingError(
         f"the training was given up after {settings.retries + 1} attempts. {'; '.join(reasons)}. "
         f"Their output is in {folder}"
@@ -58,7 +67,7 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
 
 def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, attempt: int) -> tuple[int, str]:
     """One process from start to end: its exit code, and what went wrong in words."""
-    beat, output = folder / "heartbeat", folder / f"attempt-{attempt}.log"
+    beat, output = folder / HEARTBEAT, folder / f"attempt-{attempt}.log"
     try:
         files.make_directories(folder)
         beat.write_text("starting 0", encoding="utf-8")

@@ -8,38 +8,22 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from neuro_divergent.core import bundle, files
-from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
-from neuro_divergent.core.extras import require
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.runs.names import CHECKPOINTS as CHECKPOINTS
+from neuro_divergent.core.runs.names import EARLIER
+from neuro_divergent.core.runs.names import REFIT as REFIT
+from neuro_divergent.core.runs.names import step_name as step_name
+from neuro_divergent.core.runs.names import step_of as step_of
+from neuro_divergent.core.runs.remote import ADVICE, RemoteFolder
 from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
 
 log = logging.getLogger(__name__)
-
-CHECKPOINTS = "checkpoints"
-EARLIER = "checkpoints-earlier"
-REFIT = "refit"
-"""The run inside a run that trains on everything, for `refit_on_all`."""
-_STORES = frozenset({"s3", "gs", "abfs", "az", "oci", "oss"})
-"""Protocols of stores in which a folder is nothing but the beginning of names."""
-_ADVICE = "Check the address, the credentials and the connection"
-_NAME = re.compile(r"step-(\d{8,})")
-
-
-def step_name(step: int) -> str:
-    """The name of a step's checkpoint."""
-    return f"step-{step:08d}"
-
-
-def step_of(name: str) -> int:
-    """The step in a checkpoint's name."""
-    match = _NAME.fullmatch(name)
-    return int(match[1]) if match else -1
 
 
 class Place(Protocol):
@@ -155,60 +139,36 @@ class RemotePlace:
     """The checkpoints at an address that fsspec knows, such as s3://bucket/run."""
 
     def __init__(self, address: str) -> None:
-        fsspec = require("fsspec", extra="s3", purpose="A remote run directory")
-        try:
-            self._system, self._root = fsspec.core.url_to_fs(address)
-        except (ImportError, ValueError) as error:
-            raise StorageError(
-                f"{address} could not be opened: {error}. For s3:// install it with: pip install 'neuro-divergent[s3]'"
-            ) from error
-        self._address = address.rstrip("/")
-        self.address = f"{self._address}/{CHECKPOINTS}"
+        self._folder = RemoteFolder(address)
+        self._system = self._folder.system
+        self.address = f"{self._folder.address}/{CHECKPOINTS}"
 
     def names(self) -> list[str]:
         """The checkpoints, oldest first."""
-        found = self._listed(f"{self._root}/{CHECKPOINTS}")
-        return sorted((name for name in found if step_of(name) >= 0), key=step_of)
+        return sorted((name for name in self._folder.names(CHECKPOINTS) if step_of(name) >= 0), key=step_of)
 
     def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
         """The verified files of one checkpoint, or one of them."""
-        folder = self._folder(name)
-        found = self._listed(folder)
-        if bundle.MANIFEST not in found:  # it comes last: before it there is no checkpoint yet, and nothing is damaged
-            raise NoCheckpointError(f"{self.address}/{name} has no {bundle.MANIFEST}: its writing was cut short")
-
-        def fetch(file: str, limit: int) -> bytes:
-            try:
-                # One byte more than allowed shows a file that is too long without fetching all of it.
-                content: bytes = self._system.cat_file(f"{folder}/{file}", start=0, end=limit + 1)
-            except FileNotFoundError as error:
-                raise CorruptFileError(f"{self.address}/{name} lacks {file}") from error
-            except Exception as error:  # a network that is down says nothing about the checkpoint
-                raise StorageError(f"{self.address}/{name}/{file} could not be read: {error}. {_ADVICE}") from error
-            if len(content) > limit:
-                raise CorruptFileError(f"{self.address}/{name}/{file} must have at most {limit} bytes, but has more")
-            return content
-
-        return bundle.verified(f"{self.address}/{name}", found, fetch, only=only)
+        return self._folder.bundle(f"{CHECKPOINTS}/{name}", only)
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
         """Make a checkpoint; its manifest is written last, and everything is read back."""
-        folder = self._folder(name)
+        folder = self._path(name)
         try:
             if self._system.exists(folder):
                 self.remove(name)
-            self._make(folder)
+            self._folder.make(f"{CHECKPOINTS}/{name}")
             for file, data in contents.items():
                 self._system.pipe_file(f"{folder}/{file}", files.whole(data))
             facts = {file: bundle.facts_of(files.pieces(data)) for file, data in contents.items()}
             self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(facts))
         except Exception as error:
-            raise StorageError(f"{self.address}/{name} could not be written: {error}. {_ADVICE}") from error
+            raise StorageError(f"{self.address}/{name} could not be written: {error}. {ADVICE}") from error
         self.read(name)
 
     def remove(self, name: str) -> None:
         """Remove a checkpoint: what vouches for it goes first."""
-        folder = self._folder(name)
+        folder = self._path(name)
         try:
             if self._system.exists(f"{folder}/{bundle.MANIFEST}"):
                 self._system.rm_file(f"{folder}/{bundle.MANIFEST}")
@@ -218,14 +178,14 @@ class RemotePlace:
 
     def set_aside(self, names: list[str]) -> str:
         """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
-        folder = next(name for name in _earlier() if not self._listed(f"{self._root}/{name}"))
-        aside = f"{self._root}/{folder}"
+        folder = next(name for name in _earlier() if not self._folder.names(name))
+        aside = self._folder.path(folder)
         try:
             for name in names:
-                self._make(f"{aside}/{name}")
+                self._folder.make(f"{folder}/{name}")
                 # Whole there, its manifest last, before it goes here: cut short, it is in one place or in both.
-                for file in sorted(self._listed(self._folder(name)), key=lambda file: file == bundle.MANIFEST):
-                    self._system.cp_file(f"{self._folder(name)}/{file}", f"{aside}/{name}/{file}")
+                for file in sorted(self._files(name), key=lambda file: file == bundle.MANIFEST):
+                    self._system.cp_file(f"{self._path(name)}/{file}", f"{aside}/{name}/{file}")
                 self.remove(name)
         except StorageError:
             raise
@@ -236,32 +196,15 @@ class RemotePlace:
     def clean(self) -> None:
         """Remove checkpoints whose writing was cut short: they have no manifest."""
         for name in self.names():
-            if bundle.MANIFEST not in self._listed(self._folder(name)):
+            if bundle.MANIFEST not in self._files(name):
                 self.remove(name)
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file of the run's directory."""
-        try:
-            self._make(self._root)
-            self._system.pipe_file(f"{self._root}/{name}", text.encode())
-        except Exception as error:
-            raise StorageError(f"{self._address}/{name} could not be written: {error}. {_ADVICE}") from error
+        self._folder.write(name, text.encode())
 
-    def _make(self, folder: str) -> None:
-        """Make a folder where there are such things: in a store of objects, asking for one could make a bucket."""
-        protocol = self._system.protocol
-        if not _STORES.intersection([protocol] if isinstance(protocol, str) else protocol):
-            self._system.makedirs(folder, exist_ok=True)
+    def _path(self, name: str) -> str:
+        return self._folder.path(f"{CHECKPOINTS}/{name}")
 
-    def _folder(self, name: str) -> str:
-        return f"{self._root}/{CHECKPOINTS}/{name}"
-
-    def _listed(self, folder: str) -> list[str]:
-        self._system.invalidate_cache()
-        try:
-            entries: list[Any] = self._system.ls(folder, detail=False)
-        except FileNotFoundError:
-            return []
-        except Exception as error:
-            raise StorageError(f"{self.address} could not be listed: {error}. {_ADVICE}") from error
-        return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries]
+    def _files(self, name: str) -> list[str]:
+        return self._folder.names(f"{CHECKPOINTS}/{name}")

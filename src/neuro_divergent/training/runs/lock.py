@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.runs.names import LOCK
 from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
 
 if sys.platform != "win32":
     import fcntl
 
-LOCK = "lock"
-"""The file in a run's directory that names the process that trains there, while it does."""
+_TRIES, _SECONDS_BETWEEN_TRIES = 5, 0.02
+"""Whoever asks whether a run is being trained holds its lock for a moment."""
 
 
 @contextmanager
@@ -43,7 +45,9 @@ def run_lock(settings: Checkpoints | None) -> Iterator[None]:
 
 def _locked(path: Path) -> int | None:
     """The open lock, or None where there is none to be had."""
+    tries = 0
     while True:
+        tries += 1
         try:
             files.make_directories(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -57,6 +61,10 @@ def _locked(path: Path) -> int | None:
                     os.write(descriptor, str(os.getpid()).encode())
                 return descriptor
         except BlockingIOError:
+            if tries < _TRIES:
+                os.close(descriptor)
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+                continue
             holder = os.pread(descriptor, 32, 0).decode(errors="replace") or "which is just beginning"
             os.close(descriptor)
             raise StorageError(

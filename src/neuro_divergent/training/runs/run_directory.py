@@ -1,16 +1,18 @@
-"""A run is a directory: config.json, events.jsonl, checkpoints, and later its model and report."""
+"""What a training writes into its run's directory besides checkpoints: the configuration and the events."""
 
 from __future__ import annotations
 
 import logging
-import os
-from contextlib import suppress
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from neuro_divergent.core.runs.names import CONFIG, EVENTS, is_remote
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
-from neuro_divergent.training.callbacks.writers import JsonLines
-from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS, LocalPlace, place_of
+from neuro_divergent.training.callbacks.writers import EventLines
+from neuro_divergent.training.process.heartbeat import stop_requests
+from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of
+from neuro_divergent.training.runs.event_files import EventFile, LocalEvents, RemoteEvents
 
 if TYPE_CHECKING:
     from neuro_divergent.training.config.training_config import TrainingConfig
@@ -18,94 +20,95 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-class RunDirectory:
-    """The places inside a run's directory."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
-
-    @property
-    def config(self) -> Path:
-        """The resolved configuration."""
-        return self.path / "config.json"
-
-    @property
-    def events(self) -> Path:
-        """One line per logged fact."""
-        return self.path / "events.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The saved states of the run."""
-        return self.path / CHECKPOINTS
-
-    @property
-    def model(self) -> Path:
-        """The trained model."""
-        return self.path / "model"
-
-    @property
-    def report(self) -> Path:
-        """The report."""
-        return self.path / "report.html"
+SECONDS_BETWEEN_LINES, MOST_STEPS = 0.5, 200
+"""How long, and how many, steps are collected before a line tells of them."""
 
 
 def events_of(directory: Path | str, state: TrainState) -> list[Callback]:
-    """The callback that writes the events of a run; a remote directory takes none."""
+    """The callbacks of a run's directory: the log of events, and in a local one what looks for requests to stop."""
+    if is_remote(directory):
+        return [_Events(RemoteEvents(str(directory)))]
     place = place_of(directory)
-    if not isinstance(place, LocalPlace):
-        return []
+    assert isinstance(place, LocalPlace)
     state.run_directory = place.run
-    return [_Events(RunDirectory(place.run).events)]
+    return [_Events(LocalEvents(place.run / EVENTS)), *stop_requests()]
 
 
 def write_config(directory: Path | str, config: TrainingConfig) -> None:
     """Write the resolved configuration, without live callbacks, which no file can hold."""
     described = tuple(item for item in config.callbacks if isinstance(item, CallbackSettings))
-    place_of(directory).write_text("config.json", config.replace(callbacks=described).to_json() + "\n")
+    place_of(directory).write_text(CONFIG, config.replace(callbacks=described).to_json() + "\n")
 
 
 class _Events(Callback):
-    """The log of events, without the power to end a training: the checkpoints are what matters."""
+    """The log of events. A failure never ends the training: the checkpoints are what matters.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.inner = JsonLines(path=path).build()
-        self._warned = self._cut = False
+    Steps are collected and told together. Their line is written before that of an epoch, before a checkpoint begins to
+    be written, and at the end, so that a killed training loses the steps since the last line at most.
+    """
+
+    engine: ClassVar[bool] = True
+
+    def __init__(self, file: EventFile) -> None:
+        self.file = file
+        self.lines = EventLines(file.append)
+        self._steps: list[int] = []
+        self._loss: list[float] = []
+        self._norm: list[float] = []
+        self._rate: list[float] = []
+        self._told = time.monotonic()
+        self._warned = False
 
     def on_fit_start(self, state: TrainState) -> None:
-        _end_last_line(self.path)
+        self._told = time.monotonic()
         self._call("on_fit_start", state)
+
+    def on_batch_end(self, state: TrainState) -> None:
+        self._steps.append(state.step)
+        self._loss.append(state.loss)
+        self._norm.append(state.gradient_norm)
+        self._rate.append(state.learning_rate)
+        if len(self._steps) >= MOST_STEPS or time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
+            self._call(None, state)
 
     def on_epoch_end(self, state: TrainState) -> None:
         self._call("on_epoch_end", state)
+
+    def on_checkpoint_start(self, state: TrainState) -> None:
+        self._call(None, state)
+        self.file.flush()
 
     def on_checkpoint_end(self, state: TrainState) -> None:
         self._call("on_checkpoint_end", state)
 
     def on_fit_end(self, state: TrainState) -> None:
         self._call("on_fit_end", state)
+        self.file.close()
 
     def on_exception(self, state: TrainState) -> None:
         self._call("on_exception", state)
+        self.file.close()
 
-    def _call(self, hook: str, state: TrainState) -> None:
-        if self._cut:
-            _end_last_line(self.path)
+    def _call(self, hook: str | None, state: TrainState) -> None:
+        """Tell of the steps so far, then of what the hook is about."""
         try:
-            getattr(self.inner, hook)(state)
-            self._cut = False
+            self._tell_steps(state)
+            if hook is not None:
+                getattr(self.lines, hook)(state)
         except Exception as error:
             if not self._warned:
                 log.warning("the training goes on without its log of events: %s", error)
-            self._warned = self._cut = True
+            self._warned = True
 
-
-def _end_last_line(path: Path) -> None:
-    """A killed process, or a disk that was full, may have left half a line: what follows must not be glued to it."""
-    with suppress(OSError), open(path, "r+b") as file:  # none yet, or one that the callback will complain about
-        if file.seek(0, os.SEEK_END) > 0:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
+    def _tell_steps(self, state: TrainState) -> None:
+        self._told = time.monotonic()
+        if not self._steps:
+            return
+        steps = {
+            "steps": self._steps,
+            "loss": self._loss,
+            "gradient_norm": self._norm,
+            "learning_rate": self._rate,
+        }
+        self._steps, self._loss, self._norm, self._rate = [], [], [], []
+        self.lines.write("steps", state, **steps)

@@ -22,6 +22,7 @@ from neuro_divergent.core.bundle import MAX_BYTES
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
 from neuro_divergent.core.files import Content, whole
 from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
+from neuro_divergent.core.runs.names import STATE as STATE
 from neuro_divergent.core.tensor_files import (
     MAX_DECOMPRESSED_BYTES,
     MAX_HEADER_BYTES,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
 
 SCHEMA = 1
-STATE = "state.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 PACKED = ".zst"

@@ -1,0 +1,76 @@
+"""`neuro-divergent stop`: end a training in another process, saved and ready to go on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from neuro_divergent.cli.io.terminal import harmless, say, say_json
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
+from neuro_divergent.core.runs.read import read_run
+from neuro_divergent.core.runs.record import RunRecord
+
+
+def stop(
+    run: str,
+    /,
+    *,
+    wait: bool = True,
+    timeout: float = 60.0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Stop a training: it finishes its step, saves a checkpoint and ends. The same bits follow when it is resumed.
+
+    Parameters
+    ----------
+    run
+        The run's directory.
+    wait
+        Wait until the training has ended; --no-wait only leaves the request, which it sees within about a second.
+    timeout
+        For how many seconds to wait.
+    json
+        Print JSON for machines.
+    """
+    if not timeout > 0:
+        raise ConfigError(f"timeout must be above 0 seconds, but got {timeout:g}")
+    record = read_run(run).stop(wait=wait, timeout=timeout)
+    facts = _facts(record, wait)
+    if json:
+        say_json(facts)
+        return
+    for line in _lines(facts):
+        say(harmless(line))
+
+
+def _facts(record: RunRecord, waited: bool) -> dict[str, Any]:
+    newest = record.newest if waited else None
+    return {
+        "run": record.path,
+        "ended": waited,
+        "why": record.stopped if waited else None,
+        "finished": record.finished if waited else None,
+        "checkpoint": None if newest is None else newest.path,
+        "step": None if newest is None else newest.step,
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """What is saved, and how to go on.
+
+    >>> _lines({"run": "r", "ended": False})
+    ['r is asked to stop: it will finish its step, save a checkpoint and end']
+    """
+    run = facts["run"]
+    if not facts["ended"]:
+        return [f"{run} is asked to stop: it will finish its step, save a checkpoint and end"]
+    saved = f"{facts['checkpoint']} is saved" if facts["checkpoint"] else "no checkpoint is saved"
+    if facts["why"] in ("", STOPPED_ON_REQUEST):
+        first = f"{run} is stopped after step {facts['step']}; {saved}"
+    else:
+        first = f"{run} had ended before it saw the request: {facts['why']}; {saved}"
+    if facts["finished"] or not facts["checkpoint"]:
+        return [first]
+    return [first, "go on with the same train command and --resume, or in Python with fit(..., resume='auto')"]

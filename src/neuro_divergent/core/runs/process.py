@@ -1,0 +1,137 @@
+"""Whether a run is being trained, by which process, and the request that stops it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.core.runs.names import ATTEMPTS, HEARTBEAT, LOCK, REFIT, STOP
+
+if sys.platform != "win32":
+    import fcntl
+
+_POLL_SECONDS = 0.05
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+@dataclass(frozen=True)
+class RunProcess:
+    """The process that trains in a run's directory, as its files tell."""
+
+    running: bool | None
+    """Whether somebody trains there; None where the system has no locks to tell (Windows, remote directories)."""
+    pid: int | None = None
+    """The process that trains, if one does."""
+    last_beat: float | None = None
+    """When a supervised training gave its last sign of life, in seconds since 1970."""
+    doing: str = ""
+    """What it was at then: starting, step, validation, saving or ending."""
+
+
+@dataclass(frozen=True)
+class _Holder:
+    held: bool | None
+    pid: int | None = None
+    since: int = 0
+    """When the lock was taken, by the clock of its file system: two trainings of one process differ in it."""
+
+
+def process_of(folder: Path) -> RunProcess:
+    """Who trains in a local run."""
+    holder = _holder(folder)
+    last_beat, doing = _beat(folder / ATTEMPTS / HEARTBEAT)
+    return RunProcess(holder.held, holder.pid, last_beat, doing)
+
+
+def request_stop(folder: Path, *, wait: bool, timeout: float) -> None:
+    """Ask the training in a run's directory to finish its step, to save and to end. It looks about once a second."""
+    first, inner = _holder(folder), folder / REFIT
+    place = inner if _holder(inner).held else folder
+    files.write_text(place / STOP, f"{os.getpid()}\n")
+    deadline = time.monotonic() + timeout
+    while wait and (_holder(folder) == first if first.held else (place / STOP).exists()):
+        if time.monotonic() > deadline:
+            who = "it" if first.pid is None else f"process {first.pid}"
+            raise TrainingError(
+                f"the training in {folder} was to stop within {timeout:g} s, but {who} still works: a step, a "
+                "validation or a checkpoint takes longer. The request stays; wait for it with a larger timeout"
+            )
+        time.sleep(_POLL_SECONDS)
+    if wait and not _holder(folder).held:  # it may have been killed before it saw the request
+        withdraw_stop(place)
+
+
+def stop_requested(folder: Path) -> bool:
+    """Whether the training that holds a run's directory was asked to stop; a request that is older is removed."""
+    try:
+        asked = os.stat(folder / STOP).st_mtime_ns
+    except OSError:
+        return False
+    try:
+        since = os.stat(folder / LOCK).st_mtime_ns
+    except OSError:  # no locks here
+        return True
+    if asked >= since:  # by one clock, that of the file system
+        return True
+    withdraw_stop(folder)
+    return False
+
+
+def withdraw_old_stop(folder: Path) -> None:
+    """Remove a request that was left for an earlier training, before a training begins."""
+    if not (folder / LOCK).exists() or not stop_requested(folder):
+        withdraw_stop(folder)
+
+
+def withdraw_stop(folder: Path) -> None:
+    """Remove a request to stop, if there is one."""
+    with suppress(OSError):
+        os.unlink(folder / STOP)
+
+
+def _holder(folder: Path) -> _Holder:
+    if sys.platform == "win32":
+        return _Holder(None)
+    try:
+        descriptor = os.open(folder / LOCK, _OPEN)
+    except FileNotFoundError:
+        return _Holder(False)
+    except OSError:
+        return _Holder(None)
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            return _Holder(None)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing it gives it back
+    except BlockingIOError:
+        text = os.pread(descriptor, 32, 0).decode(errors="replace")
+        return _Holder(True, int(text) if text.isascii() and text.isdecimal() else None, facts.st_mtime_ns)
+    except OSError:
+        return _Holder(None)
+    finally:
+        os.close(descriptor)
+    return _Holder(False)
+
+
+def _beat(path: Path) -> tuple[float | None, str]:
+    try:
+        descriptor = os.open(path, _OPEN)
+    except OSError:
+        return None, ""
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            return None, ""
+        words = os.read(descriptor, 64).decode(errors="replace").split()
+    except OSError:
+        return None, ""
+    finally:
+        os.close(descriptor)
+    return facts.st_mtime, words[0] if words else ""

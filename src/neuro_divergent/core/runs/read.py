@@ -1,0 +1,172 @@
+"""Reading a run from its directory or address, without torch, numpy, polars or pydantic."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import partial
+from pathlib import Path
+
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.errors import CorruptFileError, DataFileError, StorageError
+from neuro_divergent.core.json import MAX_JSON_BYTES, parse_json
+from neuro_divergent.core.runs import names
+from neuro_divergent.core.runs.log import MAX_EVENT_BYTES
+from neuro_divergent.core.runs.record import RunRecord, Source
+from neuro_divergent.core.runs.remote import RemoteFolder
+from neuro_divergent.core.runs.saved import Saved, is_many, local, saved_models
+
+_MAX_PART_BYTES = 64 * 2**20
+
+
+def read_run(path: str | os.PathLike[str]) -> RunRecord:
+    """Read a run's directory or address, a directory of several runs, one checkpoint, or one or more saved models.
+
+    Needs no torch; only a remote address needs fsspec.
+
+    Args:
+        path: such as "runs/sales", "runs/sales/checkpoints/step-00000100" or "s3://bucket/run".
+    """
+    address = os.fspath(path)
+    if names.is_remote(address):
+        return _remote(address)
+    try:
+        return _local(Path(address), address)
+    except OSError as error:
+        if isinstance(error, DataFileError):
+            raise
+        raise StorageError(f"{address} could not be read: {error.strerror or error}") from error
+
+
+def _local(given: Path, path: str) -> RunRecord:
+    folder = files.present(given)
+    if not folder.is_dir():
+        raise DataFileError(f"{path} must be the directory of a run, a checkpoint or a model, but there is none")
+    held = _held(folder)
+    if names.STATE in held or names.step_of(given.name) >= 0:
+        return RunRecord("checkpoint", path, checkpoints=(local("checkpoint", folder),))
+    if names.MODEL_DOCUMENT in held:
+        return RunRecord("model", path, models=(local("model", folder),))
+    if is_many(folder):
+        return RunRecord("models", path, models=saved_models(folder))
+    if _is_run(folder):
+        return _run(folder, path)
+    runs = tuple(_run(item) for item in sorted(folder.iterdir()) if _is_run(item))
+    if not runs:
+        raise DataFileError(
+            f"{path} is not a run, a checkpoint or a model: it has no {names.CONFIG}, {names.STATE} or "
+            f"{names.MODEL_DOCUMENT}"
+        )
+    return RunRecord("runs", path, runs=runs)
+
+
+def _run(folder: Path, path: str | None = None) -> RunRecord:
+    inside = folder / names.CHECKPOINTS
+    steps = sorted((name for name in files.names(inside) if names.step_of(name) >= 0), key=names.step_of)
+    config = folder / names.CONFIG
+    return RunRecord(
+        "run",
+        str(folder) if path is None else path,
+        checkpoints=tuple(local("checkpoint", inside / name) for name in steps),
+        models=saved_models(folder / names.MODEL),
+        source=Source(
+            config=lambda: bundle.plain_bytes(config, MAX_JSON_BYTES) if os.path.lexists(config) else None,
+            events=partial(_tail, folder / names.EVENTS, MAX_EVENT_BYTES),
+            again=lambda: read_run(folder),
+            refit=lambda: _run(folder / names.REFIT) if _is_run(folder / names.REFIT) else None,
+            folder=folder,
+        ),
+    )
+
+
+def _is_run(folder: Path) -> bool:
+    return folder.is_dir() and (
+        (folder / names.CHECKPOINTS).is_dir()
+        or (folder / names.CONFIG).exists()
+        or files.present(folder / names.MODEL).is_dir()
+    )
+
+
+def _held(folder: Path) -> set[str]:
+    """What a directory holds, and what it should hold by its manifest: a part may be missing."""
+    found = set(os.listdir(folder))
+    try:
+        manifest = parse_json(bundle.plain_bytes(folder / bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES), bundle.MANIFEST)
+        return found | set(manifest["files"])
+    except (StorageError, KeyError, TypeError):
+        return found
+
+
+def _remote(address: str) -> RunRecord:
+    folder = RemoteFolder(address)
+    held = folder.names()
+    if names.STATE in held or names.step_of(folder.address.rsplit("/", 1)[-1]) >= 0:
+        return RunRecord("checkpoint", address, (Saved("checkpoint", folder.address, partial(_remote_bundle, folder)),))
+    if names.CHECKPOINTS in held or names.CONFIG in held:
+        return _remote_run(folder, address)
+    inner = [RemoteFolder(f"{folder.address}/{name}") for name in sorted(held)]
+    runs = tuple(_remote_run(item, item.address) for item in inner if names.CHECKPOINTS in item.names())
+    if not runs:
+        raise DataFileError(f"{address} must be the address of a run, such as s3://bucket/run, but has no checkpoints")
+    return RunRecord("runs", address, runs=runs)
+
+
+def _remote_run(folder: RemoteFolder, path: str) -> RunRecord:
+    steps = sorted((name for name in folder.names(names.CHECKPOINTS) if names.step_of(name) >= 0), key=names.step_of)
+    return RunRecord(
+        "run",
+        path,
+        checkpoints=tuple(
+            Saved(
+                "checkpoint",
+                f"{folder.address}/{names.CHECKPOINTS}/{name}",
+                partial(folder.bundle, f"{names.CHECKPOINTS}/{name}"),
+            )
+            for name in steps
+        ),
+        source=Source(
+            config=lambda: folder.read(names.CONFIG, MAX_JSON_BYTES) if names.CONFIG in folder.names() else None,
+            events=partial(_parts, folder, MAX_EVENT_BYTES),
+            again=lambda: read_run(path),
+            refit=lambda: _remote_refit(folder),
+        ),
+    )
+
+
+def _remote_refit(folder: RemoteFolder) -> RunRecord | None:
+    inner = RemoteFolder(f"{folder.address}/{names.REFIT}")
+    return _remote_run(inner, inner.address) if names.CHECKPOINTS in inner.names() else None
+
+
+def _remote_bundle(folder: RemoteFolder, only: str | None) -> dict[str, bytes]:
+    parent, _, name = folder.address.rpartition("/")
+    return RemoteFolder(parent).bundle(name, only)
+
+
+def _parts(folder: RemoteFolder, limit: int) -> tuple[bytes, bool]:
+    """The newest parts of a remote run's events, as many as the limit allows, and whether these are all."""
+    found: list[bytes] = []
+    for name in sorted(folder.names(names.EVENT_PARTS), key=names.part_of, reverse=True):
+        if names.part_of(name) == 0:
+            continue
+        if limit <= 0:
+            return b"\n" + b"\n".join(found[::-1]), False
+        found.append(folder.read(f"{names.EVENT_PARTS}/{name}", _MAX_PART_BYTES))
+        limit -= len(found[-1])
+    return b"\n".join(found[::-1]), True
+
+
+def _tail(path: Path, limit: int) -> tuple[bytes, bool]:
+    """The last bytes of a plain file, and whether these are all; nothing where there is no file."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise CorruptFileError(f"{path} must be a plain file, but is not")
+            file.seek(max(0, facts.st_size - limit))
+            return file.read(limit), facts.st_size <= limit
+    except FileNotFoundError:
+        return b"", True
+    except OSError as error:
+        raise CorruptFileError(f"{path} must be a readable plain file: {error.strerror or error}") from None

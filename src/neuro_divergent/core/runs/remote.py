@@ -1,0 +1,78 @@
+"""Files at an address that fsspec knows, such as s3://bucket/run. fsspec is imported when the first one is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neuro_divergent.core import bundle
+from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.core.extras import require
+
+ADVICE = "Check the address, the credentials and the connection"
+_STORES = frozenset({"s3", "gs", "abfs", "az", "oci", "oss"})
+"""Protocols of stores in which a folder is nothing but the beginning of names."""
+
+
+class RemoteFolder:
+    """A directory that is reached by fsspec. A failure of the network is an error, never an empty directory."""
+
+    def __init__(self, address: str) -> None:
+        fsspec = require("fsspec", extra="s3", purpose="A remote run directory")
+        self.address = address.rstrip("/")
+        try:
+            self.system, self.root = fsspec.core.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise StorageError(
+                f"{address} could not be opened: {error}. For s3:// install it with: pip install 'neuro-divergent[s3]'"
+            ) from error
+
+    def path(self, name: str = "") -> str:
+        """The name of a file or folder as the file system takes it."""
+        return f"{self.root}/{name}" if name else str(self.root)
+
+    def names(self, folder: str = "") -> list[str]:
+        """What a folder holds; nothing where there is no such folder."""
+        self.system.invalidate_cache()
+        try:
+            entries: list[Any] = self.system.ls(self.path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            where = f"{self.address}/{folder}".rstrip("/")
+            raise StorageError(f"{where} could not be listed: {error}. {ADVICE}") from error
+        return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries]
+
+    def read(self, name: str, limit: int) -> bytes:
+        """The bytes of a file, at most `limit` of them."""
+        where = f"{self.address}/{name}"
+        try:
+            # One byte more than allowed shows a file that is too long without fetching all of it.
+            content: bytes = self.system.cat_file(self.path(name), start=0, end=limit + 1)
+        except FileNotFoundError as error:
+            raise CorruptFileError(f"{where.rpartition('/')[0]} lacks {where.rpartition('/')[2]}") from error
+        except Exception as error:  # a network that is down says nothing about the file
+            raise StorageError(f"{where} could not be read: {error}. {ADVICE}") from error
+        if len(content) > limit:
+            raise CorruptFileError(f"{where} must have at most {limit} bytes, but has more")
+        return content
+
+    def bundle(self, folder: str, only: str | None = None) -> dict[str, bytes]:
+        """The verified files of a bundle, or one of them; NoCheckpointError if its writing was cut short."""
+        found, where = self.names(folder), f"{self.address}/{folder}"
+        if bundle.MANIFEST not in found:  # it comes last: before it there is no bundle yet, and nothing is damaged
+            raise NoCheckpointError(f"{where} has no {bundle.MANIFEST}: its writing was cut short")
+        return bundle.verified(where, found, lambda name, limit: self.read(f"{folder}/{name}", limit), only=only)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, and the folder for it where there are such things."""
+        try:
+            self.make(name.rpartition("/")[0])
+            self.system.pipe_file(self.path(name), data)
+        except Exception as error:
+            raise StorageError(f"{self.address}/{name} could not be written: {error}. {ADVICE}") from error
+
+    def make(self, folder: str = "") -> None:
+        """Make a folder, except in a store of objects: asking for one could make a bucket."""
+        protocol = self.system.protocol
+        if not _STORES.intersection([protocol] if isinstance(protocol, str) else protocol):
+            self.system.makedirs(self.path(folder), exist_ok=True)
