@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format bench docs stress clean
+.PHONY: demo test quick lint format bench docs stress clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, but $(PYTHON) is %d.%d. Try: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -19,6 +19,12 @@ demo: $(READY)
 # One thread per worker: two workers that each ask for both cores only wait for each other.
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not stress" --dist loadfile
+
+# What a change breaks most often, in less than a minute.
+quick: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/golden tests/unit/core tests/unit/metrics \
+		tests/unit/training/loop tests/unit/training/test_training_run.py tests/unit/training/test_trainer.py \
+		tests/house/test_layout.py tests/house/test_public.py tests/house/test_kinds.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
