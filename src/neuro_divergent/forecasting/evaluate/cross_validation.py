@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.evaluate.folds import Fold, TimeSeriesSplit, user_folds
 from neuro_divergent.forecasting.evaluate.scores import (
     Evaluation,
-    Hindcasts,
+    HistoricalForecasts,
     Truth,
+    by_column,
     check_names,
     figures,
     scored,
@@ -33,10 +34,9 @@ from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.fit_many import fit_members
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
+from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
 
@@ -71,7 +71,7 @@ class CrossValidation:
     """The whole table."""
     truth: Truth = field(repr=False)
     """What happened at every origin."""
-    hindcasts: dict[str, Hindcasts] = field(repr=False)
+    hindcasts: dict[str, HistoricalForecasts] = field(repr=False)
     """The forecasts as arrays, by model."""
     forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
     """The models of the last training; empty when folds ran in other processes."""
@@ -100,15 +100,19 @@ class Plan:
     short: str = "error"
     local_scaler: str | None = None
 
+    @property
+    def steps(self) -> int:
+        """How many steps each forecast has."""
+        return self.h or min(model.h for model in self.models)
+
 
 @dataclass(frozen=True)
 class FoldForecasts:
     """The forecasts of one fold, every model at the same origins."""
 
     fold: Fold
-    series: Ints
-    time: Ints
-    found: dict[str, Hindcasts]
+    origins: Origins
+    found: dict[str, HistoricalForecasts]
 
 
 def cross_validation(
@@ -162,14 +166,13 @@ def cross_validation(
     if not models or len(set(names)) != len(names):
         raise ConfigError(f"cross-validation compares models with different names (alias=...), but got {names}")
     check_names(metrics)
-    steps = h or min(model.h for model in models)
-    together = any(model.together for model in models)
-    folds = _folds(table, splitter, n_windows, step_size, steps, together)
     plan = Plan(
         models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
         quantiles=None if quantiles is None else tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
         local_scaler=local_scaler,
     )  # fmt: skip
+    together = any(model.together for model in models)
+    folds = _folds(table, splitter, n_windows, step_size, plan.steps, together)
     jobs = _jobs(folds, refit)
     last: dict[str, Forecaster] = {}
     if n_jobs == 1 or len(jobs) == 1:
@@ -182,7 +185,7 @@ def cross_validation(
         from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
 
         parts = run_jobs(plan, table, jobs, n_jobs)
-    return _result(table, parts, metrics, season, steps, last)
+    return _result(table, parts, metrics, season, last)
 
 
 def configs_of(names: Sequence[str], config: Configs) -> dict[str, TrainingConfig]:
@@ -290,31 +293,25 @@ def part_of(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDa
 
 
 def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[str, Forecaster]) -> FoldForecasts:
-    steps = plan.h or min(model.h for model in plan.models)
-    series, time = _origins(fold, steps)
-    series, time = _possible(table, series, time, any(model.together for model in plan.models))
+    origins = _origins(plan, table, fold)
     found = {}
     for name, forecaster in fitted.items():
         columns = forecaster.columns(plan.level, plan.quantiles)
         # The models were given a part of the series; the table to forecast has all of them.
-        values = hindcast(forecaster, table, series, time, columns, steps + fold.gap)[:, fold.gap :]
-        found[name] = Hindcasts(columns, values)
-    return FoldForecasts(fold, series, time, found)
+        found[name] = HistoricalForecasts(columns, origins.forecasts(forecaster, columns))
+    return FoldForecasts(fold, origins, found)
 
 
-def _origins(fold: Fold, steps: int) -> tuple[Ints, Ints]:
-    """Series and first unseen row of every forecast of a fold: h steps at a time through its test part."""
+def _origins(plan: Plan, table: TimeSeriesDataFrame, fold: Fold) -> Origins:
+    """The origins of a fold: h steps at a time through its test part, where something lies before."""
     first, last = fold.test
-    counts = -(-(last - first) // steps)
+    counts = -(-(last - first) // plan.steps)
     series = np.repeat(np.arange(len(first)), counts)
     position = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return series, first[series] + position * steps - fold.gap
-
-
-def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bool) -> tuple[Ints, Ints]:
+    time = first[series] + position * plan.steps - fold.gap
     some = time >= 1
-    series, time = series[some], time[some]
-    return same_moments(table, series, time) if together else (series, time)
+    together = any(model.together for model in plan.models)
+    return Origins.at(table, series[some], time[some], plan.steps, gap=fold.gap, together=together)
 
 
 def _result(
@@ -322,65 +319,61 @@ def _result(
     parts: list[FoldForecasts],
     names: Sequence[str] | None,
     season: int | None,
-    steps: int,
     last: dict[str, Forecaster],
 ) -> CrossValidation:
     oldest = parts[0].fold
     if season is None:
         season = season_of(part_of(table, *oldest.train).store)
-    truths = [_truth(table, part, steps, season) for part in parts]
+    truths = [_truth(part, season) for part in parts]
     by_fold = _by_fold(parts, truths, check_names(names), names is not None)
     scores = by_fold.group_by("model", "metric", maintain_order=True).agg(
         pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
     )
-    series, time, found = joined(parts)
+    origins, found = joined(parts)
     whole = Truth(
-        store=table.store, series=series, time=time, gap=oldest.gap, season=season,
+        origins=origins, season=season,
         actual=np.concatenate([truth.actual for truth in truths]),
         naive=np.concatenate([truth.naive for truth in truths]),
     )  # fmt: skip
-    columns = {name: item.values[:, :, i] for item in found.values() for i, name in enumerate(item.columns.names)}
-    keep = np.concatenate([_inside(part, steps) for part in parts])
-    frame = long_frame(table, series, time, columns, gap=oldest.gap, keep=keep)
+    frame = origins.frame(by_column(found), np.concatenate([_inside(part) for part in parts]))
     keys = [name for name in (table.schema.id_col, "cutoff", table.schema.time_col) if name in frame.columns]
     give = table.as_input_library
     return CrossValidation(
         frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
-        evaluation=scored(table, whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
+        evaluation=scored(whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
         data=table, truth=whole, hindcasts=found,
     )  # fmt: skip
 
 
-def _inside(part: FoldForecasts, steps: int) -> npt.NDArray[np.bool_]:
+def _inside(part: FoldForecasts) -> npt.NDArray[np.bool_]:
     """[N, steps] which steps lie in the test part of their fold."""
-    rows = part.time[:, None] + part.fold.gap + np.arange(steps)
-    return np.asarray(rows < part.fold.test[1][part.series][:, None])
+    origins = part.origins
+    rows = origins.time[:, None] + origins.gap + np.arange(origins.steps)
+    return np.asarray(rows < part.fold.test[1][origins.series][:, None])
 
 
-def _truth(table: TimeSeriesDataFrame, part: FoldForecasts, steps: int, season: int) -> Truth:
-    truth = truth_of(table, part.series, part.time, steps, gap=part.fold.gap, season=season)
-    truth.actual[~_inside(part, steps)] = np.nan
+def _truth(part: FoldForecasts, season: int) -> Truth:
+    truth = truth_of(part.origins, season=season)
+    truth.actual[~_inside(part)] = np.nan
     return truth
 
 
 def _by_fold(parts: list[FoldForecasts], truths: list[Truth], wanted: Sequence[str], given: bool) -> pl.DataFrame:
     rows = []
     for part, truth in zip(parts, truths, strict=True):
-        naive = f"seasonal naive ({truth.season})"
-        everyone = part.found | {naive: Hindcasts(Columns((naive,), (None,)), truth.naive[:, :, None])}
         place = {"fold": part.fold.number, "group": part.fold.group}
-        for name, item in everyone.items():
+        for name, item in truth.with_naive(part.found).items():
             found = figures(truth, item, wanted, None, given)
             rows += [{"model": name, "metric": key} | place | {"value": float(value)} for key, value in found.items()]
     by_fold = pl.DataFrame(rows).sort("fold", "group", maintain_order=True)
     return by_fold if len(by_fold["group"].unique()) > 1 else by_fold.drop("group")
 
 
-def joined(parts: Sequence[FoldForecasts]) -> tuple[Ints, Ints, dict[str, Hindcasts]]:
+def joined(parts: Sequence[FoldForecasts]) -> tuple[Origins, dict[str, HistoricalForecasts]]:
     """The forecasts of all folds end to end."""
-    series, time = (np.concatenate([getattr(part, name) for part in parts]) for name in ("series", "time"))
+    series, time = (np.concatenate([getattr(part.origins, name) for part in parts]) for name in ("series", "time"))
     found = {
-        name: Hindcasts(item.columns, np.concatenate([part.found[name].values for part in parts]))
+        name: HistoricalForecasts(item.columns, np.concatenate([part.found[name].values for part in parts]))
         for name, item in parts[0].found.items()
     }
-    return series, time, found
+    return replace(parts[0].origins, series=series, time=time), found

@@ -25,10 +25,11 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.cross_validation import FoldForecasts, Plan, run_job
 from neuro_divergent.forecasting.evaluate.folds import Fold
-from neuro_divergent.forecasting.evaluate.scores import Hindcasts
+from neuro_divergent.forecasting.evaluate.scores import HistoricalForecasts
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 
@@ -49,7 +50,7 @@ def run_jobs(
         for number, job in enumerate(jobs):
             files.write_json(folder / f"job-{number}.json", document | {"folds": [_fold_facts(fold) for fold in job]})
         _in_processes(folder, len(jobs), n_jobs, threads)
-        return [part for number, job in enumerate(jobs) for part in _read(folder, number, job)]
+        return [part for number, job in enumerate(jobs) for part in _read(folder, number, job, table)]
 
 
 def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
@@ -132,20 +133,22 @@ def work(folder: Path, number: int) -> None:
     parts, _ = run_job(plan, table, [_fold(facts) for facts in job["folds"]])
     for position, part in enumerate(parts):
         arrays = {f"values-{i}": np.ascontiguousarray(item.values) for i, item in enumerate(part.found.values())}
-        data = safetensors.numpy.save(arrays | {"series": part.series, "time": part.time})
+        data = safetensors.numpy.save(arrays | {"series": part.origins.series, "time": part.origins.time})
         files.write_bytes(folder / f"found-{number}-{position}.safetensors", data)
     columns = [[name, list(item.columns.names), list(item.columns.levels)] for name, item in parts[0].found.items()]
     files.write_json(folder / f"found-{number}.json", {"columns": columns})
 
 
-def _read(folder: Path, number: int, job: Sequence[Fold]) -> list[FoldForecasts]:
+def _read(folder: Path, number: int, job: Sequence[Fold], table: TimeSeriesDataFrame) -> list[FoldForecasts]:
     listed = parse_json((folder / f"found-{number}.json").read_bytes(), "found")["columns"]
     parts = []
     for position, fold in enumerate(job):
         arrays = safetensors.numpy.load((folder / f"found-{number}-{position}.safetensors").read_bytes())
         found = {
-            name: Hindcasts(Columns(tuple(names), tuple(levels)), arrays[f"values-{i}"])
+            name: HistoricalForecasts(Columns(tuple(names), tuple(levels)), arrays[f"values-{i}"])
             for i, (name, names, levels) in enumerate(listed)
         }
-        parts.append(FoldForecasts(fold, arrays["series"], arrays["time"], found))
+        steps = next(iter(found.values())).values.shape[1]
+        origins = Origins(table, arrays["series"], arrays["time"], steps, fold.gap)
+        parts.append(FoldForecasts(fold, origins, found))
     return parts
