@@ -23,6 +23,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
+from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
 from neuro_divergent.forecasting.predict import ahead as horizon
 from neuro_divergent.forecasting.predict.fast_table import quick_table
 from neuro_divergent.losses import Loss
@@ -85,8 +86,22 @@ class Forecaster:
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers were trained."""
-        return sum(parameter.numel() for parameter in self.module.parameters())
+        """How many parameters the module has, frozen ones included."""
+        return self._parameters.total
+
+    @property
+    def num_trainable_parameters(self) -> int:
+        """How many parameters the last training could change."""
+        return self._parameters.trainable
+
+    @property
+    def num_frozen_parameters(self) -> int:
+        """How many parameters the last training left as they were: those of `config.freeze`, and of the network."""
+        return self._parameters.frozen
+
+    @property
+    def _parameters(self) -> ParameterCount:
+        return count_parameters(self.module, self.config.freeze)
 
     def predict(
         self,
