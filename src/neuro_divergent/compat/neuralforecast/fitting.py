@@ -43,6 +43,8 @@ def train(
         seen, validation = _without_last(table, held_out), table.tail(held_out).to_polars()
     more = options | ({} if begin is None else {"begin_with": weights_of(begin)})
     fitted = fit(member.description, seen, config, local_scaler=local_scaler, validation=validation, **more)
+    if begin is not None:
+        fitted.begin_lineage(begin)
     if intervals is not None:
         kept = _long_enough(table, intervals.rows(member.description.h))
         plain = member.training(table, 0).replace(early_stopping=None)

@@ -6,7 +6,7 @@ Letters: M members, S series, H steps, N windows, K columns of the forecast.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -115,6 +115,11 @@ class Ensemble:
     def __repr__(self) -> str:
         parts = [f"{weight:.2f} {member.model.name}" for weight, member in zip(self.weights, self.members, strict=True)]
         return f"Ensemble({self.method} of {', '.join(parts)})"
+
+
+def from_saved(forecasters: Sequence[Forecaster], facts: Mapping[str, Any]) -> Ensemble:
+    """What `Ensemble.save` wrote."""
+    return Ensemble(forecasters, weights=facts["weights"], method=facts["method"], name=facts["name"])
 
 
 def ensemble(
