@@ -10,6 +10,7 @@ from make_format1 import SMALL, future, interrupted, table
 from safetensors.numpy import load_file
 
 import neuro_divergent as nd
+from neuro_divergent.core import bundle
 
 OLD = Path(__file__).with_name("format1")
 EXPECTED = json.loads((OLD / "expected.json").read_text(encoding="utf-8"))
@@ -37,3 +38,41 @@ def test_an_old_run_goes_on_where_it_was_stopped(tmp_path):
     model = nd.MLP(**SMALL, hidden_size=4, layers=1)
     fitted = model.fit(table().drop("hour"), interrupted(tmp_path / "run"), resume="auto")
     assert fitted.history.step_loss == pytest.approx(EXPECTED["run"], **CLOSE)
+
+
+def older(folder, **without):
+    """The old run as a version would have written it that lacked some fields: of the configuration, or of one in it."""
+    shutil.copytree(OLD / "run", folder)
+    (checkpoint,) = (folder / "checkpoints").iterdir()
+    contents = bundle.read(checkpoint)
+    document = json.loads(contents["state.json"])
+    for name, inner in without.items():
+        if inner is None:
+            del document["config"][name]
+        else:
+            del document["config"][name][inner]
+    bundle.write(checkpoint, contents | {"state.json": json.dumps(document).encode()}, overwrite=True)
+
+
+def test_an_old_run_without_fields_of_today_goes_on_with_their_defaults(tmp_path):
+    """The losses are those that the old code wrote down: what it had resolved is kept, new fields change nothing."""
+    older(tmp_path / "run", gradient_noise=None, nonfinite=None, optimizer="amsgrad")
+    model = nd.MLP(**SMALL, hidden_size=4, layers=1)
+    fitted = model.fit(table().drop("hour"), interrupted(tmp_path / "run"), resume="auto")
+    assert fitted.history.step_loss == pytest.approx(EXPECTED["run"], **CLOSE)
+    assert (fitted.config.batch_size, fitted.config.seed, fitted.config.max_steps) == (16, 5, 10)
+    assert fitted.config.gradient_noise is None
+    assert fitted.config.nonfinite == "stop"
+    assert fitted.config.optimizer.amsgrad is False
+
+
+def test_another_value_than_the_default_is_refused_for_a_field_that_an_old_run_did_not_have(tmp_path):
+    older(tmp_path / "run", nonfinite=None, optimizer="amsgrad")
+    model = nd.MLP(**SMALL, hidden_size=4, layers=1)
+    given = interrupted(tmp_path / "run")
+    for other, name in (
+        (given.replace(nonfinite="skip"), "training.nonfinite was 'stop', but is 'skip'"),
+        (given.replace(optimizer=nd.AdamW(weight_decay=0.01, amsgrad=True)), "training.optimizer.amsgrad was False"),
+    ):
+        with pytest.raises(nd.StorageError, match=name):
+            model.fit(table().drop("hour"), other, resume="auto")

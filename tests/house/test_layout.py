@@ -17,6 +17,7 @@ PACKAGE = "neuro_divergent"
 FACADES = {
     ("data.store.store", "data.read.stream_parquet"): "SeriesStore.create",
     ("forecasting.model.model", "forecasting.fit.fit"): "Model.fit",
+    ("forecasting.model.model", "forecasting.fit.parameters"): "Model.num_parameters",
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",
     ("forecasting.predict.forecaster", "forecasting.evaluate.scores"): "Forecaster.evaluate",
     ("forecasting.predict.forecaster", "forecasting.fit.continue_training"): "Forecaster.update, .fine_tune",

@@ -10,7 +10,7 @@ import pytest
 import neuro_divergent as nd
 from neuro_divergent.conformance.examples import model_examples
 from neuro_divergent.core import registry
-from neuro_divergent.forecasting.predict.historical import hindcast
+from neuro_divergent.forecasting.predict.historical import Origins
 
 FAST = nd.TrainingConfig(max_steps=2, progress=False, validation_split=None)
 MODELS = {
@@ -53,7 +53,7 @@ def test_forecasts_are_bit_identical_after_a_new_process(zoo, tmp_path):
 
 
 def test_a_forecast_from_inside_the_table_is_that_of_the_table_cut_there(zoo):
-    """`hindcast` looks at all series and origins at once; by hand, each is the forecast of a shorter table."""
+    """`Origins.forecasts` looks at all series and origins at once; by hand, each is the forecast of a shorter table."""
     table = nd.TimeSeriesDataFrame.from_frame(frame())
     lengths = table.store.lengths
     for kind, fitted in zoo.items():
@@ -61,7 +61,7 @@ def test_a_forecast_from_inside_the_table_is_that_of_the_table_cut_there(zoo):
         cut = table.drop_last(7)
         by_hand = fitted.forecast_values(cut)
         series = np.arange(table.n_series)
-        found = hindcast(fitted, table, series, lengths - 7, fitted.columns((), ()), h)
+        found = Origins.at(table, series, lengths - 7, h).forecasts(fitted, fitted.columns((), ()))
         assert found == pytest.approx(by_hand, rel=1e-4, abs=1e-4), kind
 
 
@@ -77,7 +77,7 @@ def test_future_historical_static_and_categorical_columns_inside_the_table():
     table = nd.TimeSeriesDataFrame.from_frame(rows, **roles)
     fitted = nd.MLP(h=4, input_size=12, hidden_size=8).fit(table, FAST)
     lengths, series = table.store.lengths, np.arange(table.n_series)
-    found = hindcast(fitted, table, series, lengths - 4, fitted.columns(), 4)[:, :, 0]
+    found = Origins.at(table, series, lengths - 4, 4).points(fitted)
     stamps = rows["ds"].unique().sort()
     past, ahead = rows.filter(pl.col("ds") < stamps[-4]), rows.filter(pl.col("ds") >= stamps[-4])
     by_hand = fitted.predict(past, future=ahead.drop("y", "load"))["MLP"].to_numpy()
@@ -86,4 +86,4 @@ def test_future_historical_static_and_categorical_columns_inside_the_table():
         pl.when(pl.col("ds") >= stamps[-4]).then(1e6).otherwise(pl.col(name)).alias(name) for name in ("y", "load")
     )
     dark = nd.TimeSeriesDataFrame.from_frame(poisoned, **roles)
-    assert np.array_equal(hindcast(fitted, dark, series, lengths - 4, fitted.columns(), 4)[:, :, 0], found)
+    assert np.array_equal(Origins.at(dark, series, lengths - 4, 4).points(fitted), found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.forecasting.evaluate.held_out import Held, columns_of, interval_levels
+from neuro_divergent.forecasting.evaluate.held_out import HeldOut, columns_of, interval_levels
 from neuro_divergent.forecasting.plots import recent
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report.chart import Chart, Trace
@@ -128,7 +128,7 @@ def horizon_chart(by_step: pl.DataFrame, metric: str = "mae") -> Chart:
     return Chart(title="Error by horizon", traces=traces, xlabel="steps ahead", ylabel=_title(metric))
 
 
-def residual_charts(held: Held) -> list[tuple[Chart, str]]:
+def residual_charts(held: HeldOut) -> list[tuple[Chart, str]]:
     """A histogram of all errors, and the autocorrelation of those one step ahead."""
     errors = held.errors[np.isfinite(held.errors)]
     if not len(errors):
@@ -177,7 +177,7 @@ def _correlogram(correlation: npt.NDArray[np.float64], count: int) -> tuple[Char
     )
 
 
-def calibration_chart(held: Held) -> tuple[Chart, str] | None:
+def calibration_chart(held: HeldOut) -> tuple[Chart, str] | None:
     """How often values fell below each quantile, beside how often they should."""
     pairs = held.observed_shares()
     if len(pairs) < 2:
@@ -194,7 +194,7 @@ def calibration_chart(held: Held) -> tuple[Chart, str] | None:
     return chart, "On the dashed line the intervals hold what they promise; flatter means too narrow, steeper too wide."
 
 
-def coverage_rows(held: Held) -> list[list[str]]:
+def coverage_rows(held: HeldOut) -> list[list[str]]:
     """For each interval: promised, observed, and the verdict in words."""
     columns, actual, values = held.found.columns, held.truth.actual, held.found.values
     seen = np.isfinite(actual)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from neuro_divergent._version import __version__
 from neuro_divergent.core.config import Description
 from neuro_divergent.data.schema.schema import DataSchema
-from neuro_divergent.forecasting.evaluate.held_out import Held, held_back
+from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.report import sections
 from neuro_divergent.report.page import Page
 from neuro_divergent.report.sections import figure
@@ -32,7 +32,7 @@ def training_report(
     command: str = "",
     seconds: float | None = None,
     interactive: bool = True,
-    held: Held | None = None,
+    held: HeldOut | None = None,
 ) -> Page:
     """A page about a fitted model; `page.save("report.html")` writes it, a notebook shows it.
 
@@ -42,14 +42,14 @@ def training_report(
         command: what was typed, if it was typed.
         seconds: how long the training took.
         interactive: charts that can be zoomed, if plotly is installed; pictures otherwise.
-        held: forecasts of the rows that were held back, if `held_back` made them already.
+        held: forecasts of the held-out rows, if `held_out_forecasts` made them already.
     """
     model, data = fitted.model, fitted.data
     of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
     took = "" if seconds is None else f", trained in {seconds:.1f} s"
     lead = f"{model.h} steps ahead from {model.input_size} past steps, {fitted.num_parameters:,} parameters{took}."
     page = Page(f"{model.name}{of}", lead, interactive=interactive)
-    held = held_back(fitted) if held is None else held
+    held = held_out_forecasts(fitted) if held is None else held
     page.cards(_facts(fitted, held))
     page.heading("Forecast")
     charts = sections.forecast_charts(fitted)
@@ -72,7 +72,7 @@ def _shown(count: int, total: int) -> str:
     return f"The first {count} of {total:,} series." if count < total else ""
 
 
-def _facts(fitted: Forecaster, held: Held | None) -> list[tuple[str, str, Mood]]:
+def _facts(fitted: Forecaster, held: HeldOut | None) -> list[tuple[str, str, Mood]]:
     data = fitted.data
     facts: list[tuple[str, str, Mood]] = [
         (f"{data.n_series:,}", "series", ""),
@@ -96,7 +96,7 @@ def _facts(fitted: Forecaster, held: Held | None) -> list[tuple[str, str, Mood]]
     return facts
 
 
-def _quality(page: Page, held: Held | None) -> None:
+def _quality(page: Page, held: HeldOut | None) -> None:
     page.heading("How good is it")
     if held is None:
         page.text(

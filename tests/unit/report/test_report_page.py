@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.forecasting.evaluate.held_out import held_back
+from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report import Page, training_report
 from neuro_divergent.report import page as page_module
@@ -84,7 +84,7 @@ def test_without_any_plotting_package_the_charts_are_there(tmp_path):
 
 
 def test_figures_are_computed_on_rows_that_were_not_trained_on(fitted):
-    held = held_back(fitted)
+    held = held_out_forecasts(fitted)
     cut = 160  # the last fifth of 200 rows
     assert held.truth.time.min() >= cut
     last = held.truth.time.max()
@@ -100,29 +100,29 @@ def test_figures_are_computed_on_rows_that_were_not_trained_on(fitted):
     assert rows[1][1] == f"{100 * inside.mean():.1f} %"
 
 
-def test_nothing_is_claimed_where_nothing_was_held_back(fitted):
+def test_nothing_is_claimed_where_nothing_was_held_out_forecasts(fitted):
     data = fitted.data
     trained = nd.DLinear(h=7, input_size=21).fit(data, nd.TrainingConfig(max_epochs=1, validation_split=None))
-    assert held_back(trained) is None
+    assert held_out_forecasts(trained) is None
     text = training_report(trained, interactive=False).render()
     assert "Nothing was held back" in text
     assert "better" not in text.split("<h2")[0]
 
 
-def test_validation_rows_that_were_given_are_the_ones_that_were_held_back():
+def test_validation_rows_that_were_given_are_the_ones_that_were_held_out_forecasts():
     """By hand: of 200 rows the last 10 were given, 5 %; windows of h=6 begin at rows 190 to 194."""
     rows = pl.DataFrame({"unique_id": ["a"] * 200, "ds": range(200), "y": np.sin(np.arange(200.0))})
     config = nd.TrainingConfig(max_steps=2, progress=False)
     model = nd.DLinear(h=6, input_size=24)
     fitted = model.fit(rows[:190], config, validation=rows[190:])
-    assert held_back(fitted).truth.time.tolist() == [190, 191, 192, 193, 194]
+    assert held_out_forecasts(fitted).truth.time.tolist() == [190, 191, 192, 193, 194]
     text = training_report(fitted, interactive=False).render()
     assert "5 forecasts of 1 series over the last 5 % of their rows" in text
     # Nothing but the given rows is held back, whatever the configuration says about a split.
     without = model.fit(rows[:190], config.replace(validation_split=None), validation=rows[190:])
-    assert held_back(without).truth.time.tolist() == [190, 191, 192, 193, 194]
+    assert held_out_forecasts(without).truth.time.tolist() == [190, 191, 192, 193, 194]
     too_few = model.fit(rows[:195], config, validation=rows[195:])
-    assert held_back(too_few) is None
+    assert held_out_forecasts(too_few) is None
     assert "less than one forecast" in training_report(too_few, interactive=False).render()
 
 
@@ -132,7 +132,7 @@ def test_the_page_says_how_much_was_held_back_where_a_horizon_is_longer_than_the
     rows = pl.concat([pl.DataFrame({"unique_id": [n] * c, "ds": range(c), "y": np.arange(float(c))}) for n, c in parts])
     config = nd.TrainingConfig(max_steps=2, progress=False, validation_split=0.2)
     fitted = nd.DLinear(h=30, input_size=20).fit(rows, config)
-    held = held_back(fitted)
+    held = held_out_forecasts(fitted)
     assert (held.truth.series.tolist(), held.truth.time.tolist()) == ([0], [70])
     text = training_report(fitted, interactive=False).render()
     assert "1 forecasts of 1 series over the last 30 % of their rows" in text

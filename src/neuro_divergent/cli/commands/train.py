@@ -30,7 +30,7 @@ from neuro_divergent.core.runs.names import CONFIG, EVENTS, MODEL, REPORT, STOPP
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
-    from neuro_divergent.forecasting.evaluate.held_out import Held
+    from neuro_divergent.forecasting.evaluate.held_out import HeldOut
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.training.config.training_config import TrainingConfig
 
@@ -188,13 +188,13 @@ def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
         show(f"  {name.ljust(width)}  {sparkline(values.tolist())}")
 
 
-def _held_back(fitted: Forecaster) -> Held | None:
-    from neuro_divergent.forecasting.evaluate.held_out import held_back
+def _held_back(fitted: Forecaster) -> HeldOut | None:
+    from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
 
-    return held_back(fitted)
+    return held_out_forecasts(fitted)
 
 
-def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: Held | None) -> Path:
+def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: HeldOut | None) -> Path:
     from neuro_divergent.report import training_report
 
     path = directory / REPORT
@@ -203,7 +203,7 @@ def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: floa
 
 
 def _summary(
-    fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: Held | None
+    fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: HeldOut | None
 ) -> dict[str, Any]:
     history = fitted.history
     return {

@@ -13,7 +13,7 @@ import polars as pl
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel
 from neuro_divergent.compat.neuralforecast.fitting import train
-from neuro_divergent.compat.neuralforecast.folds import before, check_options, hindcasts, origins, windows_of
+from neuro_divergent.compat.neuralforecast.folds import before, check_options, historical_frame, origins, windows_of
 from neuro_divergent.compat.neuralforecast.frames import (
     Columns,
     Source,
@@ -94,8 +94,8 @@ class NeuralForecast:
         """Train every model; a second call goes on from the weights unless `use_init_models` is true."""
         if distributed_config is not None:
             raise ConfigError("a training runs in one process, but got distributed_config. Leave it out")
-        held = int(val_size or 0)
-        self._check_validation(held, val_df)
+        held_out = int(val_size or 0)
+        self._check_validation(held_out, val_df)
         source = self._take(df, static_df, Columns(id_col, time_col, target_col))
         validation = None if val_df is None else plain_frame(val_df, id_col)[0]
         begin = {} if use_init_models else self.forecasters
@@ -103,7 +103,7 @@ class NeuralForecast:
             member.name: train(
                 member,
                 source.table(member),
-                held=held,
+                held_out=held_out,
                 validation=validation,
                 local_scaler=self.local_scaler_type,
                 begin=begin.get(member.name),
@@ -167,14 +167,14 @@ class NeuralForecast:
         They are trained afresh, whatever `use_init_models` says: fitted ones may have seen what is to be forecast.
         """
         self._refuse(**data_kwargs)
-        steps, held = self._horizon(h), int(val_size or 0)
+        steps, held_out = self._horizon(h), int(val_size or 0)
         windows = windows_of(n_windows, test_size, step_size, steps)
         level, quantiles = checked(level, quantiles)
         check_options(prediction_intervals, level, quantiles, refit, use_fitted)
         if use_fitted:
             self._fitted()
         else:
-            self._check_validation(held, None)
+            self._check_validation(held_out, None)
         source = self._take(df, static_df, Columns(id_col, time_col, target_col))
         every = windows if refit is False else int(refit)
         frame: pl.DataFrame | None = None
@@ -188,12 +188,16 @@ class NeuralForecast:
                 if not use_fitted:
                     past = before(table, behind)
                     forecaster = train(
-                        member, past, held=held, local_scaler=self.local_scaler_type, intervals=prediction_intervals
-                    )  # fmt: skip
+                        member,
+                        past,
+                        held_out=held_out,
+                        local_scaler=self.local_scaler_type,
+                        intervals=prediction_intervals,
+                    )
                 assert forecaster is not None
                 columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
                 ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
-                parts.append(hindcasts(forecaster, table, origins(forecaster, table, ahead), columns, steps))
+                parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps), columns))
             assert forecaster is not None
             forecaster.data = table
             trained[member.name] = forecaster
@@ -217,7 +221,7 @@ class NeuralForecast:
             columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
             longest = int(table.store.lengths.max(initial=0))
             ahead = list(range(model.h, longest + 1, step_size))[::-1]
-            own = hindcasts(forecaster, table, origins(forecaster, table, ahead), columns, model.h)
+            own = historical_frame(forecaster, origins(forecaster, table, ahead, model.h), columns)
             frame = beside(frame, own, columns.names)
         return self._give(self._sorted(frame), table)
 
@@ -312,13 +316,13 @@ class NeuralForecast:
         self._source, self._columns, self._types = source, columns, source.types
         return source
 
-    def _check_validation(self, held: int, val_df: Any) -> None:
-        if held and val_df is not None:
-            raise ConfigError(f"give val_size or val_df, one of the two, but got val_size={held} and a val_df")
-        if held < 0 or 0 < held < self.h:
-            raise ConfigError(f"val_size must be 0 or at least the horizon h={self.h}, but got val_size={held}")
+    def _check_validation(self, held_out: int, val_df: Any) -> None:
+        if held_out and val_df is not None:
+            raise ConfigError(f"give val_size or val_df, one of the two, but got val_size={held_out} and a val_df")
+        if held_out < 0 or 0 < held_out < self.h:
+            raise ConfigError(f"val_size must be 0 or at least the horizon h={self.h}, but got val_size={held_out}")
         stopping = [member.name for member in self.members if member.config.early_stopping is not None]
-        if stopping and not held and val_df is None:
+        if stopping and not held_out and val_df is None:
             raise ConfigError(
                 f"early stopping needs validation rows, but got val_size=0 and no val_df (early_stop_patience_steps of "
                 f"{', '.join(stopping)}). Set val_size to at least h={self.h}"

@@ -19,7 +19,7 @@ def train(
     member: Member,
     table: TimeSeriesDataFrame,
     *,
-    held: int = 0,
+    held_out: int = 0,
     validation: pl.DataFrame | None = None,
     local_scaler: str | None = None,
     begin: Forecaster | None = None,
@@ -30,19 +30,21 @@ def train(
     Args:
         member: the model.
         table: all rows.
-        held: how many rows of each series, counted from the end, are for validation.
+        held_out: how many rows of each series, counted from the end, are for validation.
         validation: later rows for validation instead.
         local_scaler: how each series is scaled.
         begin: the forecaster to go on from.
         intervals: how to measure errors; the model is trained a second time for it, without the last windows.
     """
-    config = member.training(table, held or (0 if validation is None else member.description.h))
+    config = member.training(table, held_out or (0 if validation is None else member.description.h))
     options: dict[str, Any] = {"short": "pad" if member.facts.pad else "drop"}
     seen = table
-    if held:
-        seen, validation = _without_last(table, held), table.tail(held).to_polars()
+    if held_out:
+        seen, validation = _without_last(table, held_out), table.tail(held_out).to_polars()
     more = options | ({} if begin is None else {"begin_with": weights_of(begin)})
     fitted = fit(member.description, seen, config, local_scaler=local_scaler, validation=validation, **more)
+    if begin is not None:
+        fitted.begin_lineage(begin)
     if intervals is not None:
         kept = _long_enough(table, intervals.rows(member.description.h))
         plain = member.training(table, 0).replace(early_stopping=None)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
-
-Ints = npt.NDArray[np.int64]
+from neuro_divergent.forecasting.predict.historical import Origins
 
 
 def windows_of(n_windows: int | None, test_size: int | None, step_size: int, h: int) -> int:
@@ -55,22 +53,17 @@ def before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
     return kept.drop_last(rows)
 
 
-def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int]) -> tuple[Ints, Ints]:
-    """Series and first row to forecast, so many rows before the end of each series that is long enough."""
+def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int], steps: int) -> Origins:
+    """Origins so many rows before the end of each series that is long enough."""
     lengths = table.store.lengths
     rows = lengths[:, None] - np.asarray(ahead, dtype=np.int64)[None, :]
     series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
     inside = rows >= 0
     found = series[inside].astype(np.int64), rows[inside].astype(np.int64)
-    return same_moments(table, *found) if forecaster.model.together else found
+    return Origins.at(table, *found, steps, together=forecaster.model.together)
 
 
-def hindcasts(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, places: tuple[Ints, Ints], columns: Any, steps: int
-) -> pl.DataFrame:
+def historical_frame(forecaster: Forecaster, at: Origins, columns: Columns) -> pl.DataFrame:
     """The forecasts from some origins as rows; empty where nothing lies before the origin."""
-    series, time = places
-    values = np.full((len(series), steps, len(columns.names)), np.nan)
-    some = time > 0
-    values[some] = hindcast(forecaster, table, series[some], time[some], columns, steps)
-    return long_frame(table, series, time, {name: values[:, :, i] for i, name in enumerate(columns.names)})
+    values = at.forecasts(forecaster, columns)
+    return at.frame({name: values[:, :, i] for i, name in enumerate(columns.names)})

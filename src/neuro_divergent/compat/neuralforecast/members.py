@@ -73,21 +73,21 @@ class Member:
         """The same with another alias."""
         return replace(self, description=description)
 
-    def training(self, table: TimeSeriesDataFrame, held: int) -> TrainingConfig:
-        """The training on a table of which `held` rows of each series are for validation: when to validate."""
-        if not held:
+    def training(self, table: TimeSeriesDataFrame, held_out: int) -> TrainingConfig:
+        """The training on a table of which `held_out` rows of each series are for validation: when to validate."""
+        if not held_out:
             return self.config.replace(steps_per_epoch=None, validate_every=1)
         batch = self.config.batch_size
         assert isinstance(batch, int)
-        steps = -(-max(1, self._windows(table, held)) // batch)
+        steps = -(-max(1, self._windows(table, held_out)) // batch)
         wanted = min(self.facts.check_steps, self.config.max_steps or self.facts.check_steps)
         cap = max(1, min(steps, wanted))
         return self.config.replace(
             steps_per_epoch=cap if cap < steps else None, validate_every=max(1, round(wanted / cap))
         )
 
-    def _windows(self, table: TimeSeriesDataFrame, held: int) -> int:
-        model, rows = self.description, table.store.lengths - held
+    def _windows(self, table: TimeSeriesDataFrame, held_out: int) -> int:
+        model, rows = self.description, table.store.lengths - held_out
         needed = model.h if self.facts.pad else model.h + model.input_size
         counts = np.maximum(rows - needed + 1, 0)
         return int(counts.max(initial=0) if model.capabilities.multivariate else counts.sum())

@@ -12,9 +12,12 @@ from typing import Any, Literal
 
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
+from neuro_divergent.core.formats import check_format
 from neuro_divergent.core.json import from_plain, parse_json
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, MODEL_DOCUMENT, STATE, member_name, step_of
 
+INDEX_FORMAT = 1
+"""Version of index.json. A reader takes this one and older ones."""
 MAX_MODELS = 1000
 
 _DOCUMENTS = {"checkpoint": STATE, "model": MODEL_DOCUMENT, "index": INDEX_DOCUMENT}
@@ -98,7 +101,8 @@ def read_index(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Path]
     if INDEX_DOCUMENT not in contents:
         raise CorruptFileError(f"{folder / INDEX} must hold {INDEX_DOCUMENT}, but does not")
     facts = bundle.parse_json(contents[INDEX_DOCUMENT], INDEX_DOCUMENT)
-    count = facts.get("count") if isinstance(facts, dict) else None
+    check_format(facts, INDEX_FORMAT, f"{folder / INDEX}/{INDEX_DOCUMENT}")
+    count = facts.get("count")
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_MODELS:
         raise CorruptFileError(f"{folder / INDEX} must say how many models there are, but says {count!r}")
     members = [folder / member_name(number) for number in range(count)]

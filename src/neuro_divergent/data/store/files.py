@@ -109,11 +109,11 @@ def _read_header(path: Path) -> dict[str, Any]:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise CorruptFileError(f"{path} must be valid JSON, but got: {error}") from None
-    if not isinstance(facts, dict) or not isinstance(facts.get("format"), int):
+    if not isinstance(facts, dict) or type(facts.get("format")) is not int or facts["format"] < 1:
         raise CorruptFileError(f"{path} must say its format, but does not")
     if facts["format"] > FORMAT:
         raise StorageError(
-            f"this version reads stores of format {FORMAT} and older, but {path} has format {facts['format']}. "
+            f"this version reads the formats 1 to {FORMAT}, but {path} has format {facts['format']}. "
             "Update neuro-divergent to read it."
         )
     names = all(

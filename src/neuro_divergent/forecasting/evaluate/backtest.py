@@ -1,25 +1,28 @@
-"""One honest look back: hide the last horizon, forecast it, and score it beside the seasonal naive forecast."""
+"""A backtest: hide the last horizon, forecast it, and score it beside the seasonal naive forecast."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of, seasonal_naive
+from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation, cross_validation
+from neuro_divergent.forecasting.evaluate.fold_job import part_of
+from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
+from neuro_divergent.forecasting.evaluate.scores import Truth
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.output_columns import point_column
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.predict.historical import hindcast
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 Floats = npt.NDArray[np.float64]
+
+METRICS = ("mae", "smape", "mase")
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,9 @@ class Score:
     smape: float
     """In percent, 0 to 200."""
     mase: float
-    """Against the in-sample error of the seasonal naive forecast."""
+    """Against the in-sample error of the seasonal naive forecast; every observed value counts once."""
     seconds: float
+    """To train and to forecast; 0 for the naive forecast."""
 
 
 @dataclass
@@ -59,58 +63,45 @@ class Backtest:
 
 
 def backtest(models: Sequence[Model], data: TimeSeriesDataFrame, config: TrainingConfig | None = None) -> Backtest:
-    """Train each model without the last horizon of every series, and score its forecast of it."""
+    """Train each model without the last horizon of every series, and score its forecast of it.
+
+    This is `cross_validation` with one window, model by model: the same folds, forecasts and scores. Nothing is saved.
+    """
     horizons = {model.h for model in models}
     if len(horizons) != 1:
         raise ConfigError(f"a backtest compares models of one horizon, but got h={sorted(horizons)}")
+    names = [model.name for model in models]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"a backtest compares models with different names (alias=...), but got {names}")
     h = horizons.pop()
-    shown = data.drop_last(h)
-    season = season_of(shown.store)
-    result = Backtest(data, shown, h, season, _hidden(data, h))
-    begun = time.perf_counter()
-    naive = seasonal_naive(shown.store, h, season)
-    result.forecasts[result.naive_name] = naive
-    result.scores.append(score(result, result.naive_name, naive, time.perf_counter() - begun))
+    data.drop_last(h)  # refuses series without a row to train on
+    align: Literal["date", "series"] = "date" if any(model.together for model in models) else "series"
+    last_window = TimeSeriesSplit(n_splits=1, test_size=h, align=align)
+    result: Backtest | None = None
     for model in models:
         begun = time.perf_counter()
-        fitted = model.fit(shown, config)
-        ends = data.store.lengths - h
-        values = hindcast(fitted, data, np.arange(data.n_series), ends, point_column(model.name), h)[:, :, 0]
-        result.fitted[model.name] = fitted
-        result.forecasts[model.name] = values
-        result.scores.append(score(result, model.name, values, time.perf_counter() - begun))
+        found = cross_validation([model], data, config=config, splitter=last_window, metrics=METRICS)
+        seconds = time.perf_counter() - begun
+        truth = found.truth
+        if result is None:
+            shown = part_of(data, *found.folds[0].train)
+            result = Backtest(data, shown, h, truth.season, _by_series(truth, truth.actual))
+            result.forecasts[result.naive_name] = _by_series(truth, truth.naive)
+            result.scores.append(_score(found, result.naive_name, 0.0))
+        result.fitted |= found.forecasters
+        result.forecasts[model.name] = _by_series(truth, found.hindcasts[model.name].values[:, :, 0])
+        result.scores.append(_score(found, model.name, seconds))
+    assert result is not None
     return result
 
 
-def score(result: Backtest, name: str, forecast: Floats, seconds: float) -> Score:
-    """MAE and sMAPE over everything; MASE per series, then averaged."""
-    return Score(
-        name=name,
-        mae=float(metrics.mae(result.actual, forecast)),
-        smape=float(metrics.smape(result.actual, forecast)),
-        mase=mase(result, forecast),
-        seconds=seconds,
-    )
+def _score(found: CrossValidation, name: str, seconds: float) -> Score:
+    mae, smape, mase = (found.evaluation[name, metric] for metric in METRICS)
+    return Score(name, mae, smape, mase, seconds)
 
 
-def mase(result: Backtest, forecast: Floats) -> float:
-    """Mean over the series of MAE ÷ in-sample MAE of the seasonal naive forecast (Hyndman & Koehler, 2006)."""
-    store, season = result.shown.store, result.season
-    ratios = []
-    for number in range(len(store.ids)):
-        first, last = int(store.offsets[number]), int(store.offsets[number + 1])
-        y = np.asarray(store.y[first:last], dtype=np.float64).copy()
-        if store.mask is not None:
-            y[~store.mask[first:last]] = np.nan
-        scale = np.nanmean(np.abs(y[season:] - y[:-season])) if len(y) > season else np.nan
-        error = np.nanmean(np.abs(result.actual[number] - forecast[number]))
-        if np.isfinite(scale) and scale > 0 and np.isfinite(error):
-            ratios.append(error / scale)
-    return float(np.mean(ratios)) if ratios else float("nan")
-
-
-def _hidden(data: TimeSeriesDataFrame, h: int) -> Floats:
-    store = data.store
-    rows = store.offsets[1:, None] - h + np.arange(h)
-    values = np.asarray(store.y[rows], dtype=np.float64)
-    return values if store.mask is None else np.where(store.mask[rows], values, np.nan)
+def _by_series(truth: Truth, values: Floats) -> Floats:
+    """[series, h] values at one origin per series; NaN for a series that was not forecast."""
+    result = np.full((truth.origins.table.n_series, values.shape[1]), np.nan)
+    result[truth.series] = values
+    return result

@@ -15,28 +15,27 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.forecasting.evaluate.fold_job import FoldForecasts, Plan, fold_config, joined, part_of, run_job
+from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
 from neuro_divergent.forecasting.evaluate.folds import Fold, TimeSeriesSplit, user_folds
 from neuro_divergent.forecasting.evaluate.scores import (
     Evaluation,
-    Hindcasts,
+    HistoricalForecasts,
     Truth,
+    by_column,
     check_names,
     figures,
     scored,
     truth_of,
 )
 from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
-from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.fit_many import fit_members
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.predict.historical import hindcast, long_frame, same_moments
 from neuro_divergent.metrics.base import AnyMetric, Metric
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
@@ -72,7 +71,7 @@ class CrossValidation:
     """The whole table."""
     truth: Truth = field(repr=False)
     """What happened at every origin."""
-    hindcasts: dict[str, Hindcasts] = field(repr=False)
+    hindcasts: dict[str, HistoricalForecasts] = field(repr=False)
     """The forecasts as arrays, by model."""
     forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
     """The models of the last training; empty when folds ran in other processes."""
@@ -86,30 +85,6 @@ class CrossValidation:
 
     def __repr__(self) -> str:
         return f"CrossValidation({len(self.folds)} folds)\n{self.table}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a fold needs to know beside the table."""
-
-    models: tuple[Model, ...]
-    configs: Mapping[str, TrainingConfig]
-    level: tuple[float, ...] | None = None
-    quantiles: tuple[float, ...] | None = None
-    intervals: PredictionIntervals | None = None
-    h: int | None = None
-    short: str = "error"
-    local_scaler: str | None = None
-
-
-@dataclass(frozen=True)
-class FoldForecasts:
-    """The forecasts of one fold, every model at the same origins."""
-
-    fold: Fold
-    series: Ints
-    time: Ints
-    found: dict[str, Hindcasts]
 
 
 def cross_validation(
@@ -163,14 +138,13 @@ def cross_validation(
     if not models or len(set(names)) != len(names):
         raise ConfigError(f"cross-validation compares models with different names (alias=...), but got {names}")
     check_names(metrics)
-    steps = h or min(model.h for model in models)
-    together = any(model.together for model in models)
-    folds = _folds(table, splitter, n_windows, step_size, steps, together)
     plan = Plan(
         models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
         quantiles=None if quantiles is None else tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
         local_scaler=local_scaler,
     )  # fmt: skip
+    together = any(model.together for model in models)
+    folds = _folds(table, splitter, n_windows, step_size, plan.steps, together)
     jobs = _jobs(folds, refit)
     last: dict[str, Forecaster] = {}
     if n_jobs == 1 or len(jobs) == 1:
@@ -180,10 +154,8 @@ def cross_validation(
             done, last = run_job(plan, table, job, {name: fitted[number] for name, fitted in known.items()})
             parts += done
     else:
-        from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
-
         parts = run_jobs(plan, table, jobs, n_jobs)
-    return _result(table, parts, metrics, season, steps, last)
+    return _result(table, parts, metrics, season, last)
 
 
 def configs_of(names: Sequence[str], config: Configs) -> dict[str, TrainingConfig]:
@@ -241,7 +213,7 @@ def _fitted_together(
     tables = [part_of(table, *job[0].train) for job in jobs]
     found = {}
     for model in plan.models:
-        wanted = [(model, past, _fold_config(plan, model)) for past in tables]
+        wanted = [(model, past, fold_config(plan, model)) for past in tables]
         found[model.name] = fit_members(wanted, stacked=stacked, short=plan.short)
     return found
 
@@ -256,111 +228,47 @@ def _obstacle(plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fo
     return None
 
 
-def _fold_config(plan: Plan, model: Model) -> TrainingConfig:
-    """Folds are short, and one directory is one run: nothing is saved."""
-    return plan.configs[model.name].unsaved()
-
-
-def run_job(
-    plan: Plan,
-    table: TimeSeriesDataFrame,
-    folds: Sequence[Fold],
-    known: Mapping[str, Forecaster] | None = None,
-) -> tuple[list[FoldForecasts], dict[str, Forecaster]]:
-    """Train on the first of some folds, unless models are known already, and forecast all of them."""
-    fitted = dict(known or {})
-    if len(fitted) < len(plan.models):
-        past = part_of(table, *folds[0].train)
-        for model in plan.models:
-            fitted[model.name] = fit(
-                model, past, _fold_config(plan, model), short=plan.short, prediction_intervals=plan.intervals,
-                local_scaler=plan.local_scaler,
-            )  # fmt: skip
-    return [_forecasts(plan, table, fold, fitted) for fold in folds], fitted
-
-
-def part_of(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDataFrame:
-    """A table of rows begin[s] to stop[s] of each series; series of which nothing is left are not in it."""
-    kept = np.flatnonzero(stop > begin)
-    if not len(kept):
-        raise DataError("a fold must have rows to train on, but got none. Ask for fewer or shorter folds")
-    store = table.store
-    first = store.offsets[:-1][kept]
-    cut = cut_rows(store, kept, first + begin[kept], first + stop[kept])
-    return TimeSeriesDataFrame(cut, table.schema, table.report(), library=table.library)
-
-
-def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[str, Forecaster]) -> FoldForecasts:
-    steps = plan.h or min(model.h for model in plan.models)
-    series, time = _origins(fold, steps)
-    series, time = _possible(table, series, time, any(model.together for model in plan.models))
-    found = {}
-    for name, forecaster in fitted.items():
-        columns = forecaster.columns(plan.level, plan.quantiles)
-        # The models were given a part of the series; the table to forecast has all of them.
-        values = hindcast(forecaster, table, series, time, columns, steps + fold.gap)[:, fold.gap :]
-        found[name] = Hindcasts(columns, values)
-    return FoldForecasts(fold, series, time, found)
-
-
-def _origins(fold: Fold, steps: int) -> tuple[Ints, Ints]:
-    """Series and first unseen row of every forecast of a fold: h steps at a time through its test part."""
-    first, last = fold.test
-    counts = -(-(last - first) // steps)
-    series = np.repeat(np.arange(len(first)), counts)
-    position = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return series, first[series] + position * steps - fold.gap
-
-
-def _possible(table: TimeSeriesDataFrame, series: Ints, time: Ints, together: bool) -> tuple[Ints, Ints]:
-    some = time >= 1
-    series, time = series[some], time[some]
-    return same_moments(table, series, time) if together else (series, time)
-
-
 def _result(
     table: TimeSeriesDataFrame,
     parts: list[FoldForecasts],
     names: Sequence[AnyMetric] | None,
     season: int | None,
-    steps: int,
     last: dict[str, Forecaster],
 ) -> CrossValidation:
     oldest = parts[0].fold
     if season is None:
         season = season_of(part_of(table, *oldest.train).store)
-    truths = [_truth(table, part, steps, season) for part in parts]
+    truths = [_truth(part, season) for part in parts]
     by_fold = _by_fold(parts, truths, check_names(names), names is not None)
     scores = by_fold.group_by("model", "metric", maintain_order=True).agg(
         pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
     )
-    series, time, found = joined(parts)
+    origins, found = joined(parts)
     whole = Truth(
-        store=table.store, series=series, time=time, gap=oldest.gap, season=season,
+        origins=origins, season=season,
         actual=np.concatenate([truth.actual for truth in truths]),
         naive=np.concatenate([truth.naive for truth in truths]),
     )  # fmt: skip
-    columns = {name: item.values[:, :, i] for item in found.values() for i, name in enumerate(item.columns.names)}
-    keep = np.concatenate([_inside(part, steps) for part in parts])
-    frame = long_frame(table, series, time, columns, gap=oldest.gap, keep=keep)
+    frame = origins.frame(by_column(found), np.concatenate([_inside(part) for part in parts]))
     keys = [name for name in (table.schema.id_col, "cutoff", table.schema.time_col) if name in frame.columns]
     give = table.as_input_library
     return CrossValidation(
         frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
-        evaluation=scored(table, whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
+        evaluation=scored(whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
         data=table, truth=whole, hindcasts=found,
     )  # fmt: skip
 
 
-def _inside(part: FoldForecasts, steps: int) -> npt.NDArray[np.bool_]:
+def _inside(part: FoldForecasts) -> npt.NDArray[np.bool_]:
     """[N, steps] which steps lie in the test part of their fold."""
-    rows = part.time[:, None] + part.fold.gap + np.arange(steps)
-    return np.asarray(rows < part.fold.test[1][part.series][:, None])
+    origins = part.origins
+    rows = origins.time[:, None] + origins.gap + np.arange(origins.steps)
+    return np.asarray(rows < part.fold.test[1][origins.series][:, None])
 
 
-def _truth(table: TimeSeriesDataFrame, part: FoldForecasts, steps: int, season: int) -> Truth:
-    truth = truth_of(table, part.series, part.time, steps, gap=part.fold.gap, season=season)
-    truth.actual[~_inside(part, steps)] = np.nan
+def _truth(part: FoldForecasts, season: int) -> Truth:
+    truth = truth_of(part.origins, season=season)
+    truth.actual[~_inside(part)] = np.nan
     return truth
 
 
@@ -369,21 +277,9 @@ def _by_fold(
 ) -> pl.DataFrame:
     rows = []
     for part, truth in zip(parts, truths, strict=True):
-        naive = f"seasonal naive ({truth.season})"
-        everyone = part.found | {naive: Hindcasts(Columns((naive,), (None,)), truth.naive[:, :, None])}
         place = {"fold": part.fold.number, "group": part.fold.group}
-        for name, item in everyone.items():
+        for name, item in truth.with_naive(part.found).items():
             found = figures(truth, item, wanted, None, given)
             rows += [{"model": name, "metric": key} | place | {"value": float(value)} for key, value in found.items()]
     by_fold = pl.DataFrame(rows).sort("fold", "group", maintain_order=True)
     return by_fold if len(by_fold["group"].unique()) > 1 else by_fold.drop("group")
-
-
-def joined(parts: Sequence[FoldForecasts]) -> tuple[Ints, Ints, dict[str, Hindcasts]]:
-    """The forecasts of all folds end to end."""
-    series, time = (np.concatenate([getattr(part, name) for part in parts]) for name in ("series", "time"))
-    found = {
-        name: Hindcasts(item.columns, np.concatenate([part.found[name].values for part in parts]))
-        for name, item in parts[0].found.items()
-    }
-    return series, time, found

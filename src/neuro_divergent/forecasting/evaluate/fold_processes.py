@@ -19,16 +19,15 @@ import safetensors.numpy
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError
 from neuro_divergent.core.json import parse_json
-from neuro_divergent.data.schema.load_report import DataReport
-from neuro_divergent.data.schema.schema import DataSchema
-from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.evaluate.cross_validation import FoldForecasts, Plan, run_job
+from neuro_divergent.forecasting.evaluate.fold_job import FoldForecasts, Plan, run_job
 from neuro_divergent.forecasting.evaluate.folds import Fold
-from neuro_divergent.forecasting.evaluate.scores import Hindcasts
+from neuro_divergent.forecasting.evaluate.scores import HistoricalForecasts
+from neuro_divergent.forecasting.fit.job import read_table, write_table
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
+from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 
@@ -39,17 +38,17 @@ def run_jobs(
     """Do every job in a process of its own, so many at a time; the results are in the order of the jobs."""
     if n_jobs < 1:
         raise ConfigError(f"n_jobs must be at least 1, but got n_jobs={n_jobs}")
-    document = _described(plan, table)
+    document = _described(plan)
     import torch
 
     threads = max(1, torch.get_num_threads() // n_jobs)
     with tempfile.TemporaryDirectory(prefix="neuro-divergent-folds-") as name:
         folder = Path(name)
-        table.store.save(folder / "table")
+        document["table"] = write_table(table, folder / "table")
         for number, job in enumerate(jobs):
             files.write_json(folder / f"job-{number}.json", document | {"folds": [_fold_facts(fold) for fold in job]})
         _in_processes(folder, len(jobs), n_jobs, threads)
-        return [part for number, job in enumerate(jobs) for part in _read(folder, number, job)]
+        return [part for number, job in enumerate(jobs) for part in _read(folder, number, job, table)]
 
 
 def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
@@ -82,7 +81,7 @@ def _do(job: tuple[str, int, int]) -> str | None:
     return None
 
 
-def _described(plan: Plan, table: TimeSeriesDataFrame) -> dict[str, Any]:
+def _described(plan: Plan) -> dict[str, Any]:
     for name, config in plan.configs.items():
         if not_in_files(config):
             raise ConfigError(
@@ -98,8 +97,6 @@ def _described(plan: Plan, table: TimeSeriesDataFrame) -> dict[str, Any]:
         "h": plan.h,
         "short": plan.short,
         "local_scaler": plan.local_scaler,
-        "schema": table.schema.to_dict(),
-        "library": table.library,
     }
 
 
@@ -127,25 +124,26 @@ def work(folder: Path, number: int) -> None:
         short=job["short"],
         local_scaler=job["local_scaler"],
     )
-    schema = DataSchema.from_dict(job["schema"])
-    table = TimeSeriesDataFrame(SeriesStore.open(folder / "table"), schema, DataReport(), library=job["library"])
+    table = read_table(folder / "table", job["table"])
     parts, _ = run_job(plan, table, [_fold(facts) for facts in job["folds"]])
     for position, part in enumerate(parts):
         arrays = {f"values-{i}": np.ascontiguousarray(item.values) for i, item in enumerate(part.found.values())}
-        data = safetensors.numpy.save(arrays | {"series": part.series, "time": part.time})
+        data = safetensors.numpy.save(arrays | {"series": part.origins.series, "time": part.origins.time})
         files.write_bytes(folder / f"found-{number}-{position}.safetensors", data)
     columns = [[name, list(item.columns.names), list(item.columns.levels)] for name, item in parts[0].found.items()]
     files.write_json(folder / f"found-{number}.json", {"columns": columns})
 
 
-def _read(folder: Path, number: int, job: Sequence[Fold]) -> list[FoldForecasts]:
+def _read(folder: Path, number: int, job: Sequence[Fold], table: TimeSeriesDataFrame) -> list[FoldForecasts]:
     listed = parse_json((folder / f"found-{number}.json").read_bytes(), "found")["columns"]
     parts = []
     for position, fold in enumerate(job):
         arrays = safetensors.numpy.load((folder / f"found-{number}-{position}.safetensors").read_bytes())
         found = {
-            name: Hindcasts(Columns(tuple(names), tuple(levels)), arrays[f"values-{i}"])
+            name: HistoricalForecasts(Columns(tuple(names), tuple(levels)), arrays[f"values-{i}"])
             for i, (name, names, levels) in enumerate(listed)
         }
-        parts.append(FoldForecasts(fold, arrays["series"], arrays["time"], found))
+        steps = next(iter(found.values())).values.shape[1]
+        origins = Origins(table, arrays["series"], arrays["time"], steps, fold.gap)
+        parts.append(FoldForecasts(fold, origins, found))
     return parts

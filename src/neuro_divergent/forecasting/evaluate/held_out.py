@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.forecasting.evaluate.scores import Evaluation, Hindcasts, Truth, scored, truth_of
+from neuro_divergent.forecasting.evaluate.scores import Evaluation, HistoricalForecasts, Truth, scored, truth_of
 from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
-from neuro_divergent.forecasting.predict.historical import actual, hindcast, same_moments, window_places
+from neuro_divergent.forecasting.predict.historical import Origins
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -32,25 +32,25 @@ MAX_MOMENTS = 48
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """Forecasts of held-back rows, beside what happened and the naive forecast."""
+class HeldOut:
+    """Forecasts of held-out rows, beside the actual values and the naive forecast."""
 
     truth: Truth
-    found: Hindcasts
+    found: HistoricalForecasts
     evaluation: Evaluation
     share: float
-    """How much of the rows of the series that were looked at was held back."""
+    """Share of the rows of the scored series that was held out."""
     neighbours: tuple[Floats, ...] = ()
     """For some series, the errors one step ahead at origins that follow each other."""
 
     @property
     def errors(self) -> Floats:
-        """[N, H] what happened minus the forecast; NaN where nothing was observed."""
+        """[N, H] actual value minus forecast; NaN where nothing was observed."""
         return self.truth.actual - self.found.values[:, :, 0]
 
     @property
     def n_series(self) -> int:
-        """How many series were looked at."""
+        """How many series were scored."""
         return len(np.unique(self.truth.series))
 
     def by_step(self) -> pl.DataFrame:
@@ -102,13 +102,13 @@ def columns_of(fitted: Forecaster) -> Columns:
     return forecast_columns(fitted.model.name, fitted.loss, levels or None, None, calibrated=calibrated)
 
 
-def held_back(fitted: Forecaster) -> Held | None:
-    """Forecasts of the rows of a model's own table that it was not trained on; None where nothing was held back."""
+def held_out_forecasts(fitted: Forecaster) -> HeldOut | None:
+    """Forecasts of the rows of a model's own table that it was not trained on; None where no rows were held out."""
     table = fitted.data
-    return looked_back(fitted, table, trained_rows(fitted, table), table.store.lengths)
+    return forecasts_between(fitted, table, trained_rows(fitted, table), table.store.lengths)
 
 
-def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> Held | None:
+def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> HeldOut | None:
     """Forecasts of rows first to last of every series, at origins spread so that it stays quick."""
     h, lengths = fitted.model.h, table.store.lengths
     counts = np.maximum(last - first - h + 1, 0)
@@ -118,18 +118,17 @@ def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
     most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
     chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
     step = max(1, -(-int(counts.max()) // most))
-    series, time = window_places(lengths, np.where(chosen, first, last), last, h, step)
-    if together:
-        series, time = same_moments(table, series, time)
-    if not len(series):
+    first_used = np.where(chosen, first, last)
+    origins = Origins.windows(table, first_used, last, steps=h, step_size=step, together=together)
+    if not len(origins):
         return None
     columns = columns_of(fitted)
-    found = Hindcasts(columns, hindcast(fitted, table, series, time, columns, h))
-    truth, seen = truth_of(table, series, time, h), np.unique(series)
-    return Held(
+    found = HistoricalForecasts(columns, origins.forecasts(fitted, columns))
+    truth, seen = truth_of(origins), np.unique(origins.series)
+    return HeldOut(
         truth=truth,
         found=found,
-        evaluation=scored(table, truth, {fitted.model.name: found}),
+        evaluation=scored(truth, {fitted.model.name: found}),
         share=float((last - first)[seen].sum() / lengths[seen].sum()),
         neighbours=() if together else _neighbours(fitted, table, first, last),
     )
@@ -137,15 +136,13 @@ def looked_back(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
 
 def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> tuple[Floats, ...]:
     """Errors one step ahead at every origin of a few series."""
-    h, lengths = fitted.model.h, table.store.lengths
+    h = fitted.model.h
     few = np.argsort(first - last, kind="stable")[:NEIGHBOUR_SERIES]
     begin = last.copy()
     begin[few] = np.maximum(first[few], last[few] - h + 1 - NEIGHBOURS)
-    series, time = window_places(lengths, begin, last, h, 1)
-    point = columns_of(fitted).point
-    values = hindcast(fitted, table, series, time, point, h)[:, 0, 0]
-    errors = actual(table.store, series, time, 1)[:, 0] - values
-    return tuple(errors[series == number] for number in np.unique(series))
+    origins = Origins.windows(table, begin, last, steps=h, step_size=1)
+    errors = origins.actual()[:, 0] - origins.points(fitted)[:, 0]
+    return tuple(errors[origins.series == number] for number in np.unique(origins.series))
 
 
 def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:

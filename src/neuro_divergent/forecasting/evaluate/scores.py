@@ -6,7 +6,7 @@ Letters: N forecasts, S series, H steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,10 @@ import polars as pl
 
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
-from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, season_of
 from neuro_divergent.forecasting.network.output_columns import Columns
-from neuro_divergent.forecasting.predict.historical import actual, hindcast, long_frame, same_moments, window_places
+from neuro_divergent.forecasting.predict.historical import Origins, actual
 from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ DEFAULT = ("mae", "rmse", "smape", "mase", *PROBABILISTIC)
 
 
 @dataclass(frozen=True)
-class Hindcasts:
+class HistoricalForecasts:
     """Forecasts of one model (or the naive one) at many origins."""
 
     columns: Columns
@@ -44,36 +43,63 @@ class Hindcasts:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What the forecasts are compared with."""
+    """The actual values at some origins, and what is needed to score forecasts of them."""
 
-    store: SeriesStore
-    series: Ints
-    """[N] the series of each forecast."""
-    time: Ints
-    """[N] the first row of each series that was not seen."""
-    gap: int
+    origins: Origins
     actual: Floats
     """[N, H] NaN where nothing was observed."""
     naive: Floats
     """[N, H] the seasonal naive forecast from the same rows."""
     season: int
 
+    @property
+    def series(self) -> Ints:
+        """[N] the series of each forecast."""
+        return self.origins.series
+
+    @property
+    def time(self) -> Ints:
+        """[N] the first row of each series that was not seen."""
+        return self.origins.time
+
+    @property
+    def gap(self) -> int:
+        """Rows between the last one seen and the first one forecast."""
+        return self.origins.gap
+
+    @property
+    def naive_name(self) -> str:
+        """Name of the seasonal naive forecast."""
+        return f"seasonal naive ({self.season})"
+
+    def where(self, chosen: npt.NDArray[Any]) -> Truth:
+        """The truth at some of the origins."""
+        return replace(
+            self, origins=self.origins.where(chosen), actual=self.actual[chosen], naive=self.naive[chosen]
+        )  # fmt: skip
+
+    def with_naive(self, found: dict[str, HistoricalForecasts]) -> dict[str, HistoricalForecasts]:
+        """The forecasts of models, and the seasonal naive one after them."""
+        name = self.naive_name
+        return found | {name: HistoricalForecasts(Columns((name,), (None,)), self.naive[:, :, None])}
+
     def scales(self, *, squared: bool) -> Floats:
         """[N, 1] in-sample error of the seasonal naive forecast, over the rows before the series is first forecast."""
-        scale = np.full((len(self.store.ids), 1), np.nan)
+        store = self.origins.table.store
+        scale = np.full((len(store.ids), 1), np.nan)
         for number in np.unique(self.series):
             stop = int(self.time[self.series == number].min())
-            first = int(self.store.offsets[number])
-            y = np.asarray(self.store.y[first : first + stop], dtype=np.float64)
-            if self.store.mask is not None:
-                y = np.where(self.store.mask[first : first + stop], y, np.nan)
+            first = int(store.offsets[number])
+            y = np.asarray(store.y[first : first + stop], dtype=np.float64)
+            if store.mask is not None:
+                y = np.where(store.mask[first : first + stop], y, np.nan)
             if len(y) > self.season:
                 scale[number] = metrics.naive_scale(y, self.season, squared=squared)
         return scale[self.series]
 
     def last(self) -> Floats:
         """[N, 1] the value before the first step."""
-        return actual(self.store, self.series, self.time + self.gap - 1, 1)
+        return actual(self.origins.table.store, self.series, self.time + self.gap - 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,44 +162,31 @@ def evaluate(
     step = step_size or steps
     lengths = table.store.lengths
     first = lengths - steps - (n_windows - 1) * step
-    series, time = window_places(lengths, first, lengths, steps, step)
-    if any(forecaster.model.together for forecaster in forecasters):
-        series, time = same_moments(table, series, time)
-    if not len(series):
+    together = any(forecaster.model.together for forecaster in forecasters)
+    origins = Origins.windows(table, first, steps=steps, step_size=step, together=together)
+    if not len(origins):
         raise DataError(
             f"an evaluation needs {steps} rows after the first of a series, but the longest has {lengths.max()}"
         )
     found = {}
     for forecaster in forecasters:
         columns = forecaster.columns(level, quantiles)
-        values = hindcast(forecaster, table, series, time, columns, steps)
-        found[forecaster.model.name] = Hindcasts(columns, values)
-    truth = truth_of(table, series, time, steps, season=season)
-    return scored(table, truth, found, metrics)
+        found[forecaster.model.name] = HistoricalForecasts(columns, origins.forecasts(forecaster, columns))
+    return scored(truth_of(origins, season=season), found, metrics)
 
 
-def truth_of(
-    table: TimeSeriesDataFrame, series: Ints, time: Ints, steps: int, *, gap: int = 0, season: int | None = None
-) -> Truth:
-    """What happened at some origins, and what the seasonal naive forecast said."""
-    season = season_of(table.store) if season is None else season
-    naive = naive_from(table.store, series, time, steps + gap, season)[:, gap:]
-    happened = actual(table.store, series, time + gap, steps)
-    return Truth(
-        store=table.store, series=series, time=time, gap=gap, actual=happened, naive=naive, season=season
-    )  # fmt: skip
+def truth_of(origins: Origins, *, season: int | None = None) -> Truth:
+    """The actual values at some origins, and the seasonal naive forecasts of them."""
+    store, gap = origins.table.store, origins.gap
+    season = season_of(store) if season is None else season
+    naive = naive_from(store, origins.series, origins.time, origins.steps + gap, season)[:, gap:]
+    return Truth(origins=origins, actual=origins.actual(), naive=naive, season=season)
 
 
-def scored(
-    table: TimeSeriesDataFrame,
-    truth: Truth,
-    found: dict[str, Hindcasts],
-    names: Sequence[AnyMetric] | None = None,
-) -> Evaluation:
+def scored(truth: Truth, found: dict[str, HistoricalForecasts], names: Sequence[AnyMetric] | None = None) -> Evaluation:
     """Scores of forecasts that are there already."""
-    wanted = check_names(names)
-    naive = f"seasonal naive ({truth.season})"
-    everyone = found | {naive: Hindcasts(Columns((naive,), (None,)), truth.naive[:, :, None])}
+    wanted, table = check_names(names), truth.origins.table
+    everyone = truth.with_naive(found)
     given = names is not None
     overall = [{"model": name} | figures(truth, item, wanted, None, given) for name, item in everyone.items()]
     by_step, by_series = [], []
@@ -182,41 +195,37 @@ def scored(
         by_step.append(
             pl.DataFrame({"model": [name] * truth.actual.shape[1], "step": range(1, truth.actual.shape[1] + 1)} | steps)
         )
-        by_series.append(_by_series(table, truth, name, item, wanted, given))
+        by_series.append(_by_series(truth, name, item, wanted, given))
     frames = [pl.DataFrame(overall), pl.concat(by_series, how="diagonal"), pl.concat(by_step, how="diagonal")]
-    columns = {
-        name: item.values[:, :, position] for item in found.values() for position, name in enumerate(item.columns.names)
-    }
-    long = long_frame(table, truth.series, truth.time, columns | {naive: truth.naive}, gap=truth.gap)
+    columns = by_column(found) | {truth.naive_name: truth.naive}
     give = table.as_input_library
     return Evaluation(
         overall=give(frames[0]),
         by_series=give(frames[1]),
         by_step=give(frames[2]),
-        frame=give(long),
+        frame=give(truth.origins.frame(columns)),
         season=truth.season,
         table=frames[0],
     )
 
 
+def by_column(found: dict[str, HistoricalForecasts]) -> dict[str, Floats]:
+    """[N, H] every column of the forecasts of some models, by its name."""
+    return {
+        name: item.values[:, :, position] for item in found.values() for position, name in enumerate(item.columns.names)
+    }
+
+
 def _by_series(
-    table: TimeSeriesDataFrame,
-    truth: Truth,
-    name: str,
-    item: Hindcasts,
-    wanted: Mapping[str, Metric | None],
-    given: bool,
+    truth: Truth, name: str, item: HistoricalForecasts, wanted: Mapping[str, Metric | None], given: bool
 ) -> pl.DataFrame:
     rows = []
+    table = truth.origins.table
     id_col = table.schema.id_col
     label = "model" if id_col != "model" else "model_name"  # two columns of one name would be one
     for number in np.unique(truth.series):
         some = truth.series == number
-        part = Truth(
-            store=truth.store, series=truth.series[some], time=truth.time[some], gap=truth.gap,
-            actual=truth.actual[some], naive=truth.naive[some], season=truth.season,
-        )  # fmt: skip
-        values = figures(part, Hindcasts(item.columns, item.values[some]), wanted, None, given)
+        values = figures(truth.where(some), HistoricalForecasts(item.columns, item.values[some]), wanted, None, given)
         rows.append({label: name, id_col: table.ids[number].item()} | values)
     return pl.DataFrame(rows)
 
@@ -227,7 +236,7 @@ def check_names(wanted: Sequence[AnyMetric] | None) -> dict[str, Metric | None]:
 
 
 def figures(
-    truth: Truth, item: Hindcasts, wanted: Mapping[str, Metric | None], axis: int | None, given: bool = True
+    truth: Truth, item: HistoricalForecasts, wanted: Mapping[str, Metric | None], axis: int | None, given: bool = True
 ) -> dict[str, Any]:
     """Every figure along an axis of [N, H]; those of intervals once per level."""
     result: dict[str, Any] = {}
@@ -254,7 +263,7 @@ def _point_figure(name: str, truth: Truth, forecast: Floats, axis: int | None) -
     return function(truth.actual, forecast, axis=axis)
 
 
-def _probabilistic_figures(name: str, truth: Truth, item: Hindcasts, axis: int | None) -> dict[str, Any]:
+def _probabilistic_figures(name: str, truth: Truth, item: HistoricalForecasts, axis: int | None) -> dict[str, Any]:
     levels = np.array([np.nan if level is None else level for level in item.columns.levels])
     at = {
         round(float(level), 9): item.values[:, :, position] for position, level in enumerate(levels) if level == level
@@ -282,11 +291,9 @@ def insample(forecaster: Forecaster, table: TimeSeriesDataFrame, step_size: int,
     if step_size < 1:
         raise ConfigError(f"step_size must be at least 1, but got step_size={step_size}")
     h, lengths = forecaster.model.h, table.store.lengths
-    series, time = window_places(lengths, np.ones_like(lengths), lengths, h, step_size)
-    if forecaster.model.together:
-        series, time = same_moments(table, series, time)
-    if not len(series):
+    together = forecaster.model.together
+    origins = Origins.windows(table, np.ones_like(lengths), steps=h, step_size=step_size, together=together)
+    if not len(origins):
         raise DataError(f"a forecast of h={h} steps inside the data needs {h + 1} rows, but the longest series has "
                         f"{int(lengths.max(initial=0))}")  # fmt: skip
-    values = hindcast(forecaster, table, series, time, columns, h)
-    return long_frame(table, series, time, {name: values[:, :, i] for i, name in enumerate(columns.names)})
+    return origins.frame(by_column({"": HistoricalForecasts(columns, origins.forecasts(forecaster, columns))}))

@@ -42,6 +42,7 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         note_validation(trained.history, joined.store.lengths - known_rows)
     forecaster.module, forecaster.data = trained.module, joined
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
+    forecaster.begin_lineage(forecaster)
     return forecaster
 
 
@@ -85,6 +86,7 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
         shown = local.scaled(table)
     result = fit(model, shown, config, short="drop", begin_with=begin)
     result.model, result.data, result.local = forecaster.model, table, local
+    result.begin_lineage(forecaster)
     return result
 
 

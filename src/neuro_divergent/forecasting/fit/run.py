@@ -92,6 +92,7 @@ class Run:
             fitted.local = self._local
         if self._whole is not None:
             fitted.data = self._whole
+        fitted.begin_lineage()
         return fitted
 
     def close(self) -> None:

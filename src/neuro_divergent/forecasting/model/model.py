@@ -19,6 +19,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
+    from neuro_divergent.forecasting.network.parameters import ParameterCount
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.reconciliation import Reconciliation
@@ -127,6 +128,19 @@ class Model(Description):
             resume_with=resume_with,
             **columns,
         )
+
+    def num_parameters(self, data: Any = None, config: TrainingConfig | None = None, **columns: Any) -> ParameterCount:
+        """How many parameters the network will have: total, trainable and frozen. Nothing is trained.
+
+        Args:
+            data: the table to train on, which says how many columns and series there are; or an InputSpec with these
+                sizes. None is for one series at a time without further columns.
+            config: how to train: its loss decides the number of outputs, its `freeze` what is frozen.
+            columns: arguments of `from_frame` when `data` is a plain frame.
+        """
+        from neuro_divergent.forecasting.fit.parameters import num_parameters
+
+        return num_parameters(self, data, config, **columns)
 
     def check_table(self, table: TimeSeriesDataFrame) -> None:
         """Refuse a table that this model cannot be trained on; called before anything is trained."""

@@ -36,7 +36,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     target = max(TARGET_STEPS[0], min(TARGET_STEPS[1], windows // 10))
     if family == "recurrent":
         target = TARGET_STEPS[0]
-    steps = min(STEPS_PER_EPOCH, -(-windows // batch))
+    steps = max(1, min(STEPS_PER_EPOCH, -(-windows // batch)))  # a table without windows is refused later, in words
     epochs = max(5, min(MAX_EPOCHS[family], -(-target // steps)))
     return TrainingConfig(
         max_epochs=epochs,

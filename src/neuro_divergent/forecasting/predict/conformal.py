@@ -23,8 +23,8 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.network.output_columns import Columns, point_column
-from neuro_divergent.forecasting.predict.historical import actual, by_series, hindcast, same_moments, window_places
+from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.historical import Origins, by_series
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -156,20 +156,19 @@ class Calibration:
 def calibrate(forecaster: Forecaster, table: TimeSeriesDataFrame, settings: PredictionIntervals) -> Calibration:
     """Measure the errors of a model on the last windows of a table that it was not trained on."""
     h, lengths = forecaster.model.h, table.store.lengths
-    series, time = window_places(lengths, lengths - settings.rows(h), lengths, h, settings.step_size)
-    if forecaster.model.together:
-        series, time = same_moments(table, series, time)
-    if not len(series):
+    first, together = lengths - settings.rows(h), forecaster.model.together
+    origins = Origins.windows(table, first, steps=h, step_size=settings.step_size, together=together)
+    if not len(origins):
         raise DataError(
             f"prediction intervals need {settings.rows(h)} rows after the first of a series (h={h}, "
             f"n_windows={settings.n_windows}, step_size={settings.step_size}), but the longest has "
             f"{int(lengths.max(initial=0))}. Ask for fewer windows"
         )
-    forecasts = hindcast(forecaster, table, series, time, point_column(forecaster.model.name), h)[:, :, 0]
-    errors = np.abs(actual(table.store, series, time, h) - forecasts)
-    scale = series_scale(table.store, lengths - settings.rows(h))
+    errors = np.abs(origins.actual() - origins.points(forecaster))
+    scale = series_scale(table.store, first)
     scores = np.full((table.n_series, settings.n_windows, h), np.nan)
-    window = settings.n_windows - 1 - (lengths[series] - h - time) // settings.step_size
+    series = origins.series
+    window = settings.n_windows - 1 - (lengths[series] - h - origins.time) // settings.step_size
     scores[series, window] = errors / scale[series][:, None]
     if np.isnan(scores).all():
         raise DataError("prediction intervals need observed values in the last windows, but got none")

@@ -17,8 +17,7 @@ from torch import nn
 
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
-from neuro_divergent.forecasting.network.output_columns import point_column
-from neuro_divergent.forecasting.predict.historical import actual, hindcast
+from neuro_divergent.forecasting.predict.historical import Origins
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -67,8 +66,8 @@ def past_errors(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Floats | 
         return None
     series = np.repeat(np.arange(table.n_series), len(moments))
     time = np.tile(moments, table.n_series) - shifts[series]
-    said = hindcast(forecaster, table, series, time, point_column(forecaster.model.name), h)[:, :, 0]
-    errors = actual(store, series, time, h) - said
+    origins = Origins.at(table, series, time, h)
+    errors = origins.actual() - origins.points(forecaster)
     return np.nan_to_num(errors).reshape(table.n_series, len(moments), h)
 
 

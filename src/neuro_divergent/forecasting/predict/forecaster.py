@@ -6,6 +6,7 @@ import html
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,8 +24,10 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
+from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
 from neuro_divergent.forecasting.predict import ahead as horizon
 from neuro_divergent.forecasting.predict.fast_table import quick_table
+from neuro_divergent.forecasting.predict.lineage import Lineage, new_lineage
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
@@ -57,6 +60,7 @@ class Forecaster:
         anchor: tuple[int, ...] = (),
         intervals: Calibration | None = None,
         local: LocalScaling | None = None,
+        lineage: Lineage | None = None,
     ) -> None:
         self.model = model
         self.config = config
@@ -70,6 +74,8 @@ class Forecaster:
         """How each series is scaled before the model sees it; None as it is."""
         self.has_context = True
         """Whether the rows of `data` are there; a model saved with context=False keeps only their names."""
+        self._lineage = lineage
+        self._not_hashed: SeriesStore | None = None
         self._said: set[str] = set()
         self._own_windows: tuple[SeriesStore, Windows] | None = None
 
@@ -84,9 +90,41 @@ class Forecaster:
         return self.module.loss
 
     @property
+    def lineage(self) -> Lineage | None:
+        """Which training made the model, from which other model, on which data; None for files that do not say.
+
+        The fingerprint reads all rows of the table: it is computed when it is first asked for, or when the model is
+        saved.
+        """
+        if self._lineage is not None and self._not_hashed is not None:
+            fingerprint = self._not_hashed.fingerprint()
+            self._lineage = replace(self._lineage, data_fingerprint=fingerprint)
+            self._not_hashed = None
+        return self._lineage
+
+    def begin_lineage(self, parent: Forecaster | None = None) -> None:
+        """Give the model a new identity, as trained on its present table and continued from `parent`."""
+        self._lineage = new_lineage(None if parent is None else parent._lineage)
+        self._not_hashed = self.data.store
+
+    @property
     def num_parameters(self) -> int:
-        """How many numbers were trained."""
-        return sum(parameter.numel() for parameter in self.module.parameters())
+        """How many parameters the module has, frozen ones included."""
+        return self._parameters.total
+
+    @property
+    def num_trainable_parameters(self) -> int:
+        """How many parameters the last training could change."""
+        return self._parameters.trainable
+
+    @property
+    def num_frozen_parameters(self) -> int:
+        """How many parameters the last training left as they were: those of `config.freeze`, and of the network."""
+        return self._parameters.frozen
+
+    @property
+    def _parameters(self) -> ParameterCount:
+        return count_parameters(self.module, self.config.freeze)
 
     def predict(
         self,

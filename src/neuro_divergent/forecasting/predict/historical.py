@@ -1,4 +1,6 @@
-"""Forecasts from inside a table, where the truth is known: each sees the rows before its origin and nothing else.
+"""Historical forecasts: forecasts from inside a table, where the actual values are known.
+
+`Origins` says where forecasts start, and gives the forecasts and the actual values there.
 
 Every forecast is made from a store that was cut at its origin, so that later rows cannot leak into it; only the columns
 that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K columns of the forecast, L lookback.
@@ -7,7 +9,8 @@ that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +23,7 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
-from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.network.output_columns import Columns, point_column
 from neuro_divergent.forecasting.predict.ahead import SERIES_PER_BATCH, check_series, from_store
 
 if TYPE_CHECKING:
@@ -30,7 +33,115 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def hindcast(
+@dataclass(frozen=True)
+class Origins:
+    """Where historical forecasts start: forecast i sees the rows of series[i] before row time[i], and nothing later.
+
+    origins = Origins.windows(table, first, steps=12, step_size=6)
+    errors = origins.actual() - origins.points(forecaster)
+    """
+
+    table: TimeSeriesDataFrame
+    series: Ints
+    """[N] number of the series of each forecast."""
+    time: Ints
+    """[N] first row of the series that the forecast does not see."""
+    steps: int
+    """How many rows each forecast has."""
+    gap: int = 0
+    """Rows between the last one seen and the first one forecast."""
+
+    @classmethod
+    def windows(
+        cls,
+        table: TimeSeriesDataFrame,
+        first: Ints,
+        last: Ints | None = None,
+        *,
+        steps: int,
+        step_size: int,
+        together: bool = False,
+    ) -> Self:
+        """An origin for every window of `steps` rows inside rows first to last of each series, counted from the end.
+
+        Args:
+            table: what is forecast.
+            first: [S] the first row that may be forecast.
+            last: [S] the row after the last one that may be forecast; None for the end of each series.
+            steps: rows of a window.
+            step_size: distance of two windows.
+            together: whether a model forecasts all series at once; see `at`.
+        """
+        lengths = table.store.lengths
+        series, time = window_places(lengths, first, lengths if last is None else last, steps, step_size)
+        return cls.at(table, series, time, steps, together=together)
+
+    @classmethod
+    def at(
+        cls, table: TimeSeriesDataFrame, series: Ints, time: Ints, steps: int, *, gap: int = 0, together: bool = False
+    ) -> Self:
+        """Origins at given rows.
+
+        A model that forecasts all series at once (`together`) needs a row of every series before the origin: others
+        are left out.
+        """
+        if together:
+            series, time = same_moments(table, series, time)
+        return cls(table, series, time, steps, gap)
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def where(self, chosen: npt.NDArray[Any]) -> Self:
+        """Some of the origins, by a mask [N] or by their numbers."""
+        return replace(self, series=self.series[chosen], time=self.time[chosen])
+
+    def forecasts(self, forecaster: Forecaster, columns: Columns) -> Floats:
+        """[N, steps, K] what a model forecasts; NaN where a series has no row before the origin."""
+        values = np.full((len(self), self.steps, len(columns.names)), np.nan)
+        some = self.time > 0
+        reach = self.steps + self.gap
+        found = historical_forecasts(forecaster, self.table, self.series[some], self.time[some], columns, reach)
+        values[some] = found[:, self.gap :]
+        return values
+
+    def points(self, forecaster: Forecaster) -> Floats:
+        """[N, steps] the point forecasts of a model."""
+        return self.forecasts(forecaster, point_column(forecaster.model.name))[:, :, 0]
+
+    def actual(self) -> Floats:
+        """[N, steps] the values that were forecast; NaN where none was observed, or after the end of the series."""
+        return actual(self.table.store, self.series, self.time + self.gap, self.steps)
+
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """[N, steps] whether a forecast row lies inside the table."""
+        rows = self.time[:, None] + self.gap + np.arange(self.steps)
+        return np.asarray(rows < self.table.store.lengths[self.series][:, None])
+
+    def frame(self, forecasts: dict[str, Floats], keep: npt.NDArray[np.bool_] | None = None) -> pl.DataFrame:
+        """The forecasts as rows: id, time, cutoff (the last row seen), actual value, one column per forecast.
+
+        Args:
+            forecasts: [N, steps] by name.
+            keep: [N, steps] which values become rows; None for those inside the table.
+        """
+        table = self.table
+        schema, store = table.schema, table.store
+        which, step = np.nonzero(self.inside() if keep is None else keep)
+        begin = store.start[self.series]
+        rows = self.time[which] + self.gap + step
+        stamps = table._stamps(table.frequency.advance(begin[which], rows, store.time_zone))
+        cutoff = table._stamps(table.frequency.advance(begin, self.time - 1, store.time_zone))[which]
+        columns: list[pl.Series] = []
+        if schema.id_type != "none":
+            columns.append(pl.Series(schema.id_col, store.ids[self.series].tolist())[which])
+        columns += [stamps, cutoff.alias("cutoff")]
+        columns.append(pl.Series(schema.target_col, self.actual()[which, step]).fill_nan(None))
+        columns += [pl.Series(name, values[which, step].astype(store.y.dtype)) for name, values in forecasts.items()]
+        return pl.DataFrame(columns)
+
+
+def historical_forecasts(
     forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
 ) -> Floats:
     """[N, steps, K] forecasts of series[i] from its rows before time[i]; those of a point loss get their intervals.
@@ -152,52 +263,12 @@ def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) 
 
 
 def actual(store: SeriesStore, series: Ints, time: Ints, steps: int) -> Floats:
-    """[N, steps] what happened from row time[i] of series[i] on; NaN where nothing was observed or it is over."""
+    """[N, steps] values from row time[i] of series[i] on; NaN where none was observed, or after the end."""
     rows = time[:, None] + np.arange(steps)
     inside = rows < store.lengths[series][:, None]
     flat = np.minimum(store.offsets[:-1][series][:, None] + rows, len(store.y) - 1)
     seen = inside if store.mask is None else inside & store.mask[flat]
     return np.where(seen, np.asarray(store.y[flat], dtype=np.float64), np.nan)
-
-
-def long_frame(
-    table: TimeSeriesDataFrame,
-    series: Ints,
-    time: Ints,
-    forecasts: dict[str, Floats],
-    *,
-    gap: int = 0,
-    keep: npt.NDArray[np.bool_] | None = None,
-) -> pl.DataFrame:
-    """The forecasts as rows: id, time, cutoff (the last row seen), actual value, one column per forecast [N, steps].
-
-    Args:
-        table: what was forecast.
-        series: [N] numbers of the series.
-        time: [N] the first row that was not seen.
-        forecasts: [N, steps] by name.
-        gap: rows between the last one seen and the first one forecast.
-        keep: [N, steps] which values become rows; None for those inside the table.
-    """
-    schema, store = table.schema, table.store
-    steps = next(iter(forecasts.values())).shape[1]
-    rows = time[:, None] + gap + np.arange(steps)
-    keep = rows < store.lengths[series][:, None] if keep is None else keep
-    which, step = np.nonzero(keep)
-    begin = store.start[series]
-    stamps = table._stamps(table.frequency.advance(begin[which], rows[which, step], store.time_zone))
-    cutoff = table._stamps(table.frequency.advance(begin, time - 1, store.time_zone))[which]
-    columns: list[pl.Series] = []
-    if schema.id_type != "none":
-        columns.append(pl.Series(schema.id_col, store.ids[series].tolist())[which])
-    columns += [stamps, cutoff.alias("cutoff")]
-    columns.append(_nullable(schema.target_col, actual(store, series, time + gap, steps)[which, step]))
-    columns += [pl.Series(name, values[which, step].astype(store.y.dtype)) for name, values in forecasts.items()]
-    return pl.DataFrame(columns)
-
-
-def _nullable(name: str, values: Floats) -> pl.Series:
-    return pl.Series(name, values).fill_nan(None)
 
 
 def window_places(lengths: Ints, first: Ints, last: Ints, steps: int, step_size: int) -> tuple[Ints, Ints]:

@@ -15,7 +15,7 @@ import torch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator, torch_generator
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.network.output_columns import Columns, point_column
+from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.ahead import (
     checked_horizon,
     forecast,
@@ -24,7 +24,7 @@ from neuro_divergent.forecasting.predict.ahead import (
     known_ahead,
 )
 from neuro_divergent.forecasting.predict.conformal import series_scale
-from neuro_divergent.forecasting.predict.historical import actual, hindcast, same_moments, window_places
+from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.losses import Loss, MQLoss, Weighted
 
 if TYPE_CHECKING:
@@ -167,21 +167,18 @@ def error_correlation(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Flo
 
     Estimates from few windows are drawn towards independence by the share H / (H + W).
     """
-    h, source = forecaster.model.h, table
-    places = _places(forecaster, source)
-    if not len(places[0]) and table is not forecaster.data:
-        source = forecaster.data
-        places = _places(forecaster, source)
-    series, time = places
-    if len(series) < 3:
+    h = forecaster.model.h
+    origins = _past_origins(forecaster, table)
+    if not len(origins) and table is not forecaster.data:
+        origins = _past_origins(forecaster, forecaster.data)
+    if len(origins) < 3:
         raise DataError(
             f"paths need at least 3 past windows of h={h} steps to see how errors depend on each other, but the data "
-            f"has {len(series)}. Give a longer table: simulate(data=...)"
+            f"has {len(origins)}. Give a longer table: simulate(data=...)"
         )
-    keep = np.unique(np.linspace(0, len(series) - 1, MOST_WINDOWS).astype(np.int64))
-    series, time = series[keep], time[keep]
-    forecasts = hindcast(forecaster, source, series, time, point_column(forecaster.model.name), h)[:, :, 0]
-    errors = (actual(source.store, series, time, h) - forecasts) / series_scale(source.store)[series][:, None]
+    origins = origins.where(np.unique(np.linspace(0, len(origins) - 1, MOST_WINDOWS).astype(np.int64)))
+    scale = series_scale(origins.table.store)[origins.series][:, None]
+    errors = (origins.actual() - origins.points(forecaster)) / scale
     errors = errors[~np.isnan(errors).any(axis=1)]
     if len(errors) < 3:
         return np.eye(h)
@@ -192,12 +189,12 @@ def error_correlation(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Flo
     return np.asarray((1 - share) * correlation + share * np.eye(h))
 
 
-def _places(forecaster: Forecaster, table: TimeSeriesDataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    lengths = table.store.lengths
+def _past_origins(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Origins:
+    """Every origin in about the last fifth of each series."""
+    model, lengths = forecaster.model, table.store.lengths
     first = np.minimum(np.maximum(lengths - np.maximum(lengths // 5, 20), 1), lengths)
-    first = np.maximum(first, min(forecaster.model.input_size, int(lengths.max(initial=1)) - 1))
-    places = window_places(lengths, first, lengths, forecaster.model.h, 1)
-    return same_moments(table, *places) if forecaster.model.together else places
+    first = np.maximum(first, min(model.input_size, int(lengths.max(initial=1)) - 1))
+    return Origins.windows(table, first, steps=model.h, step_size=1, together=model.together)
 
 
 def _normal_cdf(values: Floats) -> Floats:

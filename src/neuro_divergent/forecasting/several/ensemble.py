@@ -6,7 +6,7 @@ Letters: M members, S series, H steps, N windows, K columns of the forecast.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +18,9 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit_many import fit_many
 from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.output_columns import Columns, point_column
+from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.predict.historical import actual, hindcast, same_moments, window_places
+from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
 
@@ -117,6 +117,11 @@ class Ensemble:
         return f"Ensemble({self.method} of {', '.join(parts)})"
 
 
+def from_saved(forecasters: Sequence[Forecaster], facts: Mapping[str, Any]) -> Ensemble:
+    """What `Ensemble.save` wrote."""
+    return Ensemble(forecasters, weights=facts["weights"], method=facts["method"], name=facts["name"])
+
+
 def ensemble(
     members: Sequence[Forecaster],
     method: Combination = "mean",
@@ -174,7 +179,7 @@ def greedy_weights(forecasts: Floats, score: Any, rounds: int) -> Floats:
 
 
 def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) -> tuple[Floats, Floats]:
-    """[M, N, H] forecasts of windows that no member was trained on, and what happened, [N, H]."""
+    """[M, N, H] forecasts of windows that no member was trained on, and the actual values, [N, H]."""
     h = min(member.model.h for member in members)
     longest = max(members, key=lambda member: member.model.input_size)
     table = longest.table(validation)
@@ -188,16 +193,14 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
         first = np.max([trained_rows(member, table) for member in members], axis=0)
     else:
         first = np.minimum(lengths, longest.model.input_size)
-    series, time = window_places(lengths, first, lengths, h, max(1, h // 2))
-    if any(member.model.together for member in members):
-        series, time = same_moments(table, series, time)
-    if not len(series):
+    together = any(member.model.together for member in members)
+    origins = Origins.windows(table, first, steps=h, step_size=max(1, h // 2), together=together)
+    if not len(origins):
         raise DataError(
             f"weights need a window of {h} steps that no member was trained on, but no series has one. "
             "Give a longer validation=..."
         )
-    values = [hindcast(member, table, series, time, point_column(member.model.name), h)[:, :, 0] for member in members]
-    return np.stack(values), actual(table.store, series, time, h)
+    return np.stack([origins.points(member) for member in members]), origins.actual()
 
 
 def seed_ensemble(

@@ -363,3 +363,8 @@ def _in_own_directories(configs: Mapping[str, TrainingConfig]) -> dict[str, Trai
         return config.replace(checkpoints=settings.replace(directory=inside(settings, name)))
 
     return {name: own(name, config) for name, config in configs.items()}
+
+
+def from_saved(forecasters: list[Forecaster], _: Mapping[str, Any]) -> NeuralForecast:
+    """What `NeuralForecast.save` wrote."""
+    return NeuralForecast.from_forecasters(forecasters)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import safetensors.numpy
 import torch
 from torch import Tensor, nn
@@ -17,9 +18,9 @@ from torch import Tensor, nn
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.batch import InputSpec
-from neuro_divergent.core.config import SCHEMA_VERSION
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
+from neuro_divergent.core.formats import check_format
 from neuro_divergent.core.json import dump_json, from_plain, to_plain
 from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
@@ -30,14 +31,21 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_sizes, fit
+from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.storage.several import is_many, load_many, pack_extras, unpack_extras
+from neuro_divergent.forecasting.predict.lineage import Lineage
+from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
 _BLOCKS = ("y", "mask", "future", "historical", "static", "categorical", "static_categorical", "weight")
+MODEL_FORMAT = 1
+"""Version of model.json. A reader takes this one and older ones; a key that older files lack has a default."""
+
 _HISTORY = "history.safetensors"
+_EXTRAS = "extras.safetensors"
 _PER_STEP = ("step_loss", "gradient_norm")
 """The columns of the history that are too long for JSON: a run may have millions of steps."""
 
@@ -52,11 +60,11 @@ def save(
     if not context:
         data = data.head(1)  # the names and the schema stay, the values do not
     arrays, facts = _pack(data.store, values=context)
-    extras, extra_facts = pack_extras(forecaster)
+    extras, extra_facts = _pack_extras(forecaster)
     history = forecaster.history.to_dict()
     steps = {name: np.array(history.pop(name), dtype=np.float64) for name in _PER_STEP}
     document = {
-        "schema": SCHEMA_VERSION,
+        "schema": MODEL_FORMAT,
         "kind": "Forecaster",
         "version": __version__,
         "torch": torch.__version__.split("+")[0],
@@ -71,6 +79,8 @@ def save(
         "history": to_plain(history, "history"),
         "extras": extra_facts,
     }
+    if forecaster.lineage is not None:
+        document["lineage"] = asdict(forecaster.lineage)
     contents = {
         MODEL_DOCUMENT: dump_json(document, MODEL_DOCUMENT),
         "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
@@ -111,6 +121,7 @@ def load_one(
     if missing:
         raise CorruptFileError(f"{path} is not a saved forecaster: it lacks {', '.join(sorted(missing))}")
     document = bundle.parse_json(contents[MODEL_DOCUMENT], MODEL_DOCUMENT)
+    check_format(document, MODEL_FORMAT, f"{path}/{MODEL_DOCUMENT}")
     tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
     try:
         check_sizes({name: document[name] for name in ("model", "spec", "anchor")}, MODEL_DOCUMENT)
@@ -137,10 +148,18 @@ def load_one(
             f"{path}: {MODEL_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
         ) from error
     module.to(resolve_device(device)).eval()
-    forecaster = Forecaster(model=model, config=config, module=module, data=data, history=history, anchor=anchor)
+    forecaster = Forecaster(
+        model=model,
+        config=config,
+        module=module,
+        data=data,
+        history=history,
+        anchor=anchor,
+        lineage=_lineage(document.get("lineage")),
+    )
     forecaster.has_context = document["context"].get("values") is not False
     try:
-        return unpack_extras(forecaster, contents, document.get("extras") or {})
+        return _unpack_extras(forecaster, contents, document.get("extras") or {})
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if isinstance(error, NeuroDivergentError):
             raise
@@ -222,6 +241,17 @@ def _history(data: Any, steps: bytes | None) -> History:
     return history
 
 
+def _lineage(data: Any) -> Lineage | None:
+    """Where a model came from; files that were written before this was kept do not say."""
+    if data is None:
+        return None
+    known = {field.name for field in fields(Lineage)}
+    texts = isinstance(data, dict) and all(isinstance(value, str | None) for value in data.values())
+    if not texts or not isinstance(data.get("run_id"), str) or data.keys() - known:
+        raise CorruptFileError(f"{MODEL_DOCUMENT} must hold a lineage of {', '.join(sorted(known))}, but has {data!r}")
+    return Lineage(**data)
+
+
 def _pack(store: SeriesStore, *, values: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays = {"offsets": store.offsets, "start": _as_integers(store.start)}
     for name in _BLOCKS:
@@ -277,3 +307,44 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
 
 def _as_integers(start: np.ndarray) -> np.ndarray:
     return start if start.dtype.kind == "i" else start.astype("datetime64[us]").view(np.int64)
+
+
+def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """What a forecaster has besides weights and rows: files, and facts for its document; both empty when nothing."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    facts: dict[str, Any] = {}
+    if forecaster.intervals is not None:
+        facts["intervals"] = forecaster.intervals.facts()
+        arrays |= {f"intervals.{name}": array for name, array in forecaster.intervals.to_arrays().items()}
+    if forecaster.local is not None:
+        facts["local"] = forecaster.local.facts()
+        arrays |= {f"local.{name}": array for name, array in forecaster.local.scaler.to_arrays().items()}
+    if not arrays:
+        return {}, {}
+    return {
+        _EXTRAS: safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    }, facts
+
+
+def _unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any]) -> Forecaster:
+    """Give a loaded forecaster what `_pack_extras` kept."""
+    if not facts:
+        return forecaster
+    if _EXTRAS not in contents:
+        raise CorruptFileError(
+            f"a model with prediction intervals or series scaling has {_EXTRAS}, but this one has not"
+        )
+    bundle.check_safetensors(contents[_EXTRAS], _EXTRAS)
+    try:
+        arrays = safetensors.numpy.load(contents[_EXTRAS])
+    except Exception as error:
+        raise CorruptFileError(f"{_EXTRAS} must be a safetensors file, but is not: {error}") from None
+
+    def part(prefix: str) -> dict[str, npt.NDArray[Any]]:
+        return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+    if "intervals" in facts:
+        forecaster.intervals = Calibration.from_parts(facts["intervals"], part("intervals."))
+    if "local" in facts:
+        forecaster.local = LocalScaling.from_parts(facts["local"], part("local."))
+    return forecaster

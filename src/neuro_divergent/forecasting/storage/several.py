@@ -10,29 +10,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import safetensors.numpy
-
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
-from neuro_divergent.core.config import SCHEMA_VERSION
-from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError
+from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, RegistryError
 from neuro_divergent.core.json import dump_json
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
+from neuro_divergent.core.runs.saved import INDEX_FORMAT, manifest_digest
 from neuro_divergent.core.runs.saved import is_many as is_many
-from neuro_divergent.core.runs.saved import manifest_digest
 from neuro_divergent.core.runs.saved import read_index as read_index
-from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
-
-EXTRAS = "extras.safetensors"
 
 Loader = Callable[[Path], Forecaster]
+
+_MAKERS = {
+    "NeuralForecast": "neuro_divergent.forecasting.several.neural_forecast:from_saved",
+    "Ensemble": "neuro_divergent.forecasting.several.ensemble:from_saved",
+}
+"""By kind, what makes the whole of its forecasters and the facts of the index. Names, so that nothing is imported here.
+A file gives the kind only: it cannot name a module."""
 
 
 def save_many(
@@ -44,7 +43,7 @@ def save_many(
     overwrite: bool = False,
 ) -> None:
     """Write models and what they are together, whole or not at all."""
-    document = {"schema": SCHEMA_VERSION, "version": __version__, "count": len(forecasters)} | dict(facts)
+    document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         members = [folder / member_name(number) for number in range(len(forecasters))]
         for forecaster, member in zip(forecasters, members, strict=True):
@@ -53,64 +52,30 @@ def save_many(
         bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT)})
 
 
+def register_kind(kind: str, maker: str) -> None:
+    """Let `load` read another kind of several models.
+
+    Args:
+        kind: what `save_many` was given as facts["kind"].
+        maker: "module:function" of a function that takes the forecasters and the facts.
+    """
+    if _MAKERS.setdefault(kind, maker) != maker:
+        raise RegistryError(f"a kind of saved models has one loader, but {kind!r} has {_MAKERS[kind]} and {maker}")
+
+
 def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
-    """What `save_many` wrote: a NeuralForecast or an Ensemble."""
+    """What `save_many` wrote, such as a NeuralForecast or an Ensemble."""
     facts, members = read_index(path)
+    kind = facts.get("kind")
+    if not isinstance(kind, str) or kind not in _MAKERS:
+        raise CorruptFileError(f"{path} must name what was saved, but names {kind!r}")
     forecasters = [loader(member) for member in members]
+    module, _, function = _MAKERS[kind].partition(":")
     try:
-        if facts.get("kind") == "NeuralForecast":
-            from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast
-
-            return NeuralForecast.from_forecasters(forecasters)
-        if facts.get("kind") == "Ensemble":
-            from neuro_divergent.forecasting.several.ensemble import Ensemble
-
-            return Ensemble(forecasters, weights=facts["weights"], method=facts["method"], name=facts["name"])
+        return getattr(import_module(module), function)(forecasters, facts)
     except NeuroDivergentError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CorruptFileError(
             f"{path}: {INDEX_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
         ) from error
-    raise CorruptFileError(f"{path} must name what was saved, but names {facts.get('kind')!r}")
-
-
-def pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """What a forecaster has besides weights and rows: files, and facts for its document; both empty when nothing."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    facts: dict[str, Any] = {}
-    if forecaster.intervals is not None:
-        facts["intervals"] = forecaster.intervals.facts()
-        arrays |= {f"intervals.{name}": array for name, array in forecaster.intervals.to_arrays().items()}
-    if forecaster.local is not None:
-        facts["local"] = forecaster.local.facts()
-        arrays |= {f"local.{name}": array for name, array in forecaster.local.scaler.to_arrays().items()}
-    if not arrays:
-        return {}, {}
-    return {
-        EXTRAS: safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    }, facts
-
-
-def unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any]) -> Forecaster:
-    """Give a loaded forecaster what `pack_extras` kept."""
-    if not facts:
-        return forecaster
-    if EXTRAS not in contents:
-        raise CorruptFileError(
-            f"a model with prediction intervals or series scaling has {EXTRAS}, but this one has not"
-        )
-    bundle.check_safetensors(contents[EXTRAS], EXTRAS)
-    try:
-        arrays = safetensors.numpy.load(contents[EXTRAS])
-    except Exception as error:
-        raise CorruptFileError(f"{EXTRAS} must be a safetensors file, but is not: {error}") from None
-
-    def part(prefix: str) -> dict[str, npt.NDArray[Any]]:
-        return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-    if "intervals" in facts:
-        forecaster.intervals = Calibration.from_parts(facts["intervals"], part("intervals."))
-    if "local" in facts:
-        forecaster.local = LocalScaling.from_parts(facts["local"], part("local."))
-    return forecaster

@@ -206,6 +206,7 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
         kept_versions, total = document["versions"], document["progress"]["steps_per_epoch"]
     except KeyError as error:
         raise CorruptFileError(f"the checkpoint of step {snapshot.step} lacks {error}") from None
+    kept_config = _completed(kept_config)
     given = state.config.replace(callbacks=()).to_dict()
     allowed = FREE | set(resume.changes or ())
     # Another torch may describe the same module in other words; an older version of this library said less of a run.
@@ -241,6 +242,24 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
             log.warning(
                 "%s was %s when the run was saved and is %s: bits may differ", name, kept_versions.get(name), value
             )
+
+
+def _completed(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a checkpoint, with the defaults of fields that an older version did not have.
+
+    A field whose default is "auto" is left out: the recipe decides it, and nothing says what it would have been.
+    """
+    new = {name: value for name, value in TrainingConfig().to_dict().items() if name not in kept and value != "auto"}
+    return {name: _with_defaults(name, value) for name, value in kept.items()} | new
+
+
+def _with_defaults(name: str, value: Any) -> Any:
+    if not isinstance(value, dict) or "kind" not in value:
+        return value
+    try:
+        return TrainingConfig.from_dict({name: value}).to_dict()[name]
+    except ConfigError:  # a plugin that is not there, a callable of the user's: compared as it is
+        return value
 
 
 def differences(kept: Any, given: Any, place: str = "") -> list[str]:

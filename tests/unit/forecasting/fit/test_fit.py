@@ -307,6 +307,12 @@ class TestSavedModels:
             nd.load(tmp_path / "m")
 
 
+def test_a_table_without_a_window_is_refused_in_words():
+    frame = nd.samples.air_passengers().head(8)
+    with pytest.raises(nd.DataError, match="no series has a window to train on"):
+        nd.MLP(h=3, input_size=6).fit(frame, short="drop")
+
+
 def test_backtest_scores_beside_seasonal_naive():
     data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
     result = nd.backtest([nd.DLinear(h=12, input_size=24)], data, FAST)
