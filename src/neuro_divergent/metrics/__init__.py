@@ -3,10 +3,9 @@
 A subclass of `Metric` is one of your own, for trainings and for evaluations.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.metrics.by_name import METRICS, POINT_METRICS
 from neuro_divergent.metrics.point import accuracy, bias, directional_accuracy, mae, mape, mse, r2, rmse, smape
 from neuro_divergent.metrics.probabilistic import coverage, crps_quantiles, interval_score, pinball, scaled_crps
 from neuro_divergent.metrics.scaled import mase, naive_scale, owa, rmsse
@@ -15,35 +14,6 @@ if TYPE_CHECKING:
     from neuro_divergent.metrics.base import Metric as Metric
     from neuro_divergent.metrics.training import TrainingMetric as TrainingMetric
     from neuro_divergent.metrics.training import training_metric as training_metric
-
-METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        function.__name__: function
-        for function in (
-            accuracy,
-            bias,
-            coverage,
-            crps_quantiles,
-            directional_accuracy,
-            interval_score,
-            mae,
-            mape,
-            mase,
-            mse,
-            owa,
-            pinball,
-            r2,
-            rmse,
-            rmsse,
-            scaled_crps,
-            smape,
-        )
-    }
-)
-"""Every figure by name."""
-
-POINT_METRICS: tuple[str, ...] = ("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "directional_accuracy")
-"""The figures that need nothing but the actual values and a point forecast."""
 
 
 def __getattr__(name: str) -> Any:

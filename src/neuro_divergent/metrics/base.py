@@ -16,8 +16,8 @@ import numpy as np
 from neuro_divergent.core import registry
 from neuro_divergent.core.config import Description, Function
 from neuro_divergent.core.errors import ConfigError, RegistryError
-from neuro_divergent.metrics import METRICS
 from neuro_divergent.metrics.arrays import Array
+from neuro_divergent.metrics.by_name import METRICS
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,0 +1,38 @@
+"""The figures by name."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from neuro_divergent.metrics.point import accuracy, bias, directional_accuracy, mae, mape, mse, r2, rmse, smape
+from neuro_divergent.metrics.probabilistic import coverage, crps_quantiles, interval_score, pinball, scaled_crps
+from neuro_divergent.metrics.scaled import mase, owa, rmsse
+
+METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        function.__name__: function
+        for function in (
+            accuracy,
+            bias,
+            coverage,
+            crps_quantiles,
+            directional_accuracy,
+            interval_score,
+            mae,
+            mape,
+            mase,
+            mse,
+            owa,
+            pinball,
+            r2,
+            rmse,
+            rmsse,
+            scaled_crps,
+            smape,
+        )
+    }
+)
+"""Every figure by name."""
+
+POINT_METRICS: tuple[str, ...] = ("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "directional_accuracy")
+"""The figures that need nothing but the actual values and a point forecast."""
