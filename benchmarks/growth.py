@@ -1,9 +1,10 @@
-"""How cost grows with the data: a training step from 100 to 100,000 series, loading from 0.1 to 12.8 million rows.
+"""How cost grows with the data: a training step from 100 to 100,000 series, loading, and scoring up to 40,000 series.
 
     python benchmarks/growth.py --write        # also draws benchmarks/results/growth_step.svg and growth_load.svg
 
 A step is a whole one (batch, forward, backward, optimizer) of an MLP on 1024 windows, through the trainer; its cost is
-that of a long training less that of a short one. Loading goes from a Parquet file to a checked store.
+that of a long training less that of a short one. Loading goes from a Parquet file to a checked store, scoring from a
+fitted model and a table to an `Evaluation`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import neuro_divergent as nd
 from harness import RESULTS, Line, line, print_table, write
 from neuro_divergent.data.store.store import SeriesStore
 
+SCORED = (5_000, 10_000, 20_000, 40_000)
 SERIES = (100, 1_000, 10_000, 100_000)
 ROWS = (100_000, 800_000, 3_200_000, 12_800_000)
 
@@ -68,6 +70,28 @@ def loading(rows: int, folder: str, repeats: int) -> float:
     return best
 
 
+def scoring(series: int, repeats: int) -> float:
+    """Seconds to evaluate a fitted model on so many series of 30 points."""
+    length = 30
+    rows = np.arange(series * length)
+    store = SeriesStore(
+        ids=np.arange(series),
+        offsets=np.arange(series + 1, dtype=np.int64) * length,
+        y=(5 + np.sin(0.9 * (rows % length) + rows // length % 7)).astype(np.float32),
+        start=np.zeros(series, np.int64),
+        freq="1i",
+    )
+    table = nd.TimeSeriesDataFrame.from_store(store)
+    config = nd.TrainingConfig(max_steps=2, max_epochs=None, progress=False, validation_split=None)
+    fitted = nd.DLinear(h=4, input_size=8).fit(table.drop_last(4), config)
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        fitted.evaluate(table)
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
 def picture(name: str, x: tuple[int, ...], y: list[float], labels: tuple[str, str], bottom: bool) -> str:
     from matplotlib.figure import Figure
 
@@ -100,6 +124,11 @@ def main() -> None:
     lines += [line(f"loading {n:,} rows", s, unit="s") for n, s in zip(ROWS, loads, strict=True)]
     growth = (loads[-1] / loads[-2]) / (ROWS[-1] / ROWS[-2])
     lines.append(line("time for 4 times the rows, over 4 times the time", growth, at_most=1.25))
+    scored = [scoring(series, arguments.repeats) for series in SCORED]
+    lines += [line(f"scoring {n:,} series", s, unit="s") for n, s in zip(SCORED, scored, strict=True)]
+    lines.append(line("scoring 20,000 series, seconds over 2", scored[2] / 2, at_most=1.0))
+    growth = (scored[-1] / scored[0]) / (SCORED[-1] / SCORED[0])
+    lines.append(line("scoring 8 times the series, over 8 times the time", growth, at_most=1.25))
     print_table(lines)
     if arguments.write:
         plots = [

@@ -18,7 +18,7 @@ from neuro_divergent.models import LSTM, MLP, NHITS
 from neuro_divergent.optim import EMA, AdamW, CosineAnnealing, ReduceOnPlateau
 from neuro_divergent.training.config.checkpoints import Checkpoints
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 from neuro_divergent.training.state.history import History
 
 TIME_COLUMNS = {"seconds", "validation_seconds"}
@@ -84,7 +84,7 @@ def timeless(history: History) -> dict[str, Any]:
 
 def last_optimizer(directory: Path) -> str:
     """sha256 of the optimizer's state in the newest checkpoint."""
-    place = LocalPlace(directory)
+    place = LocalCheckpoints(directory)
     return hashlib.sha256(place.read(place.names()[-1])["optimizer.safetensors"]).hexdigest()
 
 

@@ -28,7 +28,7 @@ from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import StorageError, TrainingError
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace, step_name
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, step_name
 from neuro_divergent.training.runs.resume import newest
 from neuro_divergent.training.runs.retention import Kept
 from neuro_divergent.training.runs.saver import Saver
@@ -77,7 +77,7 @@ def save_model(run: Path, step: int) -> None:
 
 def loaded(run: Path) -> int:
     """The step of the newest good checkpoint, 0 for a clean "none yet"; anything damaged is an error."""
-    found, damaged = newest(LocalPlace(run))
+    found, damaged = newest(LocalCheckpoints(run))
     assert not damaged, damaged
     if found is None:
         return 0

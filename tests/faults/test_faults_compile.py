@@ -20,7 +20,7 @@ import neuro_divergent as nd
 from neuro_divergent.training.compiled import full_step as whole_step
 from neuro_divergent.training.process import compiler_processes as compilers
 from neuro_divergent.training.process.compiler_processes import Compilers
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 
 SCRIPT = """
 import json, logging, sys
@@ -88,7 +88,7 @@ def test_a_signal_ends_the_compiler_and_the_run_goes_on_to_the_same_bits(tmp_pat
     assert "Traceback" not in said
     assert "rror" not in said
     assert at_work(cache) == []
-    assert LocalPlace(tmp_path / "run").names() == ["step-00000001"]
+    assert LocalCheckpoints(tmp_path / "run").names() == ["step-00000001"]
     results = []
     for run in (tmp_path / "run", tmp_path / "whole"):
         output, said = start(run, cache).communicate(timeout=400)
@@ -130,7 +130,7 @@ def test_what_is_saved_is_what_was_before_the_step(
             fit(tmp_path / "run")
     assert time.monotonic() - begun < 25
     assert getattr(caught.value, "code", 143) == 143
-    assert LocalPlace(tmp_path / "run").names() == ["step-00000001"]
+    assert LocalCheckpoints(tmp_path / "run").names() == ["step-00000001"]
     # Eagerly the rest is done in no time.
     monkeypatch.setattr(whole_step.WholeStep, "__call__", lambda *_: None)
     assert fit(tmp_path / "run") == fit(tmp_path / "whole")
@@ -145,7 +145,7 @@ def test_a_second_signal_ends_at_once_also_after_the_compiler(tmp_path: Path, mo
     monkeypatch.setattr("neuro_divergent.training.runs.saver.Saver.save", save)
     with pytest.raises(KeyboardInterrupt):
         fit(tmp_path)
-    assert LocalPlace(tmp_path).names() == []
+    assert LocalCheckpoints(tmp_path).names() == []
 
 
 @linux_with_compiler

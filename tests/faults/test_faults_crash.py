@@ -14,7 +14,7 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import StorageError
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 from neuro_divergent.training.runs.snapshot import read
 
 
@@ -56,7 +56,7 @@ def small_checkpoint() -> Iterator[Path]:
 def loads(path: Path) -> bool:
     """Whether a checkpoint is taken for good; an error that is not ours is raised."""
     try:
-        read(LocalPlace(path.parent.parent).read(path.name), str(path))
+        read(LocalCheckpoints(path.parent.parent).read(path.name), str(path))
     except StorageError:
         return False
     return True

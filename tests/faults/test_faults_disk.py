@@ -17,7 +17,8 @@ from torch import nn
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import StorageError
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.process.supervisor import supervise
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 from neuro_divergent.training.runs.resume import newest
 
 SIZE = 2**20
@@ -91,7 +92,7 @@ def test_a_full_disk_is_an_error_and_not_a_loss(disk: Disk, asynchronous: bool) 
     with pytest.raises(StorageError, match=r"step-000000\d\d could not be written: (No space left|File too large)"):
         nd.Trainer(config(run, FillAt(disk, 9), asynchronous=asynchronous)).fit(network(), DATA)
     disk.empty()
-    found, damaged = newest(LocalPlace(run))
+    found, damaged = newest(LocalCheckpoints(run))
     assert damaged == []
     assert found is not None
     assert found.step == 8
@@ -108,7 +109,7 @@ def test_training_goes_on_without_saving_if_so_configured(disk: Disk, caplog: py
     failed = [event for event in history.events if event.get("event") == "checkpoint_failed"]
     assert failed[0]["why"].startswith(str(run / "checkpoints" / "step-00000012"))
     assert "the training goes on" in caplog.text
-    assert newest(LocalPlace(run))[0] is not None
+    assert newest(LocalCheckpoints(run))[0] is not None
 
 
 class LyingDisk(nd.Callback):
@@ -136,8 +137,18 @@ def test_nothing_is_removed_for_a_checkpoint_that_is_not_read_as_it_was_written(
     with pytest.raises(StorageError, match="must be read as it was written, but differs"):
         nd.Trainer(config(tmp_path, LyingDisk(9, monkeypatch), on_stop=False)).fit(network(), DATA)
     monkeypatch.undo()
-    assert LocalPlace(tmp_path).names() == ["step-00000004", "step-00000008"]
-    found, damaged = newest(LocalPlace(tmp_path))
+    assert LocalCheckpoints(tmp_path).names() == ["step-00000004", "step-00000008"]
+    found, damaged = newest(LocalCheckpoints(tmp_path))
     assert found is not None
     assert (found.step, damaged) == (8, [])
     assert [path.name for path in tmp_path.rglob(".nd-*")] == []
+
+
+def test_a_watched_training_says_that_its_heartbeat_could_not_be_written(disk: Disk) -> None:
+    if not disk.mounted:
+        pytest.skip(
+            "a heartbeat of a few bytes fails only on a file system that is full, which may not be mounted here"
+        )
+    disk.fill()
+    with pytest.raises(StorageError, match="heartbeat could not be written: No space left on device"):
+        supervise(["true"], nd.FaultTolerance(retries=0), disk.path)

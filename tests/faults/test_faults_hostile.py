@@ -24,7 +24,7 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.core import tensor_files
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, StorageError
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 from neuro_divergent.training.runs.snapshot import read
 
 FORMAT_1 = Path(__file__).parent / "fixtures"
@@ -128,6 +128,19 @@ def overlong(path: Path) -> None:
     (path / "context.safetensors").write_bytes(save(found))
 
 
+def bent(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
+    """Change one array of the rows."""
+
+    def apply(path: Path) -> None:
+        from safetensors.numpy import load, save
+
+        found = load((path / "context.safetensors").read_bytes())
+        found[name] = change(found[name])
+        (path / "context.safetensors").write_bytes(save(found))
+
+    return apply
+
+
 TIMELLM = {"kind": "TimeLLM", "h": 2, "input_size": 4}
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 EMPTY = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
@@ -185,6 +198,25 @@ SIGNED: dict[str, Callable[[Path], None]] = {
     "categories that are a number": edit("context.categories", 5),
     "names that are a number": edit("context.ids", 5),
     "offsets beyond the rows": overlong,
+    "anchor of texts": edit("anchor", ["1"]),
+    "anchor of lists": edit("anchor", [[[]]]),
+    "anchor of half a step": edit("anchor", [0.5]),
+    "anchor of no steps": edit("anchor", [0]),
+    "sizes that are true": edit("spec.future", True),
+    "rows of whole numbers": bent("y", lambda y: y.view(np.int32)),
+    "rows that are no numbers": bent("y", lambda y: y * np.float32(np.nan)),
+    "rows of two axes": bent("y", lambda y: y[:, None]),
+    "time without an end": bent("start", lambda start: start + 2**62),
+    "another kind of time": edit("context.freq", "1d"),
+    "a time zone that is a list": edit("context.time_zone", ["UTC"]),
+    "a time zone of whole numbers": edit("context.time_zone", "UTC"),
+    "columns that the network has not": edit("spec.future", 3),
+    "a feature that the rows have not": edit("data.features", ["fourier:7:100000"]),
+    "categories that the rows have not": edit("data.categories", {"a": ["b"]}),
+    "a library that is a number": edit("library", 5),
+    "columns named by numbers": edit("context.historical_names", [5]),
+    "endless horizon": edit("model", {"kind": "GRU", "h": 10**6, "input_size": 4, "recursive": True}),
+    "endless draws": edit("model", {"kind": "DeepAR", "h": 2, "input_size": 4, "samples": 10**7}),
 }
 UNSIGNED: dict[str, Callable[[Path], None]] = {
     "extra pickle": put("extra.pkl", PICKLE),
@@ -293,6 +325,9 @@ MANY: dict[str, Callable[[Path], None]] = {
     "manifests that are a text": index(lambda facts: facts.update(manifests="abc")),
     "kind by import path": index(lambda facts: facts.update(kind="os.system")),
     "ensemble of texts": index(lambda facts: facts.update(kind="Ensemble", weights=["a"], method="mean", name="")),
+    "ensemble named by a number": index(
+        lambda facts: facts.update(kind="Ensemble", weights=[0.5, 0.5], method="mean", name=5)
+    ),
     "ensemble without weights": index(lambda facts: facts.update(kind="Ensemble")),
 }
 
@@ -315,6 +350,55 @@ def many(good_many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_a_hostile_directory_of_several_models_is_refused_and_does_nothing(many: Path, name: str) -> None:
     MANY[name](many)
     assert_refused(many)
+
+
+def _array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
+    """Change one array of intervals and scales."""
+
+    def apply(path: Path) -> None:
+        from safetensors.numpy import load, save
+
+        found = load((path / "extras.safetensors").read_bytes())
+        found[name] = np.ascontiguousarray(change(found[name]))
+        (path / "extras.safetensors").write_bytes(save(found))
+
+    return apply
+
+
+EXTRAS: dict[str, Callable[[Path], None]] = {
+    "scores of fewer steps": _array("intervals.scores", lambda scores: scores[:, :, :1]),
+    "scores of no windows": _array("intervals.scores", lambda scores: scores[:, :0]),
+    "scores below zero": _array("intervals.scores", lambda scores: scores - 1e9),
+    "infinite scores": _array("intervals.scores", lambda scores: scores + np.inf),
+    "a scale of zero": _array("intervals.scale", lambda scale: 0 * scale),
+    "a location that is no number": _array("local.location", lambda location: location * np.nan),
+    "a location of two axes": _array("local.location", lambda location: location[:, None]),
+    "fewer locations": _array("local.location", lambda location: location[:0]),
+    "a local scale of zero": _array("local.scale", lambda scale: 0 * scale),
+    "series named by lists": edit("extras.local.ids", [["a"]]),
+    "an unknown scaler": edit("extras.local.name", {"a": 1}),
+    "windows that are text": edit("extras.intervals.settings.n_windows", "many"),
+}
+
+
+@pytest.fixture(scope="module")
+def good_extras(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    frame = pl.DataFrame({"unique_id": ["a"] * 40, "ds": np.arange(40), "y": np.sin(np.arange(40) / 3)})
+    path = tmp_path_factory.mktemp("models") / "extras"
+    many = nd.NeuralForecast([nd.NLinear(h=2, input_size=4)], freq=1, local_scaler_type="standard")
+    config = nd.TrainingConfig(max_steps=1, progress=False)
+    many.fit(frame, config, prediction_intervals=nd.PredictionIntervals(n_windows=2, step_size=2))
+    many.forecasters["NLinear"].save(path)
+    return path
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_hostile_intervals_and_scales_are_refused(good_extras: Path, name: str, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(good_extras, tmp_path / "model"))
+    assert nd.load(copy).predict(level=[80]).height == 2  # the control
+    EXTRAS[name](copy)
+    sign(copy)
+    assert_refused(copy)
 
 
 def test_several_models_whose_index_was_only_signed_again_are_loaded(many: Path) -> None:
@@ -377,7 +461,7 @@ def test_a_compressed_checkpoint_cannot_unpack_to_more_than_it_says(tmp_path: Pa
     config = nd.TrainingConfig(max_steps=2, validation_split=None, checkpoints=checkpoints, progress=False)
     nd.Trainer(config).fit(nn.Linear(1, 1), (x, x))
     path = tmp_path / "checkpoints" / "step-00000002"
-    contents = LocalPlace(tmp_path).read(path.name)
+    contents = LocalCheckpoints(tmp_path).read(path.name)
     assert set(contents) == {"weights.safetensors.zst", "optimizer.safetensors.zst", "state.json"}
     assert read(contents, "run").step == 2
     bomb = contents | {"weights.safetensors.zst": tensor_files.compress(bytes(10**7))}
@@ -418,7 +502,7 @@ def test_format_1_is_still_read() -> None:
     fitted = nd.load(FORMAT_1 / "model-format-1")
     expected = json.loads((FORMAT_1 / "model-format-1.json").read_text())
     assert fitted.predict()["MLP"].to_list() == pytest.approx(expected["forecast"], rel=1e-6)
-    found = read(LocalPlace(FORMAT_1 / "run-format-1").read("step-00000002"), "run")
+    found = read(LocalCheckpoints(FORMAT_1 / "run-format-1").read("step-00000002"), "run")
     assert found.step == 2
     assert found.step_loss == expected["step_loss"]
     together = nd.load(FORMAT_1 / "many-format-1").predict()

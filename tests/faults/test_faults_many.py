@@ -15,7 +15,7 @@ from fault_runs import fingerprint, table
 from fault_tools import environment
 
 import neuro_divergent as nd
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 
 NAMES = ["MLP", "LSTM", "DLinear"]
 SCRIPT = """
@@ -71,7 +71,7 @@ def test_models_whose_process_was_killed_go_on_to_the_bits_of_the_run_that_was_n
     run = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(run)], env=environment(), capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert [LocalPlace(run / name).names()[-1:] for name in NAMES] == [["step-00000028"], ["step-00000015"], []]
+    assert [LocalCheckpoints(run / name).names()[-1:] for name in NAMES] == [["step-00000028"], ["step-00000015"], []]
     shutil.copytree(run, tmp_path / "kept")
     steps = Count()
     source = {"auto": "auto", "path": run, "elsewhere": tmp_path / "kept"}[how]

@@ -21,7 +21,7 @@ from fault_tools import environment
 from torch import nn
 
 import neuro_divergent as nd
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 
 
 class Send(nd.Callback):
@@ -71,7 +71,7 @@ def test_a_signal_finishes_the_step_saves_and_is_raised(tmp_path: Path, number: 
     if raised is SystemExit:
         assert caught.value.code == 143
     assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == handlers
-    assert LocalPlace(tmp_path).names() == ["step-00000003"]
+    assert LocalCheckpoints(tmp_path).names() == ["step-00000003"]
     whole, module = network(), network()
     expected = nd.Trainer(config(None)).fit(whole, DATA)
     history = nd.Trainer(config(tmp_path)).fit(module, DATA, resume="auto")
@@ -81,7 +81,7 @@ def test_a_signal_finishes_the_step_saves_and_is_raised(tmp_path: Path, number: 
 def test_a_second_signal_ends_at_once_without_saving(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         nd.Trainer(config(tmp_path, Send(signal.SIGTERM, signal.SIGINT))).fit(network(), DATA)
-    assert LocalPlace(tmp_path).names() == []
+    assert LocalCheckpoints(tmp_path).names() == []
 
 
 def test_without_checkpoints_a_signal_keeps_its_usual_meaning() -> None:
@@ -152,7 +152,7 @@ def test_the_command_line_saves_and_ends_with_the_documented_codes(tmp_path: Pat
         finally:
             process.kill()
         assert process.returncode == code, said
-        saved = int(LocalPlace(tmp_path / "run").names()[-1].removeprefix("step-"))
+        saved = int(LocalCheckpoints(tmp_path / "run").names()[-1].removeprefix("step-"))
         assert saved > done
         done = saved
 
@@ -186,4 +186,4 @@ def test_a_signal_to_every_process_of_a_watched_training_still_saves(tmp_path: P
     finally:
         process.kill()
     assert process.returncode == 143, said
-    assert int(LocalPlace(tmp_path / "run").names()[-1].removeprefix("step-")) >= before > 0
+    assert int(LocalCheckpoints(tmp_path / "run").names()[-1].removeprefix("step-")) >= before > 0

@@ -184,18 +184,22 @@ def test_a_training_that_is_to_be_refitted_has_no_model_yet(tmp_path: Path, star
     wait_for(lambda: steps(tmp_path / "run") > 3, process)
     stopped = nd.read_run(tmp_path / "run").stop(timeout=100)
     assert stopped.checkpoints
+    assert stopped.stopped == "a stop was requested"
     assert result(process)["error"].startswith("NotFittedError: a model that is refitted on all rows")
     assert not (tmp_path / "run" / "refit").exists()
 
 
-def test_a_refit_is_stopped_too(tmp_path: Path, start: Start) -> None:
+def test_a_refit_is_stopped_too(tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     fields = {"max_epochs": 60, "refit_on_all": True, "validation_split": 0.2}
     process = start(tmp_path / "run", **fields)
     wait_for(lambda: steps(tmp_path / "run" / "refit") > 3, process)
-    record = nd.read_run(tmp_path / "run").stop(timeout=100)
+    assert main(["stop", str(tmp_path / "run"), "--timeout", "100"]) == 0
     assert "NotFittedError" in result(process)["error"]
+    record = nd.read_run(tmp_path / "run")
     assert record.refit is not None
-    assert record.refit.checkpoints
+    (checkpoint,) = record.refit.checkpoints
+    assert f"is stopped after step {checkpoint.step}; {checkpoint.path} is saved" in capsys.readouterr().out
+    assert record.refit.stopped == "a stop was requested"
     assert not record.finished
     again = result(start(tmp_path / "run", resume="auto", slow=False, **fields))
     assert again == result(start(tmp_path / "whole", slow=False, **fields))

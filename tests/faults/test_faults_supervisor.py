@@ -29,7 +29,7 @@ from neuro_divergent.training.compiled.full_step import obstacle
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE, heartbeat
 from neuro_divergent.training.process.supervisor import supervise
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 
 COUNT = """
 import os, pathlib, signal, sys, time
@@ -157,13 +157,9 @@ def wait_for(condition: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-def test_a_full_disk_and_an_unknown_signal_are_told_in_words(tmp_path: Path) -> None:
+def test_an_unknown_signal_is_told_in_words(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="killed by signal 40 at starting 0"):
         supervise(["bash", "-c", "kill -40 $$"], FaultTolerance(retries=0), tmp_path)
-    (tmp_path / "attempts" / "heartbeat").unlink()
-    (tmp_path / "attempts" / "heartbeat").symlink_to("/dev/full")
-    with pytest.raises(StorageError, match="heartbeat could not be written: No space left on device"):
-        supervise(["true"], FaultTolerance(retries=0), tmp_path)
 
 
 def children() -> list[int]:
@@ -184,7 +180,7 @@ def test_a_model_survives_the_death_of_its_training_process(tmp_path: Path, capl
 
     def kill_once() -> None:
         deadline = time.monotonic() + 120
-        while len(LocalPlace(tmp_path).names()) < 2 and time.monotonic() < deadline:
+        while len(LocalCheckpoints(tmp_path).names()) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         for child in children():
             os.kill(child, signal.SIGKILL)
@@ -217,7 +213,7 @@ def test_a_last_checkpoint_that_could_not_be_written_is_no_end(tmp_path: Path) -
         return config_of("mlp", None, **fields | {"checkpoints": checkpoints} | more)
 
     model.fit(table(), config("whole"))
-    place = LocalPlace(tmp_path / "whole")
+    place = LocalCheckpoints(tmp_path / "whole")
     small, large = (len(place.read(name)["state.json"]) for name in place.names()[-2:])
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((small + large) // 2, before[1]))
@@ -226,7 +222,7 @@ def test_a_last_checkpoint_that_could_not_be_written_is_no_end(tmp_path: Path) -
             model.fit(table(), config("watched", fault_tolerance=FaultTolerance(retries=1)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert LocalPlace(tmp_path / "watched").names() == place.names()[:3]
+    assert LocalCheckpoints(tmp_path / "watched").names() == place.names()[:3]
     fitted = model.fit(table(), config("watched", fault_tolerance=FaultTolerance(retries=1)), resume="auto")
     assert len(fitted.history.step_loss) == 200
 
@@ -249,7 +245,8 @@ def test_an_error_of_the_watched_process_is_raised_as_it_was_there_and_not_provo
     [
         (nd.core.errors.DataFileError("no table"), None, 2),
         (StorageError("another run"), None, 2),
-        (StorageError("no room"), OSError(28, "no space left"), 1),
+        (StorageError("no room", rule="writable", got="run"), OSError(28, "no space left"), 1),
+        (nd.core.errors.DataError("gaps", advice=[nd.core.errors.Advice("data.gaps", "mask")]), None, 2),
         (TrainingError("unlucky"), None, 1),
     ],
 )
@@ -261,6 +258,7 @@ def test_only_what_may_pass_is_tried_again(tmp_path: Path, error: Exception, cau
     left = supervised._error_of(tmp_path)
     assert type(left) is type(error)
     assert str(left) == str(error)
+    assert left.facts == error.facts
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": "annotations", "sentence": "x"}', '{"kind": "__doc__"}'])
@@ -294,7 +292,7 @@ MODELS["mlp"][0].fit(table(), config_of("mlp", pathlib.Path({str(tmp_path)!r}), 
 """
     supervisor = subprocess.Popen([sys.executable, "-c", program], env=environment())
     try:
-        wait_for(lambda: LocalPlace(tmp_path).names())
+        wait_for(lambda: LocalCheckpoints(tmp_path).names())
         (training,) = watched_process(tmp_path)
     finally:
         supervisor.kill()
@@ -306,7 +304,7 @@ MODELS["mlp"][0].fit(table(), config_of("mlp", pathlib.Path({str(tmp_path)!r}), 
             os.kill(left, signal.SIGKILL)
     last = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()][-1]
     assert last["error"] == "SystemExit: 143"
-    assert LocalPlace(tmp_path).names()[-1] == f"step-{last['step']:08d}"
+    assert LocalCheckpoints(tmp_path).names()[-1] == f"step-{last['step']:08d}"
     assert not (tmp_path / "refit").exists()
 
 
@@ -384,7 +382,7 @@ def test_trainings_that_run_as_one_give_signs_of_life(tmp_path: Path, monkeypatc
     model, _ = MODELS["mlp"]
     config = config_of("mlp", None, max_epochs=2, early_stopping=None)
     nd.fit_many(model, table(), config, seeds=2, stacked=True)
-    assert (tmp_path / "beat").read_text() == f"ending 14 {os.getpid()}"
+    assert (tmp_path / "beat").read_text().split()[:3] == ["ending", "14", str(os.getpid())]
 
 
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 import neuro_divergent as nd
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.runs import snapshot as checkpoint
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 
 SCRIPT = """
 import json, sys, time
@@ -164,7 +164,7 @@ def test_a_signal_does_not_wait_for_a_validation_and_the_run_goes_on_to_the_same
     finally:
         process.kill()
     assert process.returncode == 143, said
-    place = LocalPlace(tmp_path / "run")
+    place = LocalCheckpoints(tmp_path / "run")
     assert place.names() == [f"step-{3 * validation:08d}"]
     saved = checkpoint.read(place.read(place.names()[0]), "saved").document
     assert saved["progress"]["position"] == 3

@@ -5,6 +5,7 @@ hands on (`fitted.save(path)`) may import upwards; each is named here.
 """
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -22,6 +23,7 @@ FACADES = {
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",
     ("forecasting.predict.forecaster", "forecasting.evaluate.scores"): "Forecaster.evaluate",
     ("forecasting.predict.forecaster", "forecasting.fit.continue_training"): "Forecaster.update, .fine_tune",
+    ("forecasting.predict.forecaster", "forecasting.fit.training_rows"): "Forecaster.calibrate",
     (
         "forecasting.predict.forecaster",
         "forecasting.storage.save_load",
@@ -62,16 +64,25 @@ def imports() -> dict[str, set[str]]:
         skipped = _annotations_only(tree)
         found = set()
         for node in ast.walk(tree):
-            if id(node) in skipped or not isinstance(node, ast.ImportFrom) or not node.module:
-                continue
-            if node.module != PACKAGE and not node.module.startswith(f"{PACKAGE}."):
-                continue
-            base = node.module.removeprefix(PACKAGE).lstrip(".")
-            for alias in node.names:
-                whole = f"{base}.{alias.name}".lstrip(".")
-                found.add(whole if whole in modules() else base)
+            if id(node) not in skipped:
+                found |= _imported(node)
         graph[name] = {other for other in found if other and other != name and (name, other) not in FACADES}
     return graph
+
+
+def _imported(node: ast.AST) -> set[str]:
+    """The modules of the package that one statement imports."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names if alias.name.startswith(f"{PACKAGE}.")]
+        return {name.removeprefix(f"{PACKAGE}.") for name in names}
+    if not isinstance(node, ast.ImportFrom):
+        return set()
+    assert not node.level, f"imports are absolute here, but got: {ast.unparse(node)}"
+    if node.module != PACKAGE and not f"{node.module}".startswith(f"{PACKAGE}."):
+        return set()
+    base = f"{node.module}".removeprefix(PACKAGE).lstrip(".")
+    wholes = [f"{base}.{alias.name}".lstrip(".") for alias in node.names]
+    return {whole if whole in modules() else base for whole in wholes}
 
 
 def assert_no_cycle(graph: dict[str, set[str]]) -> None:
@@ -104,6 +115,58 @@ def _sub_room(name: str) -> str:
     """`training.step` for a file of a sub-room; a file that lies in a room itself stands for itself."""
     parts = name.split(".")
     return ".".join(parts[:2]) if len(parts) > 1 else name
+
+
+OLD_HOMES = {"data.frame"}
+"""Import paths of earlier releases, which hand on to the new ones."""
+
+
+@cache
+def order() -> dict[str, dict[str, int]]:
+    """For every line of CONTRIBUTING's map of imports the place of each name: {"data": {"time": 0, ...}, ...}."""
+    text = (SRC.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = text[text.index("\nrooms: ") : text.index("```", text.index("\nrooms: "))]
+    lines = re.findall(r"^(\w+):\s+(.*(?:\n\s+.*)*)", block, re.MULTILINE)
+    return {
+        room: {
+            name.strip(" \n{}").removesuffix(".py"): place
+            for place, names in enumerate(line.split("←"))
+            for name in names.split(",")
+        }
+        for room, line in lines
+    }
+
+
+def _step(name: str, other: str) -> tuple[str, str, str] | None:
+    """The line of the map that an import belongs to, and its two names there; None for one inside a sub-room."""
+    (room, *rest), (other_room, *other_rest) = name.split("."), other.split(".")
+    if room != other_room:
+        top = not rest and not (SRC / room).is_dir()  # __main__, _version: files of no room
+        return None if top or other_room == "_version" else ("rooms", room, other_room)
+    if room not in order() or not rest or not other_rest or rest[0] == other_rest[0]:
+        return None  # a room's own __init__ only collects names
+    return room, rest[0], other_rest[0]
+
+
+def test_imports_follow_the_order_of_the_map():
+    wrong = []
+    for name, others in imports().items():
+        for other in others:
+            step = _step(name, other) if name and name not in OLD_HOMES else None
+            if step is not None and not order()[step[0]][step[2]] < order()[step[0]][step[1]]:
+                wrong.append(f"{name} imports {other}")
+    assert not wrong
+
+
+def test_every_sub_room_has_its_place_in_the_map():
+    assert order().keys() - {"rooms"} == {"data", "training", "forecasting", "cli"}
+    for room, places in order().items():
+        folder = SRC if room == "rooms" else SRC / room
+        inside = {path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
+        if room != "rooms":
+            inside |= {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        homes = {home.partition(".")[2] for home in OLD_HOMES if home.startswith(f"{room}.")}
+        assert places.keys() == inside - homes, room
 
 
 def test_every_facade_is_used():

@@ -242,6 +242,13 @@ def test_cross_validation_does_not_see_what_it_forecasts():
     np.testing.assert_array_equal(*forecasts)
 
 
+@pytest.mark.parametrize("asked", [{"n_windows": 0}, {"step_size": 0}, {"test_size": 24, "step_size": 0}])
+def test_no_windows_and_no_distance_are_refused(asked):
+    nf = NeuralForecast(models=[MLP(h=12, input_size=24, max_steps=1)], freq="ME")
+    with pytest.raises(ConfigError, match="must be a whole number of at least 1, but got"):
+        nf.cross_validation(AirPassengersPanel, **asked)
+
+
 def test_models_of_one_series_and_of_all_stand_side_by_side():
     late = DATA[(DATA["unique_id"] == "Airline1") | (DATA["ds"] > "1957-12-31")]
     together = modules(PREFIX)("models").TSMixer(

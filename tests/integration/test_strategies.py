@@ -1,6 +1,7 @@
 """A strategy takes every step of a training: it is asked exactly once per step, whichever way the training runs."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -135,6 +136,24 @@ def test_a_strategy_refuses_before_anything_is_trained():
         MODEL.fit(frame(), CONFIG.replace(strategy=Refusing()))
 
 
+def test_a_wrapper_around_a_models_module_is_refused_in_a_sentence():
+    class Wrapping(Eager):
+        def prepare(self, module, build_optimizer):
+            wrapper = torch.nn.Sequential(module)
+            return wrapper, build_optimizer(wrapper)
+
+    class Wraps(nd.StrategySettings):
+        """Wraps."""
+
+        def build(self):
+            return Wrapping()
+
+    with pytest.raises(nd.ConfigError, match=r"Wrapping.prepare gave a Sequential around it"):
+        MODEL.fit(frame(), CONFIG.replace(strategy=Wraps()))
+    x = torch.linspace(-1, 1, 64)[:, None]
+    nd.Trainer(CONFIG.replace(strategy=Wraps(), steps_per_epoch=None)).fit(torch.nn.Linear(1, 1), (x, 3 * x))
+
+
 def test_what_a_strategy_keeps_is_in_the_checkpoint(tmp_path):
     seen = []
 
@@ -171,25 +190,75 @@ def test_what_a_strategy_keeps_is_in_the_checkpoint(tmp_path):
     assert seen == [{"count": 7}]
 
 
-def test_a_stop_in_another_process_stops_this_one():
-    """`agree` is any(flag over processes): here the other process stops after five steps."""
+class OtherProcess(Eager):
+    """Agrees with another process, which has set every flag since some moment."""
 
-    class OtherStops(Eager):
-        done = 0
+    def __init__(self, since):
+        super().__init__()
+        self.since, self.state = since, None
 
-        def agree(self, flag):
-            return flag or (self.done == 5 and sys._getframe(1).f_code.co_name == "run_epoch")
+    def agree(self, flag):
+        return flag or (self.state is not None and self.since(self.state))
 
-        def step(self, task, state, batch):
-            self.done = state.step + 1
-            return super().step(task, state, batch)
+    def step(self, task, state, batch):
+        taken = super().step(task, state, batch)
+        self.state = state
+        return taken
 
-    class Pair(nd.StrategySettings):
+
+def with_other(since, main=True):
+    class Other(nd.StrategySettings):
         """Two processes."""
 
         def build(self):
-            return OtherStops()
+            strategy = OtherProcess(since)
+            strategy.main = main
+            return strategy
 
-    fitted = MODEL.fit(frame(), CONFIG.replace(strategy=Pair()))
+    return CONFIG.replace(strategy=Other())
+
+
+def test_a_stop_in_another_process_stops_this_one():
+    fitted = MODEL.fit(frame(), with_other(lambda state: state.step == 5))
     assert len(fitted.history.step_loss) == 5
     assert "another process" in fitted.history.stopped
+
+
+def test_a_stop_between_two_epochs_of_another_process_stops_this_one():
+    """Before the first step of the next epoch: the other process would not take part in it."""
+    fitted = MODEL.fit(frame(), with_other(lambda state: (state.epoch, state.position) == (1, 0)))
+    assert len(fitted.history) == 1
+    assert len(fitted.history.step_loss) == 6  # an epoch
+    assert "another process" in fitted.history.stopped
+
+
+def test_a_signal_of_another_process_saves_the_run_and_ends_this_process_too(tmp_path):
+    place = tmp_path / "run"
+    config = with_other(lambda state: state.step == 7).replace(checkpoints=nd.Checkpoints(str(place), on_stop=False))
+    with pytest.raises(SystemExit) as ended:
+        MODEL.fit(frame(), config)
+    assert ended.value.code == 143
+    assert nd.read_run(place).newest.step == 7
+
+
+def test_a_process_that_saves_nothing_finishes_its_step_when_a_signal_comes(tmp_path):
+    """The other processes of the run must hear of it, and the main one must save."""
+    steps = []
+
+    class Interrupt(nd.Callback):
+        looks_at = frozenset()
+
+        def on_batch_start(self, state):
+            if state.step == 4:
+                signal.raise_signal(signal.SIGINT)
+
+        def on_batch_end(self, state):
+            steps.append(state.step)
+
+    config = with_other(lambda state: False, main=False).replace(
+        checkpoints=nd.Checkpoints(str(tmp_path / "run")), callbacks=(Interrupt(),)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        MODEL.fit(frame(), config)
+    assert steps == [1, 2, 3, 4, 5]
+    assert not (tmp_path / "run").exists()

@@ -19,11 +19,9 @@ from neuro_divergent.cli.request.shell_wording import on_the_shell
 from neuro_divergent.cli.request.unknown_option import explained
 from neuro_divergent.core.errors import (
     ConfigError,
-    CorruptFileError,
     DataError,
     MissingExtraError,
     NeuroDivergentError,
-    StorageError,
 )
 
 app = App(
@@ -79,9 +77,9 @@ def _run(arguments: list[str]) -> int:
     except CycloptsError as error:
         return _fail(explained(error), 2)
     except (ConfigError, DataError, MissingExtraError) as error:
-        return _fail(on_the_shell(str(error)), 2)
+        return _fail(on_the_shell(error), 2)
     except NeuroDivergentError as error:
-        return _fail(on_the_shell(str(error)) + _remedy(error), 1)
+        return _fail(on_the_shell(error), 1)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         # What is still in the buffer has nowhere to go: without this the interpreter complains on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -96,15 +94,6 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as error:
         return _fail("stopped", 143) if error.code == 143 else int(error.code or 0)
     return result if isinstance(result, int) else 0
-
-
-def _remedy(error: NeuroDivergentError) -> str:
-    """What to do about a file that a library's sentence only names."""
-    if isinstance(error, CorruptFileError):
-        return ". It is damaged or not one of ours: copy it again, or train again"
-    if isinstance(error, StorageError) and "could not be written" in str(error):
-        return ". Name a place that you may write to"
-    return ""
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.json import parse_json as parse_json
+from neuro_divergent.core.plain_files import plain_bytes as plain_bytes
+from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.tensor_files import check_safetensors as check_safetensors
 
 MANIFEST = "manifest.json"
@@ -79,7 +80,11 @@ def confirm(path: str | os.PathLike[str]) -> None:
 
 def read(path: str | os.PathLike[str], *, only: str | None = None) -> dict[str, bytes]:
     """The files of a bundle, or one of them, after each has been checked against the manifest."""
-    directory = files.present(Path(path))
+    return settled(Path(path), lambda: _read(Path(path), only))
+
+
+def _read(path: Path, only: str | None) -> dict[str, bytes]:
+    directory = files.present(path)
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise StorageError(f"{directory} must be a directory that save() made, but it is not one")
     if not directory.exists():
@@ -106,22 +111,6 @@ def verified(place: str, found: Collection[str], fetch: Fetch, *, only: str | No
         for name, facts in listed.items()
         if only in (None, name)
     }
-
-
-def plain_bytes(path: Path, limit: int) -> bytes:
-    """The bytes of a plain file, not of what a link, a pipe or a device would give; at most `limit` of them."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(path, flags)
-        with os.fdopen(descriptor, "rb") as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
-                raise CorruptFileError(f"{path} must be a plain file, but is not")
-            if facts.st_size > limit:
-                raise CorruptFileError(f"{path} must have at most {limit} bytes, but has {facts.st_size}")
-            return file.read(facts.st_size + 1)
-    except OSError as error:
-        raise CorruptFileError(f"{path} must be a readable plain file: {error.strerror or error}") from None
 
 
 def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ import inspect
 import json
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import pairwise
 from pathlib import PurePath
@@ -24,6 +24,7 @@ from pydantic_core.core_schema import ValidationInfo
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.yaml import parse_yaml
 
 SCHEMA_VERSION = 1
 """Version of the JSON form. A reader refuses what is newer than itself."""
@@ -44,6 +45,12 @@ class Description(BaseModel):
 
     positional: ClassVar[tuple[str, ...]] = ()
     """Fields that may also be given by position, such as ClipByNorm(1.0); all others are keyword-only."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+    """Fields that name a file or a directory to write to. A run file may name places in the run's directory only."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Names that are often looked for here, and what to write instead."""
 
     def __init__(self, /, *values: Any, **fields: Any) -> None:
         if len(values) > len(self.positional):
@@ -134,7 +141,19 @@ class Description(BaseModel):
     @classmethod
     def from_yaml(cls, text: str, *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
         """Read what `to_yaml` wrote."""
-        return cls.from_dict(_mapping(yaml.safe_load, text, "YAML"), using=using)
+        return cls.from_dict(_mapping(parse_yaml, text, "YAML"), using=using)
+
+    def written(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+        """Every place that this description, or one inside it, writes to: the path of its field, and its value."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if name in self.writes and value is not None:
+                yield (name,), value
+            inner = enumerate(value) if isinstance(value, list | tuple) else [(None, value)]
+            for position, item in inner:
+                if isinstance(item, Description):
+                    for path, place in item.written():
+                        yield (name, *(() if position is None else (position,)), *path), place
 
     def replace(self, **fields: Any) -> Self:
         """A copy with some fields changed, validated like a new one."""
@@ -144,7 +163,9 @@ class Description(BaseModel):
 def _mapping(parse: Callable[[str], Any], text: str, language: str) -> dict[str, Any]:
     try:
         data = parse(text)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the text must be valid {language}, but got: {error}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"the {language} must be one object with named fields, but got {type(data).__name__}")
@@ -231,21 +252,21 @@ def _as_ours(error: ValidationError, cls: type[Description]) -> ConfigError:
     """Our error for pydantic's: the very one that we raised inside a validator, if it was the only thing wrong."""
     causes = [detail.get("ctx", {}).get("error") for detail in error.errors(include_url=False)]
     ours = [cause for cause in causes if isinstance(cause, ConfigError)]
-    if len(ours) == 1 and _without_union_noise(explain(error, cls).split("; ")) == str(ours[0]).split("; "):
+    if len(ours) == 1 and explain(error, cls) == str(ours[0]):
         return ours[0]
-    return ConfigError(explain(error, cls))
+    return ConfigError(explain(error, cls), advice=[advice for cause in ours for advice in cause.advice])
 
 
 def explain(error: ValidationError, cls: type[Description]) -> str:
     """One sentence for each thing that pydantic found, in the order of the fields."""
-    sentences = dict.fromkeys(_sentence(detail, cls) for detail in error.errors(include_url=False))
-    return "; ".join(_without_union_noise(list(sentences)))
+    details = error.errors(include_url=False)
+    # A value that fits no member of a union is reported once per member: the literal "auto" among them is noise.
+    real = [detail for detail in details if not _is_auto(detail)]
+    return "; ".join(dict.fromkeys(_sentence(detail, cls) for detail in real or details))
 
 
-def _without_union_noise(sentences: list[str]) -> list[str]:
-    """A value that fits no member of a union is reported once per member: the literal alternatives are noise."""
-    real = [sentence for sentence in sentences if "must be 'auto'" not in sentence]
-    return real or sentences
+def _is_auto(detail: ErrorDetails) -> bool:
+    return detail["type"] == "literal_error" and str(detail["ctx"]["expected"]).startswith("'auto'")
 
 
 def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
@@ -257,8 +278,11 @@ def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
     field = ".".join(name for position, name in enumerate(names) if position == 0 or name not in types)
     got = f"but got {field}={given!r}"
     if kind == "extra_forbidden":
+        if field in cls.elsewhere:
+            return f"{cls.kind} has no field {field!r}; write {cls.elsewhere[field]}"
         near = registry.closest(field, list(cls.model_fields))
-        hint = f"did you mean {' or '.join(near)}?" if near else f"its fields are: {', '.join(cls.model_fields)}."
+        known = f"its fields are: {', '.join(cls.model_fields)}." if cls.model_fields else "it has no fields."
+        hint = f"did you mean {' or '.join(near)}?" if near else known
         return f"{cls.kind} has no field {field!r}; {hint}"
     if kind == "missing":
         return f"{cls.kind} needs the field {field!r}, but it was not given"
@@ -282,6 +306,7 @@ def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
         "too_short": "must have at least {min_length} entries",
         "too_long": "must have at most {max_length} entries",
         "tuple_type": "must be a list",
+        "model_type": "must be an object of the class {class_name}",
         "frozen_instance": "cannot be changed: make a new one with .replace(...)",
     }.get(kind)
     if rule is not None:

@@ -17,17 +17,51 @@ NeuroDivergentError
 ├── MissingExtraError        an optional dependency is not installed                           (also an ImportError)
 └── RegistryError            two classes want the same name, or a plugin cannot be loaded
 
-A message says the rule, then what it got, then what to do.
+A message says the rule, then what it got, then what to do. What a program needs of it is in fields beside the text
+(`rule`, `got`, `advice`): nothing may search a message for words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+Rule = Literal["one row per time", "same run", "has intervals", "writable"]
+"""Rules that a program asks for. An error about any other rule has the rule in its text only."""
+
+
+class Advice(NamedTuple):
+    """A setting that would mend an error. Python writes `gaps="mask"`, the command line `--set data.gaps=mask`.
+
+    Args:
+        field: its place in a run file ("data.gaps"), or the name of an argument ("overwrite").
+        value: plain data; "..." if the user has to choose it.
+    """
+
+    field: str
+    value: str | bool | None = "..."
 
 
 class NeuroDivergentError(Exception):
-    """Root of every error that the library raises on purpose."""
+    """Root of every error that the library raises on purpose.
+
+    Args:
+        message: the whole sentence, in the words of Python.
+        rule: the broken rule, if a program asks for it.
+        got: what broke it, as text.
+        advice: the settings that would mend it.
+    """
+
+    def __init__(
+        self, *message: object, rule: Rule | None = None, got: str | None = None, advice: Iterable[Advice] = ()
+    ) -> None:
+        super().__init__(*message)
+        self.rule, self.got, self.advice = rule, got, tuple(Advice(*one) for one in advice)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields, for an error that stands for this one: `TrainingError(text, **error.facts)`."""
+        return {"rule": self.rule, "got": self.got, "advice": self.advice}
 
 
 class ConfigError(NeuroDivergentError, ValueError):
@@ -69,10 +103,14 @@ class MembersFailedError(TrainingError):
     """
 
     def __init__(
-        self, message: str, *, forecasters: Sequence[Any], failures: Mapping[int, NeuroDivergentError]
+        self,
+        *message: object,
+        forecasters: Sequence[Any] = (),
+        failures: Mapping[int, NeuroDivergentError] | None = None,
+        **facts: Any,
     ) -> None:
-        super().__init__(message)
-        self.forecasters, self.failures = list(forecasters), dict(failures)
+        super().__init__(*message, **facts)
+        self.forecasters, self.failures = list(forecasters), dict(failures or {})
 
 
 class StorageError(NeuroDivergentError):

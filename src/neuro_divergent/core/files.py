@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.errors import Advice, StorageError
 
 if sys.platform == "linux":
     import fcntl
@@ -60,10 +60,15 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
         os.replace(temporary, path)
         sync_directory(path.parent)
     except OSError as error:
-        raise StorageError(f"{path} could not be written: {error.strerror or error}") from error
+        raise not_written(path, error) from error
     finally:
         with suppress(OSError):  # the error that matters is the one above
             os.unlink(temporary)
+
+
+def not_written(what: object, error: OSError) -> StorageError:
+    """The error about a file that could not be written."""
+    return StorageError(f"{what} could not be written: {error.strerror or error}", rule="writable", got=str(what))
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -89,8 +94,11 @@ def new_directory(
         mark: what a directory must hold to be replaced, unless it is empty; None replaces any.
     """
     path = Path(path)
+    _refuse_other_than_directory(path)
     if present(path).exists() and not overwrite:
-        raise StorageError(f"{path} exists already. Choose another place, or say overwrite=True")
+        raise StorageError(
+            f"{path} exists already. Choose another place, or say overwrite=True", advice=[Advice("overwrite", True)]
+        )
     if mark is not None:
         _refuse_foreign(path, mark)
     temporary = temporary_sibling(path)
@@ -102,14 +110,24 @@ def new_directory(
             sync_directory(temporary) if synced else sync_tree(temporary)
             _swap(temporary, path)
         except OSError as error:
-            raise StorageError(f"{path} could not be written: {error.strerror or error}") from error
+            raise not_written(path, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _refuse_other_than_directory(path: Path) -> None:
+    """A file or a link of the user's is never moved away."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        what = "link" if path.is_symlink() else "file"
+        raise StorageError(
+            f"the place to save to must be a directory or a free place, but {path} is a {what}. "
+            "Choose another place, or remove it first"
+        )
+
+
 def _refuse_foreign(path: Path, mark: str) -> None:
     """A directory with other things in it is not replaced: they would be gone."""
-    found = sorted(os.listdir(path)) if path.is_dir() and not path.is_symlink() else []
+    found = sorted(os.listdir(path)) if path.is_dir() else []
     if found and mark not in found:
         raise StorageError(
             f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}, which nothing that is saved here "

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.core.extras import require
+from neuro_divergent.core.registry import closest
 from neuro_divergent.data.features.attach import add_features, horizon_features
 from neuro_divergent.data.read.build import build
 from neuro_divergent.data.read.files import PathLike, read_csv, scan_parquet, take_over
@@ -20,6 +20,7 @@ from neuro_divergent.data.read.future_values import FutureValues, read_future
 from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema, LoadOptions
+from neuro_divergent.data.store.fills import hidden_count, shown_rows
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.time.frequency import Frequency
 
@@ -126,10 +127,10 @@ class TimeSeriesDataFrame:
     def __len__(self) -> int:
         return len(self.store.y)
 
-    @cached_property
+    @property
     def frequency(self) -> Frequency:
         """The parsed frequency."""
-        return Frequency.parse(self.store.freq)
+        return self.store.frequency
 
     @property
     def fingerprint(self) -> str:
@@ -140,13 +141,16 @@ class TimeSeriesDataFrame:
         """The time stamps of `count` rows of a series from row `start`; beyond its end they are the horizon's."""
         length = int(self.store.lengths[series])
         steps = np.arange(start, start + (length - start if count is None else count))
-        return self._stamps(self.frequency.advance(self.store.start[series : series + 1], steps, self.store.time_zone))
+        return self._stamps(self.store.times(steps, np.full(len(steps), series)))
 
     def future_times(self, h: int) -> pl.Series:
         """The h time stamps after the end of every series, series after series."""
+        return self._stamps(self.horizon_times(h))
+
+    def horizon_times(self, h: int) -> npt.NDArray[Any]:
+        """As `future_times`, as the store has them: datetime64 (UTC when there is a zone) or whole numbers."""
         steps = self.store.lengths[:, None] + np.arange(h)
-        stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone)
-        return self._stamps(stamps.reshape(-1))
+        return self.store.times(steps, np.arange(self.n_series)[:, None]).reshape(-1)
 
     def future_values(self, frame: Any, h: int, *, given: int | None = None) -> FutureValues:
         """The known-ahead columns of the h steps after every series; those of the calendar are computed.
@@ -166,7 +170,8 @@ class TimeSeriesDataFrame:
         if own and frame is None:
             raise DataError(
                 f"the columns {listing(own)} are known ahead, but their values for the {least} steps after the last "
-                "row were not given. Hand them over: predict(future=...)."
+                "row were not given. Hand them over: predict(future=...).",
+                advice=[Advice("future")],
             )
         if own:
             future = take_over(frame)[0].collect()
@@ -180,8 +185,7 @@ class TimeSeriesDataFrame:
         return own_values._replace(future=known_ahead)
 
     def _horizon(self, h: int) -> pl.DataFrame:
-        steps = self.store.lengths[:, None] + np.arange(_count(h, 1))
-        stamps = self.frequency.advance(self.store.start[:, None], steps, self.store.time_zone).reshape(-1)
+        stamps = self.horizon_times(_count(h, 1))
         return pl.DataFrame(
             {
                 "series": np.repeat(np.arange(self.n_series), h),
@@ -193,8 +197,8 @@ class TimeSeriesDataFrame:
     def all_times(self) -> pl.Series:
         """The time stamp of every row of the store."""
         lengths = self.store.lengths
-        steps = np.arange(len(self)) - np.repeat(self.store.offsets[:-1], lengths)
-        return self._stamps(self.frequency.advance(np.repeat(self.store.start, lengths), steps, self.store.time_zone))
+        rows = np.arange(len(self)) - np.repeat(self.store.offsets[:-1], lengths)
+        return self._stamps(self.store.times(rows, np.repeat(np.arange(self.n_series), lengths)))
 
     def _stamps(self, times: npt.NDArray[Any]) -> pl.Series:
         """The type that the time column had."""
@@ -214,7 +218,7 @@ class TimeSeriesDataFrame:
         return series.dt.cast_time_unit(label[9:11])  # type: ignore[arg-type]
 
     def _span(self) -> tuple[Any, Any]:
-        ends = self.frequency.advance(self.store.start, self.store.lengths - 1, self.store.time_zone)
+        ends = self.store.times(self.store.lengths - 1)
         both = self._stamps(np.stack((self.store.start.min(), ends.max())))
         return both[0], both[1]
 
@@ -223,11 +227,16 @@ class TimeSeriesDataFrame:
         numbers = np.repeat(np.arange(self.n_series), counts)
         return pl.Series(self.schema.id_col, self.store.ids.tolist())[numbers] if self.n_series else pl.Series([])
 
-    def to_polars(self) -> pl.DataFrame:
-        """The table in long form, rebuilt from the store: missing targets are null, rows of gaps included."""
+    def to_polars(self, *, filled: bool = False) -> pl.DataFrame:
+        """The table in long form, rebuilt from the store: missing targets are null, rows of gaps included.
+
+        Args:
+            filled: show the targets that `missing` and `gaps` fill, as they are known at the end of each series.
+        """
         store, schema = self.store, self.schema
         columns = [] if schema.id_type == "none" else [self.id_column(store.lengths)]
-        columns += [self.all_times(), _nullable(schema.target_col, store.y, store.mask)]
+        seen = shown_rows(store) if filled else store.mask
+        columns += [self.all_times(), _nullable(schema.target_col, store.y, seen)]
         for names, block in ((store.future_names, store.future), (store.historical_names, store.historical)):
             columns += [pl.Series(name, block[:, i]) for i, name in enumerate(names) if block is not None]
         columns += self._categories(schema.time_varying_categorical, store.categorical, None)
@@ -253,11 +262,11 @@ class TimeSeriesDataFrame:
             columns.append(values[codes.astype(np.int64)].alias(name))
         return columns
 
-    def to_pandas(self) -> Any:
-        """The table in long form as a pandas DataFrame."""
+    def to_pandas(self, *, filled: bool = False) -> Any:
+        """The table in long form as a pandas DataFrame; see `to_polars`."""
         require("pandas", extra="pandas", purpose="A pandas table")
         require("pyarrow", extra="pandas", purpose="A pandas table")
-        return self.to_polars().to_pandas()
+        return self.to_polars(filled=filled).to_pandas()
 
     def as_input_library(self, table: pl.DataFrame) -> Any:
         """A table of ours in the library that the data came from."""
@@ -332,6 +341,12 @@ class TimeSeriesDataFrame:
 def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchema, pl.DataFrame | None]:
     """The options as a schema, and the static table if there is one."""
     given: dict[str, Any] = dict(options)
+    for name in given:
+        if name not in DataSchema.model_fields:
+            known = list(LoadOptions.__annotations__)
+            near = closest(name, known)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"those about the table are: {', '.join(known)}."
+            raise ConfigError(f"there is no argument {name!r}; {hint}")
     static = given.pop("static", None)
     table = None
     if static is not None and not isinstance(static, str | list | tuple):
@@ -350,12 +365,11 @@ def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchem
 
 
 def _fresh_report(store: SeriesStore, rows_read: int) -> DataReport:
-    masked = 0 if store.mask is None else int(len(store.mask) - np.count_nonzero(store.mask))
     return DataReport(
         rows_read=rows_read,
         rows_stored=len(store.y),
         n_series=len(store.ids),
-        masked=masked,
+        masked=hidden_count(store),
         freq=store.freq,
         time_zone=store.time_zone,
     )

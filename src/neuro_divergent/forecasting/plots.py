@@ -77,13 +77,14 @@ def folds_figure(result: CrossValidation, series: int) -> Figure:
     panels = []
     for number in np.unique(truth.series)[:series]:
         some = np.flatnonzero(truth.series == number)
-        some = some[np.argsort(truth.time[some], kind="stable")]
-        first = int(truth.time[some[0]]) + truth.gap
+        begins = truth.time + truth.gap
+        some = some[np.argsort(begins[some], kind="stable")]
+        first = int(begins[some[0]])
         steps = truth.actual.shape[1]
-        last = min(int(truth.time[some[-1]]) + truth.gap + steps, int(data.store.lengths[number]))
+        last = min(int(begins[some[-1]]) + steps, int(data.store.lengths[number]))
         lines = {name: np.full(last - first, np.nan) for name in models}
         for place in some:
-            begin = int(truth.time[place]) + truth.gap - first
+            begin = int(begins[place]) - first
             width = min(steps, last - first - begin)
             for name, item in models.items():
                 lines[name][begin : begin + width] = item.values[place, :width, 0]

@@ -8,8 +8,9 @@ micro-batches, processes or clients) belong to the engine; `finish` is what a fo
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+
+Point = Literal["mean", "median"]
 
 
 class Loss(Description):
@@ -31,6 +34,15 @@ class Loss(Description):
 
     task: ClassVar[Literal["regression", "classification"]] = "regression"
     """Which kind of target the loss is for."""
+
+    size: ClassVar[float] = 1.0
+    """The loss of an error as large as the data: 100 for percentages. A clipping bound of a recipe is multiplied by it,
+    so that the unit of a loss does not change how a model is trained."""
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The lowest and the highest target, and forecast, in original units; other targets are refused at fit."""
+        return (-math.inf, math.inf)
 
     @property
     def outputs(self) -> int:
@@ -47,6 +59,10 @@ class Loss(Description):
         The engine multiplies this with the mask. A weight column of the table counts under every loss.
         """
         return None if context is None else context.weight
+
+    def counted(self, target: Tensor) -> Tensor | None:
+        """Where a target counts, as booleans of its shape; None for everywhere. Metrics are not concerned."""
+        return None
 
     def row_weights(
         self,
@@ -77,6 +93,22 @@ class Loss(Description):
         """The single forecast, [..., Q] → [...]."""
         return output[..., 0]
 
+    def centre(self, output: Tensor) -> Tensor:
+        """What a recursive network is told of its own outputs, [..., Q] → [...]; the point forecast unless said."""
+        return self.point(output)
+
+    @property
+    def shows(self) -> Point | None:
+        """What the point forecast is of the distribution of the target; None where the loss aims at neither."""
+        return None
+
+    def showing(self, point: Point) -> Self:
+        """The same loss with another point forecast, for losses that know a distribution."""
+        raise ConfigError(
+            f"{self.kind} forecasts one point, so there is no {point} to choose. Train with MQLoss or "
+            "DistributionLoss, or with MSE for the mean and MAE for the median"
+        )
+
     @property
     def probabilistic(self) -> bool:
         """Whether `quantiles` answers."""
@@ -97,6 +129,19 @@ class Loss(Description):
     def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
         """Draws from the forecast, [..., Q] → [number, ...]."""
         raise ConfigError(f"{self.kind} forecasts a point, so it cannot be sampled. Train with DistributionLoss")
+
+
+def outside_support(loss: Loss, values: Any) -> Any:
+    """Where values (an array or a tensor) are none that the loss takes; None where it takes every number."""
+    low, high = loss.support
+    return None if (low, high) == (-math.inf, math.inf) else (values < low) | (values > high)
+
+
+def support_rule(loss: Loss) -> str:
+    """The rule of a loss that does not take every number, and what to do, in words."""
+    low, high = loss.support
+    name = getattr(getattr(loss, "loss", loss), "distribution", None) or loss.kind
+    return f"{name} takes targets of at least {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
 
 
 def check_shapes(output: Tensor, target: Tensor, outputs: int = 1) -> None:

@@ -16,9 +16,13 @@ from neuro_divergent.losses.stable import inverse_log_softplus, inverse_softplus
 
 
 class Positive(Family):
-    """Base of families with a positive mean, softplus(first raw parameter), computed in the data's own units."""
+    """Base of families with a positive mean, softplus(first raw parameter), computed in the data's own units.
+
+    Negative targets are refused before a training; a masked one may be anything, and counts as 0 in the formulas.
+    """
 
     units: Units = "original"
+    support = (0.0, math.inf)
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Raw parameters whose mean is scale·softplus(raw + s), with s such that raw = 0 gives the window's location.
@@ -44,16 +48,16 @@ class Count(Positive, Invertible):
     discrete = True
 
     def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """From -1 to four deviations above the mean, and some."""
-        mean = self.mean(raw)
-        return torch.full_like(mean, -1.0), mean + 4 * torch.sqrt(self._variance(raw)) + 8
+        """Four deviations to each side of the mean, and some; not below -1, which no count reaches."""
+        mean, width = self.mean(raw), 4 * torch.sqrt(self._variance(raw)) + 8
+        return (mean - width).clamp(min=-1), mean + width
 
     def _variance(self, raw: Tensor) -> Tensor:
         return self.mean(raw)
 
 
 class Poisson(Count):
-    """Raw parameter (rate): mean softplus(rate). A negative target counts as 0."""
+    """Raw parameter (rate): mean softplus(rate)."""
 
     outputs = 1
 
@@ -74,9 +78,9 @@ class Poisson(Count):
 
 
 class NegativeBinomial(Count):
-    """Raw parameters (rate, dispersion): mean m = softplus(rate), variance m + a·m², a = softplus(dispersion) + 1e-4.
+    """Raw parameters (rate, dispersion): mean m = softplus(rate), variance m + a·m² with a = softplus(dispersion) + ε.
 
-    A negative target counts as 0.
+    ε is 1e-4.
     """
 
     outputs = 2
@@ -109,9 +113,10 @@ class NegativeBinomial(Count):
 
 
 class Bernoulli(Family):
-    """Raw parameter (logit): probability of 1 is sigmoid(logit). Targets are taken between 0 and 1."""
+    """Raw parameter (logit): probability of 1 is sigmoid(logit). Targets lie between 0 and 1."""
 
     units: Units = "original"
+    support = (0.0, 1.0)
     outputs = 1
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
@@ -140,8 +145,8 @@ class Tweedie(Positive):
     """Raw parameter (rate): mean m = softplus(rate), variance m^rho, 1 < rho < 2: zeros, and a gamma-like rest.
 
     The training value is the part of the negative log-likelihood that depends on the mean, with dispersion 1:
-    m^(2 - rho) / (2 - rho) + y·m^(1 - rho) / (rho - 1). A negative target counts as 0. Draws are sums of a Poisson
-    number of gamma draws, and quantiles come from draws under a fixed seed.
+    m^(2 - rho) / (2 - rho) + y·m^(1 - rho) / (rho - 1). Draws are sums of a Poisson number of gamma draws, and
+    quantiles come from draws under a fixed seed.
     """
 
     outputs = 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import lru_cache
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import check_shapes
+from neuro_divergent.losses.base import Point, check_shapes
 from neuro_divergent.losses.counts import Bernoulli, NegativeBinomial, Poisson, Tweedie
 from neuro_divergent.losses.families import Family, Invertible, Mixture, Normal, StudentT, Units, scale_of
 from neuro_divergent.losses.probability_levels import Levelled, uncrossed
@@ -25,13 +25,15 @@ DistributionName = Literal["Normal", "StudentT", "Poisson", "NegativeBinomial", 
 
 
 class Distributional(Levelled):
-    """Base of losses over a family of distributions; the point forecast is the mean.
+    """Base of losses over a family of distributions; the point forecast is the mean, or with point="median" the median.
 
     Location-scale families are computed on scaled windows. Counts are computed in original units, where an output of 0
     means the window's location, so that training starts near the data.
     """
 
     family = "loss"  # named again, so that this base is not entered in the registry
+
+    own_point: ClassVar[Point] = "mean"
 
     @property
     @abstractmethod
@@ -42,6 +44,11 @@ class Distributional(Levelled):
     def units(self) -> Units:  # type: ignore[override]  # a constant of the class elsewhere, of the family here
         """Scaled, or original for counts."""
         return self.distribution_family.units
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The values that the distribution can take."""
+        return self.distribution_family.support
 
     @property
     def outputs(self) -> int:
@@ -62,9 +69,13 @@ class Distributional(Levelled):
         """Raw parameters of the distribution in original units; they mean the same to every method here."""
         return self.distribution_family.unscale(output, location, scale)
 
-    def point(self, output: Tensor) -> Tensor:
+    def mean(self, output: Tensor) -> Tensor:
         """The mean."""
         return self.distribution_family.mean(output)
+
+    def median(self, output: Tensor) -> Tensor:
+        """The quantile at level one half."""
+        return self.quantiles(output, output.new_tensor([0.5]))[..., 0]
 
     @torch.no_grad()
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
@@ -86,7 +97,8 @@ class DistributionLoss(Distributional):
 
     distribution: DistributionName = "Normal"
     """Normal, StudentT (heavy tails), Poisson or NegativeBinomial (counts), Bernoulli (0 or 1), Tweedie (zeros and a
-    positive rest), or ISQF (a free quantile function with exponential tails)."""
+    positive rest), or ISQF (a free quantile function with exponential tails). Counts and Tweedie take targets of at
+    least 0, Bernoulli targets between 0 and 1; a table with others is refused."""
 
     num_samples: int = Field(default=1000, ge=1)
     """Draws behind quantiles that have no closed form (Tweedie), and behind samples when nobody gives a number."""

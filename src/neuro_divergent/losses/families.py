@@ -32,6 +32,8 @@ class Family(ABC):
     """What a distribution can do, given raw parameters in the last dimension."""
 
     units: Units = "scaled"
+    support: tuple[float, float] = (-math.inf, math.inf)
+    """The lowest and the highest value that the distribution can take."""
     outputs: int
 
     def values(self, raw: Tensor, target: Tensor) -> Tensor:
@@ -85,9 +87,8 @@ class Invertible(Family):
         rows = raw[..., None, :]
         low, high = (bound[..., None] for bound in self.bracket(raw))
         wide = levels.expand(*low.shape[:-1], levels.shape[-1])
-        if self.discrete:
-            return invert_discrete(lambda x: self.cdf(rows, x), wide, high)
-        return invert_continuous(lambda x: self.cdf(rows, x), lambda x: self.log_prob(rows, x).exp(), wide, low, high)
+        invert = invert_discrete if self.discrete else invert_continuous
+        return invert(lambda x: self.cdf(rows, x), lambda x: self.log_prob(rows, x).exp(), wide, low, high)
 
 
 class Normal(Invertible):
@@ -188,7 +189,7 @@ class Mixture(Invertible):
     def __init__(self, component: Invertible, components: int) -> None:
         self.component, self.components = component, components
         self.outputs = components * (1 + component.outputs)
-        self.units, self.discrete = component.units, component.discrete
+        self.units, self.discrete, self.support = component.units, component.discrete, component.support
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
         """Logarithm of the weighted sum, by its stable form."""

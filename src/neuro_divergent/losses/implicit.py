@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -13,9 +14,13 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss, check_shapes
+from neuro_divergent.losses.base import Point, check_shapes
+from neuro_divergent.losses.point_choice import PointChoice, mean_of_quantiles
 from neuro_divergent.losses.probability_levels import uncrossed
 from neuro_divergent.losses.quantile import draw_between, huber_pinball, pinball
+
+MEAN_LEVELS = (0.01, 0.025, *(step / 20 for step in range(1, 20)), 0.975, 0.99)
+"""Levels from which the mean is computed."""
 
 
 class ImplicitQuantileHead(nn.Module):
@@ -49,12 +54,15 @@ class ImplicitQuantileHead(nn.Module):
         return value[..., 0]
 
 
-class ImplicitQuantile(Loss):
+class ImplicitQuantile(PointChoice):
     """Pinball loss at a random level per window, which the head receives; any quantile can be forecast afterwards.
 
     The network gives `width` features per step; the head turns them into values at levels, and its output, values first
-    and levels after them, is what every method here takes.
+    and levels after them, is what every method here takes. The point forecast is the median; with point="mean" it is
+    the mean, from the quantiles at `MEAN_LEVELS`. Figures of a validation are those of the median.
     """
+
+    own_point: ClassVar[Point] = "median"
 
     width: int = Field(default=32, ge=1)
     """Features per step that the network hands to the head."""
@@ -94,7 +102,18 @@ class ImplicitQuantile(Loss):
         values, levels = output.chunk(2, dim=-1)
         return torch.cat([values * scale + location, levels], dim=-1)
 
-    def point(self, output: Tensor) -> Tensor:
+    @property
+    def point_levels(self) -> tuple[float, ...]:
+        """The levels that the head is asked for, so that `point` can answer."""
+        return (0.5,) if self.shows == "median" else MEAN_LEVELS
+
+    def mean(self, output: Tensor) -> Tensor:
+        """The mean of the distribution of the head's values at their levels; of one level that value."""
+        values, levels = output.chunk(2, dim=-1)
+        known, order = levels.reshape(-1, levels.shape[-1])[0].sort()
+        return mean_of_quantiles(values[..., order], tuple(round(level, 6) for level in known.tolist()))
+
+    def median(self, output: Tensor) -> Tensor:
         """The value at the level nearest to one half."""
         values, levels = output.chunk(2, dim=-1)
         nearest = (levels - 0.5).abs().argmin(dim=-1, keepdim=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -13,30 +14,52 @@ _TINY = 1e-300
 
 
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """The regularised incomplete beta function I_x(a, b), by its continued fraction (Lentz's method)."""
+    """The regularised incomplete beta function I_x(a, b), by a continued fraction (Didonato & Morris 1992, BFRAC)."""
     a, b, x = torch.broadcast_tensors(a, b, x)  # type: ignore[no-untyped-call]
+    off = (a + b) * x - a
+    front = torch.exp(_log_beta_front(a, b, off))
     swap = x > (a + 1) / (a + b + 2)  # there the fraction of the complement converges fast
     a, b = torch.where(swap, b, a), torch.where(swap, a, b)
-    x = torch.where(swap, 1 - x, x).clamp(0, 1)
-    log_front = torch.lgamma(a + b) - torch.lgamma(a) - torch.lgamma(b) + torch.xlogy(a, x) + torch.xlogy(b, 1 - x)
-    value = torch.exp(log_front) * _beta_fraction(a, b, x) / a
+    x, off = torch.where(swap, 1 - x, x).clamp(0, 1), torch.where(swap, -off, off)
+    value = front / _beta_fraction(a, b, x, off)
     return torch.where(swap, 1 - value, value).clamp(0, 1)
 
 
-def _beta_fraction(a: Tensor, b: Tensor, x: Tensor, limit: int = 5000) -> Tensor:
-    c = torch.ones_like(x)
-    d = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
-    fraction = d
+def _log_beta_front(a: Tensor, b: Tensor, off: Tensor) -> Tensor:
+    """log(x^a·(1 - x)^b / B(a, b)) by Loader's form (2000): logarithms of large factorials would cancel each other.
+
+    With n = a + b and off = n·x - a it is a·log(1 + off/a) + b·log(1 - off/b) + ½·log(ab / 2πn), and the remainders of
+    Stirling's formula.
+    """
+    spread = a * torch.log1p((off / a).clamp(min=-1)) + b * torch.log1p((-off / b).clamp(min=-1))
+    rest = _stirling_rest(a + b) - _stirling_rest(a) - _stirling_rest(b)
+    return spread + 0.5 * torch.log(a * b / (2 * math.pi * (a + b))) + rest
+
+
+def _stirling_rest(z: Tensor) -> Tensor:
+    """log Γ(z) minus Stirling's formula (z - ½)·log z - z + ½·log 2π."""
+    large = z >= 10
+    safe = torch.where(large, z, 10.0)
+    inverse = safe.square().reciprocal()
+    series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse * (1 / 1680 - inverse / 1188)))) / safe
+    direct = torch.lgamma(z) - ((z - 0.5) * torch.log(z) - z + 0.5 * math.log(2 * math.pi))
+    return torch.where(large, series, direct)
+
+
+def _beta_fraction(a: Tensor, b: Tensor, x: Tensor, off: Tensor, limit: int = 1000) -> Tensor:
+    """The denominator that `off` = (a + b)·x - a keeps free of cancellation, by Lentz's method."""
+    fraction = _away_from_zero(a * (1 - off) / (a + 1))
+    c, d = fraction, torch.zeros_like(x)
     for m in range(1, limit):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / _away_from_zero(1 + numerator * d)
-            c = _away_from_zero(1 + numerator / c)
-            change = c * d
-            fraction = fraction * change
-        if bool(((change - 1).abs() < 1e-14).all()):
+        near = a + 2 * m - 1
+        step = m * (b - m) * x / near
+        numerator = (a + m - 1) * (a + b + m - 1) * x / near * step
+        denominator = m + step + (a + m) * (1 - off + m * (2 - x)) / (near + 2)
+        d = 1 / _away_from_zero(denominator + numerator * d)
+        c = _away_from_zero(denominator + numerator / c)
+        change = c * d
+        fraction = fraction * change
+        if m % 4 == 0 and bool(((change - 1).abs() < 1e-13).all()):
             break
     return fraction
 
@@ -74,16 +97,43 @@ def _widen(cdf: Cdf, levels: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor,
     return low, high
 
 
-def invert_discrete(cdf: Cdf, levels: Tensor, high: Tensor) -> Tensor:
-    """The smallest whole number of at least 0 whose cdf reaches the level, by halving."""
-    low = torch.full_like(high, -1.0)
-    low, high = _widen(lambda x: torch.where(x < 0, 0.0, cdf(x)), levels, low, high.ceil())
-    while bool((high - low > 1).any()):
-        middle = torch.floor((low + high) / 2)
-        reached = cdf(middle.clamp(min=0)) >= levels
-        wide = high - low > 1
-        low, high = torch.where(wide & ~reached, middle, low), torch.where(wide & reached, middle, high)
+def invert_discrete(cdf: Cdf, mass: Cdf, levels: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """The smallest whole number of at least 0 whose cdf reaches the level.
+
+    Newton steps within a bracket, the probability of a number being the slope: a dozen values of the cdf whatever the
+    size of the numbers. Where steps leave the bracket or close it slowly, it is halved.
+    """
+
+    def reached(x: Tensor) -> Tensor:
+        return torch.where(x < 0, 0.0, cdf(x.clamp(min=0)))
+
+    low, high = _widen(reached, levels, low.floor(), high.ceil())
+    low, width = low.clamp(min=-1), high - low
+    x, before = ((low + high) / 2).floor(), 2 * width
+    for turn in range(200):
+        below = reached(x)
+        low, high = torch.where(below < levels, x, low), torch.where(below < levels, high, x)
+        width, last = high - low, width
+        # Beyond 2^53 whole numbers lie more than 1 apart.
+        if bool((width <= torch.clamp(4e-16 * high, min=1.0)).all()):
+            break
+        slow = width > before / 2
+        # A little further than Newton says (twice as far if that was too little): the bracket closes from both sides.
+        step = _newton_step(below, mass(x.clamp(min=0)), levels, x) * torch.where(slow, 2.0, 1.001)
+        target = torch.where(step > 0, (x + step).ceil(), (x + step).floor())
+        taken = (target > low) & (target < high) & ~(slow & (turn % 4 == 3))
+        apart = high > 16 * (low + 2)  # numbers of different size: halve their logarithms
+        middle = torch.where(apart, torch.sqrt((low + 2) * high), (low + high) / 2).floor()
+        x = torch.where(taken, target, middle)
+        x, before = torch.where(width <= 1, high, x), last
     return high
+
+
+def _newton_step(below: Tensor, slope: Tensor, levels: Tensor, x: Tensor) -> Tensor:
+    """Newton's step to where the cdf is `levels`; in logarithms for the lower half, where it is like a power of x."""
+    slope = slope.clamp(min=_TINY)
+    growth = torch.log(levels / below) * below / (slope * (x + 1))
+    return torch.where(levels <= 0.5, (x + 1) * torch.expm1(growth.clamp(-50, 50)), (levels - below) / slope)
 
 
 def gamma_draws(shape: Tensor, generator: torch.Generator | None) -> Tensor:

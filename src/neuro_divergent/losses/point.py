@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss, check_shapes
+from neuro_divergent.losses.base import Loss, Point, check_shapes
 from neuro_divergent.losses.stable import divide, huber, root
 
 
@@ -28,7 +28,12 @@ def errors(output: Tensor, target: Tensor) -> Tensor:
 
 
 class MSE(Loss):
-    """Squared error, e²."""
+    """Squared error, e²; the best forecast is the mean."""
+
+    @property
+    def shows(self) -> Point:
+        """The mean."""
+        return "mean"
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
         """Unreduced squared errors."""
@@ -44,7 +49,12 @@ class RMSE(MSE):
 
 
 class MAE(Loss):
-    """Absolute error, |e|; the derivative at 0 is 0."""
+    """Absolute error, |e|; the derivative at 0 is 0. The best forecast is the median."""
+
+    @property
+    def shows(self) -> Point:
+        """The median."""
+        return "median"
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
         """Unreduced absolute errors."""
@@ -84,24 +94,36 @@ class LogCosh(Loss):
 
 
 class MAPE(Loss):
-    """Absolute percentage error as a fraction, |e| / |y|; a target of 0 counts as 0, with derivative 0."""
+    """Absolute percentage error, 100·|e| / |y|, in percent.
+
+    A target of 0 has no percentage: it is left out of the mean. The metric mape is the same figure.
+    """
 
     units: ClassVar[Literal["scaled", "original"]] = "original"
+    size: ClassVar[float] = 100.0
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
-        """Unreduced errors as fractions of the target."""
-        return divide(errors(output, target).abs(), target.abs())
+        """Unreduced errors in percent of the target; 0, with derivative 0, where that is 0."""
+        return divide(100 * errors(output, target).abs(), target.abs())
+
+    def counted(self, target: Tensor) -> Tensor:
+        """Everywhere but at 0."""
+        return target != 0
 
 
 class SMAPE(Loss):
-    """Symmetric percentage error as a fraction, 2|e| / (|y| + |f|), between 0 and 2; 0 where both are 0."""
+    """Symmetric percentage error, 200·|e| / (|y| + |f|), in percent, from 0 to 200; 0 where target and forecast are 0.
+
+    The metric smape is the same figure.
+    """
 
     units: ClassVar[Literal["scaled", "original"]] = "original"
+    size: ClassVar[float] = 100.0
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
-        """Unreduced errors as fractions of the mean of target and forecast."""
+        """Unreduced errors in percent of the mean of target and forecast."""
         error = errors(output, target).abs()
-        return divide(2 * error, output[..., 0].abs() + target.abs())
+        return divide(200 * error, output[..., 0].abs() + target.abs())
 
 
 class MASE(Loss):

@@ -7,17 +7,16 @@ from functools import lru_cache
 from typing import Any, Self
 
 import torch
-from pydantic import model_serializer, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
-from neuro_divergent.core.config import encode
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss
+from neuro_divergent.losses.point_choice import PointChoice
 
 _NEAR = 1e-6
 
 
-class Levelled(Loss):
+class Levelled(PointChoice):
     """Base of losses that are asked for central intervals, level=[80, 90], or for quantiles=[0.1, 0.5, 0.9]."""
 
     family = "loss"  # named again, so that this base is not entered in the registry
@@ -43,12 +42,6 @@ class Levelled(Loss):
         resolve_levels(self.level, self.probabilities)
         return self
 
-    @model_serializer(mode="plain")
-    def to_dict(self) -> dict[str, Any]:
-        """The plain-data form, in which the probabilities are called quantiles."""
-        names = {name: "quantiles" if name == "probabilities" else name for name in type(self).model_fields}
-        return {"kind": self.kind} | {shown: encode(getattr(self, name)) for name, shown in names.items()}
-
     @property
     def levels(self) -> tuple[float, ...]:
         """The probabilities, ascending."""
@@ -66,11 +59,20 @@ def resolve_levels(level: tuple[float, ...] | None, quantiles: tuple[float, ...]
         raise ConfigError(f"give level or quantiles, one of the two, but got {level=} and {quantiles=}")
     if quantiles is not None:
         return _checked(quantiles)
-    for percent in level or ():
-        if not 0 < percent < 100:
-            raise ConfigError(f"level must be percentages between 0 and 100, both excluded, but got {percent}")
+    check_percentages(level or ())
     bounds = [side for percent in level or () for side in (50 - percent / 2, 50 + percent / 2)]
     return _checked([round(bound / 100, 12) for bound in {*bounds, 50.0}])
+
+
+def check_percentages(level: Sequence[float]) -> None:
+    """Refuse levels that are no percentages, and shares such as 0.8 where 80 was meant."""
+    for percent in level:
+        if not 0 < percent < 100:
+            raise ConfigError(f"level is in percent, between 0 and 100, both excluded, but got level={percent!r}")
+        if percent < 1:
+            raise ConfigError(
+                f"level is in percent, such as 80, but got level={percent!r}. Did you mean {100 * percent:g}?"
+            )
 
 
 def _checked(quantiles: Sequence[float]) -> tuple[float, ...]:

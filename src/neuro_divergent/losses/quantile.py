@@ -7,7 +7,7 @@ With u = y - f, the pinball loss at level q is q·u for u ≥ 0 and (q - 1)·u b
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss, check_shapes
+from neuro_divergent.losses.base import Loss, Point, check_shapes
+from neuro_divergent.losses.point_choice import check_mean_of, mean_of_quantiles
 from neuro_divergent.losses.probability_levels import Levelled, interpolate, refuse_outside, uncrossed
 from neuro_divergent.losses.stable import huber
 
@@ -39,6 +40,11 @@ class Quantile(Loss):
     q: float = Field(default=0.5, gt=0, lt=1)
     """The quantile that is forecast."""
 
+    @property
+    def shows(self) -> Point | None:
+        """The median at level one half."""
+        return "median" if self.q == 0.5 else None
+
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
         """Unreduced pinball losses."""
         check_shapes(output, target)
@@ -59,14 +65,25 @@ class HuberQuantile(Quantile):
 
 
 class MQLoss(Levelled):
-    """Mean pinball loss of several quantiles; the point forecast is the median.
+    """Mean pinball loss of several quantiles; the point forecast is the median, or with point="mean" the mean.
+
+    The mean is computed from the quantiles, with exponential tails beyond them; see `mean_of_quantiles`.
 
     Forecast quantiles are sorted, so that they never cross. Between the trained ones they are interpolated; beyond
     the outermost ones they are refused, because nothing was learned there.
     """
 
     weights: tuple[float, ...] | None = None
-    """Importance of each quantile, in ascending order of the quantiles; equal when None."""
+    """Importance of each quantile; equal when None. With quantiles= in the order in which they were given, with level=
+    in ascending order of the quantiles (the median is one of them)."""
+
+    own_point: ClassVar[Point] = "median"
+
+    @model_validator(mode="after")
+    def _quantiles_for_a_mean(self) -> Self:
+        if self.shows == "mean":
+            check_mean_of(self.kind, self.levels)
+        return self
 
     @model_validator(mode="after")
     def _one_weight_per_quantile(self) -> Self:
@@ -95,13 +112,23 @@ class MQLoss(Levelled):
         losses = self._at(target[..., None] - output, output.new_tensor(self.levels))
         if self.weights is None:
             return losses.mean(dim=-1)
-        weights = output.new_tensor(self.weights)
+        weights = output.new_tensor(self._ascending_weights())
         return (losses * weights).sum(dim=-1) / weights.sum()
+
+    def _ascending_weights(self) -> list[float]:
+        """The weights in the order of `levels`: each stays with its quantile."""
+        assert self.weights is not None
+        asked = self.probabilities or self.levels
+        return [weight for _, weight in sorted(zip(asked, self.weights, strict=True))]
 
     def _at(self, under: Tensor, level: Tensor) -> Tensor:
         return pinball(under, level)
 
-    def point(self, output: Tensor) -> Tensor:
+    def mean(self, output: Tensor) -> Tensor:
+        """The mean of the quantiles' distribution."""
+        return mean_of_quantiles(output.sort(dim=-1).values, self.levels)
+
+    def median(self, output: Tensor) -> Tensor:
         """The median, or the trained quantile next to it when none lies on the other side."""
         return interpolate(output.sort(dim=-1).values, self.levels, torch.tensor([0.5]))[..., 0]
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss
+from neuro_divergent.losses.base import Loss, Point
 
 
 class Weighted(Loss):
@@ -24,7 +24,8 @@ class Weighted(Loss):
     - by="column": the weight column of the table, which must be there (any loss uses it when it is).
     - by="horizon": `weights`, one per step ahead, or `decay`, the factor from one step to the next.
     - by="recency": a row loses half its weight every `half_life` steps before the newest row of its series.
-    - by=function: function(time, value) gives the weight of each row, from arrays of timestamps and targets.
+    - by=function: function(time, value) gives the weight of each row, from arrays of timestamps and targets. It is
+      asked for the training rows, and apart from them for the held-out rows.
     """
 
     loss: Loss
@@ -114,6 +115,16 @@ class Weighted(Loss):
         return self.loss.task
 
     @property
+    def size(self) -> float:  # type: ignore[override]  # a constant of other classes
+        """That of the inner loss."""
+        return self.loss.size
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """That of the inner loss."""
+        return self.loss.support
+
+    @property
     def outputs(self) -> int:
         """What the inner loss asks of the network."""
         return self.loss.outputs
@@ -127,6 +138,10 @@ class Weighted(Loss):
     def levels(self) -> tuple[float, ...]:
         """Those of the inner loss."""
         return self.loss.levels
+
+    def counted(self, target: Tensor) -> Tensor | None:
+        """As the inner loss does."""
+        return self.loss.counted(target)
 
     def head(self) -> nn.Module | None:
         """That of the inner loss."""
@@ -144,9 +159,22 @@ class Weighted(Loss):
         """As the inner loss does."""
         return self.loss.unscale(output, location, scale)
 
+    @property
+    def shows(self) -> Point | None:
+        """As the inner loss does."""
+        return self.loss.shows
+
+    def showing(self, point: Point) -> Self:
+        """The inner loss with another point forecast."""
+        return self.replace(loss=self.loss.showing(point))
+
     def point(self, output: Tensor) -> Tensor:
         """As the inner loss does."""
         return self.loss.point(output)
+
+    def centre(self, output: Tensor) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.centre(output)
 
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
         """As the inner loss does."""

@@ -6,7 +6,18 @@ A subclass of `Metric` is one of your own, for trainings and for evaluations.
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.metrics.by_name import METRICS, POINT_METRICS
-from neuro_divergent.metrics.point import accuracy, bias, directional_accuracy, mae, mape, mse, r2, rmse, smape
+from neuro_divergent.metrics.point import (
+    accuracy,
+    bias,
+    bias_percent,
+    directional_accuracy,
+    mae,
+    mape,
+    mse,
+    r2,
+    rmse,
+    smape,
+)
 from neuro_divergent.metrics.probabilistic import coverage, crps_quantiles, interval_score, pinball, scaled_crps
 from neuro_divergent.metrics.scaled import mase, naive_scale, owa, rmsse
 
@@ -36,6 +47,7 @@ __all__ = [
     "TrainingMetric",
     "accuracy",
     "bias",
+    "bias_percent",
     "coverage",
     "crps_quantiles",
     "directional_accuracy",

@@ -91,7 +91,7 @@ AnyMetric = str | Metric | Callable[[Any, Any], Any]
 def named_metrics(wanted: Sequence[AnyMetric], built_in: Sequence[str]) -> dict[str, Metric | None]:
     """What was asked for, by name, in that order; None stands for a metric in `built_in`."""
     found: dict[str, Metric | None] = {}
-    for item in wanted:
+    for item in [wanted] if isinstance(wanted, str | Metric) else wanted:
         name, metric = (item, None) if item in built_in else own_metric(item, built_in)
         if name in found and found[name] != metric:
             raise ConfigError(f"metrics must have different names, but got {name!r} twice. Override `name` in one")
@@ -128,8 +128,8 @@ def statistics(metric: Metric, actual: Tensor, forecast: Tensor) -> tuple[Tensor
     return tuple(part.double() for part in parts)
 
 
-def figure(metric: Metric, actual: Array, forecast: Array, axis: int | None) -> Any:
-    """The figure of forecasts [N, H] along an axis; a NaN in `actual` does not count, nothing counted is NaN."""
+def figure(metric: Metric, actual: Array, forecast: Array, axis: int | tuple[int, ...] | None) -> Any:
+    """The figure of forecasts along an axis or several; a NaN in `actual` does not count, nothing counted is NaN."""
     import torch
 
     y, f = torch.as_tensor(actual, dtype=torch.float64), torch.as_tensor(forecast, dtype=torch.float64)
@@ -140,11 +140,27 @@ def figure(metric: Metric, actual: Array, forecast: Array, axis: int | None) -> 
     sums = torch.stack([counts.double(), *kept])
     if axis is None:
         return _one(metric, sums.flatten(1).sum(1))
-    return np.array([_one(metric, column) for column in sums.sum(axis + 1).T])
+    left = sums.sum([one + 1 for one in ((axis,) if isinstance(axis, int) else axis)])
+    return np.array([_one(metric, column) for column in left.flatten(1).T]).reshape(left.shape[1:])
 
 
 def _one(metric: Metric, sums: Tensor) -> float:
     return metric.combine(sums) if float(sums[0]) > 0 else float("nan")
+
+
+def badness(name: str, value: float | None) -> float:
+    """What grows as a figure gets worse, so that the smallest is the best; infinite for no figure.
+
+    More is better for some, nearer to 0 for a bias, and nearer to its level for a coverage such as coverage-80.
+    """
+    metric, _, level = name.partition("-")
+    if value is None or value != value:
+        return float("inf")
+    if metric in ("bias", "bias_percent"):
+        return abs(value)
+    if metric == "coverage":
+        return abs(value - float(level) / 100)
+    return -value if goal_of(name) == "max" else value
 
 
 def goal_of(name: str) -> Goal:

@@ -4,7 +4,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from neuro_divergent.metrics.point import accuracy, bias, directional_accuracy, mae, mape, mse, r2, rmse, smape
+from neuro_divergent.metrics.point import (
+    accuracy,
+    bias,
+    bias_percent,
+    directional_accuracy,
+    mae,
+    mape,
+    mse,
+    r2,
+    rmse,
+    smape,
+)
 from neuro_divergent.metrics.probabilistic import coverage, crps_quantiles, interval_score, pinball, scaled_crps
 from neuro_divergent.metrics.scaled import mase, owa, rmsse
 
@@ -14,6 +25,7 @@ METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         for function in (
             accuracy,
             bias,
+            bias_percent,
             coverage,
             crps_quantiles,
             directional_accuracy,
@@ -34,5 +46,7 @@ METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 )
 """Every figure by name."""
 
-POINT_METRICS: tuple[str, ...] = ("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "directional_accuracy")
+POINT_METRICS: tuple[str, ...] = (
+    *("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "bias_percent", "directional_accuracy"),
+)
 """The figures that need nothing but the actual values and a point forecast."""

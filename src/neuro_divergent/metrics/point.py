@@ -42,6 +42,20 @@ def bias(actual: Values, forecast: Values, *, mask: Values | None = None, axis: 
     return mean(f - y, observed(y, mask), axis)
 
 
+def bias_percent(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
+    """Bias in percent of the level, 100·Σ(forecast - actual) / Σ|actual|: positive when the forecasts are too high.
+
+    For values of at least 0 this is the sum of the forecasts divided by the sum of the actual values, minus 1. It is
+    NaN where all actual values are 0.
+
+    >>> bias_percent([0, 10, 30], [0, 8, 24])
+    -20.0
+    """
+    y, f = pair(actual, forecast)
+    counts = observed(y, mask)
+    return plain(ratio(100 * total_of(f - y, counts, axis), total_of(np.abs(y), counts, axis)))
+
+
 def mape(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
     """Mean absolute percentage error, in percent; actual values of 0 have no percentage and are left out."""
     y, f = pair(actual, forecast)

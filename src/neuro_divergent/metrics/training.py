@@ -51,7 +51,7 @@ class TrainingMetric:
 def training_metric(metric: AnyMetric) -> TrainingMetric:
     """The figure of that name, such as "mae" or a registered `Metric`; an unknown name is answered with the closest."""
     if isinstance(metric, str):
-        known = _TRAINING.get(registry.normalise(metric))
+        known = {registry.normalise(name): figure for name, figure in _TRAINING.items()}.get(registry.normalise(metric))
         if known is not None:
             return known
         if registry.find("metric", metric) is None:
@@ -109,6 +109,7 @@ _TRAINING = {
         TrainingMetric("mse", lambda f, y: ((f - y).square(),), _mean),
         TrainingMetric("rmse", lambda f, y: ((f - y).square(),), lambda sums: _mean(sums) ** 0.5),
         TrainingMetric("bias", lambda f, y: (f - y,), lambda sums: _mean(sums)),
+        TrainingMetric("bias_percent", lambda f, y: (f - y, y.abs()), _percentage),
         TrainingMetric("mape", lambda f, y: (_share((f - y).abs(), y.abs()), (y != 0).double()), _percentage),
         TrainingMetric("smape", lambda f, y: (200 * _share((f - y).abs(), y.abs() + f.abs()),), _mean),
         TrainingMetric("r2", lambda f, y: ((f - y).square(), y, y.square()), _explained, "max"),

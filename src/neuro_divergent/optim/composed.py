@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, nan
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -29,9 +29,16 @@ class CustomSchedule(Schedule):
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """What the function says, if it is a usable number."""
-        factor = float(self.function(step, context) if self.with_context else self.function(step))
+        said = self.function(step, context) if self.with_context else self.function(step)
+        try:
+            factor = nan if isinstance(said, str) else float(said)
+        except (TypeError, ValueError, RuntimeError):  # nothing, an array of several numbers, ...
+            factor = nan
         if not (isfinite(factor) and factor >= 0):
-            raise ConfigError(f"a schedule's function must return a finite number of at least 0, but got {factor=}")
+            raise ConfigError(
+                "a schedule's function must return a finite number of at least 0, by which the rate is multiplied, but "
+                f"got {said!r} at step {step}"
+            )
         return factor
 
 

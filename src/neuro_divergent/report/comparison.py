@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def comparison_report(
-    found: CrossValidation, board: pl.DataFrame, *, source: str = "", interactive: bool = True
+    found: CrossValidation,
+    board: pl.DataFrame,
+    *,
+    source: str = "",
+    interactive: bool = True,
+    metric: str | None = None,
 ) -> Page:
     """A page about a cross-validation.
 
@@ -26,16 +31,18 @@ def comparison_report(
         board: one row per model with the mean of each figure, best first.
         source: where the data came from.
         interactive: charts that can be zoomed, if plotly is installed; pictures otherwise.
+        metric: the figure that colours and charts follow; MASE unless given.
     """
     of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
     page = Page(f"Comparison{of}", f"{len(found.folds)} tests over time, best model first.", interactive=interactive)
     page.heading("Leaderboard")
     page.text("Means over the tests. Every model was trained only on rows before the ones it was tested on.")
-    sections.score_table(page, board)
+    sections.score_table(page, board, metric)
+    by_step = _polars(found.evaluation.by_step)
     page.heading("Error by horizon")
-    page.chart(sections.horizon_chart(_polars(found.evaluation.by_step)))
+    page.chart(sections.horizon_chart(by_step, sections.chosen_metric(by_step.columns[2:], metric, "mase")))
     page.heading("Test by test")
-    page.chart(_folds_chart(_polars(found.by_fold)))
+    page.chart(_folds_chart(_polars(found.by_fold), metric))
     page.heading("Forecasts")
     page.chooser(_forecast_charts(found), "Series")
     page.footer = f"neuro-divergent {__version__}. This file needs no network."
@@ -50,11 +57,11 @@ def _polars(frame: Any) -> pl.DataFrame:
     return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_dataframe(frame)
 
 
-def _folds_chart(by_fold: pl.DataFrame) -> Chart:
+def _folds_chart(by_fold: pl.DataFrame, asked: str | None) -> Chart:
     import polars as pl
 
     names = by_fold["metric"].unique(maintain_order=True).to_list()
-    metric = "mase" if "mase" in names else names[0]
+    metric = sections.chosen_metric(names, asked, "mase")
     traces = []
     for number, (key, part) in enumerate(
         by_fold.filter(pl.col("metric") == metric).group_by("model", maintain_order=True)
@@ -63,7 +70,7 @@ def _folds_chart(by_fold: pl.DataFrame) -> Chart:
         colour = sections.NAIVE if "naive" in name else COLOURS[number % len(COLOURS)]
         folds = [int(fold) + 1 for fold in part["fold"]]
         traces.append(Trace(name=name, x=folds, y=part["value"].to_list(), colour=colour, width=2.0))
-    return Chart(title="Error of each test", traces=traces, xlabel="test", ylabel=metric.upper())
+    return Chart(title="Error of each test", traces=traces, xlabel="test", ylabel=sections.title(metric))
 
 
 def _forecast_charts(found: CrossValidation) -> list[Chart]:

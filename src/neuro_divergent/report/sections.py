@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, columns_of, interval_levels
+from neuro_divergent.forecasting.evaluate.residuals import Bias, Dependence
 from neuro_divergent.forecasting.plots import recent
+from neuro_divergent.metrics.base import badness
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report.chart import Chart, Trace
 
@@ -25,12 +27,15 @@ if TYPE_CHECKING:
 MAX_SERIES = 40
 MAX_POINTS = 1500
 LAGS = 24
+SMALL_BIAS, LARGE_BIAS = 1.0, 10.0
+"""In percent: a bias below the first is little, one above the second is said to be possible even without proof."""
 NAIVE = "#9A9A9A"
 _TITLES = {
     "mae": "MAE",
     "rmse": "RMSE",
     "smape": "sMAPE %",
     "mase": "MASE",
+    "bias_percent": "bias %",
     "pinball": "pinball",
     "scaled_crps": "CRPS, scaled",
 }
@@ -92,18 +97,28 @@ def series_charts(data: TimeSeriesDataFrame) -> list[Chart]:
     return charts
 
 
-def score_table(page: Page, table: pl.DataFrame, name: str = "model") -> None:
-    """One row per model, the best by MASE (or the first figure) marked."""
-    names = [
-        column for column in table.columns if column != name and not column.startswith(("interval_score", "pinball"))
-    ]
-    rows = [[str(row[name]), *(_cell(column, row[column]) for column in names)] for row in table.iter_rows(named=True)]
-    by = "mase" if "mase" in names else names[0]
-    scores = [math.inf if row is None or math.isnan(row) else row for row in table[by].to_list()]
-    page.table(["model", *map(_title, names)], rows, int(np.argmin(scores)))
+def chosen_metric(names: Sequence[str], asked: str | None, otherwise: str) -> str:
+    """The column that decides colours and charts: the metric asked for, or its first level, or another."""
+    for wanted in (asked, otherwise):
+        for name in names:
+            if wanted in (name, name.partition("-")[0]):
+                return name
+    return names[0]
 
 
-def _title(column: str) -> str:
+def score_table(page: Page, table: pl.DataFrame, metric: str | None = None) -> None:
+    """One row per model, the best by a metric (MASE unless given) marked, and a sentence that says so."""
+    names = [column for column in table.columns if column != "model"]
+    by = chosen_metric(names, metric, "mase")
+    shown = [name for name in names if name == by or not name.startswith(("interval_score", "pinball"))]
+    rows = [[str(row["model"]), *(_cell(name, row[name]) for name in shown)] for row in table.iter_rows(named=True)]
+    scores = [badness(by, value) for value in table[by]]
+    page.table(["model", *map(title, shown)], rows, int(np.argmin(scores)))
+    page.text(f"The row that is best by {title(by)} is coloured.", soft=True)
+
+
+def title(column: str) -> str:
+    """How a report calls a figure."""
     metric, _, level = column.partition("-")
     if level:
         return f"{'inside' if metric == 'coverage' else metric.replace('_', ' ')} {level} %"
@@ -113,6 +128,8 @@ def _title(column: str) -> str:
 def _cell(column: str, value: float | None) -> str:
     if column.startswith("coverage") and value is not None:
         return f"{100 * value:.0f} %"
+    if column == "bias_percent" and value is not None and math.isfinite(value):
+        return f"{value:+.1f}"
     return figure(value)
 
 
@@ -125,7 +142,7 @@ def horizon_chart(by_step: pl.DataFrame, metric: str = "mae") -> Chart:
         traces.append(
             Trace(name=str(name[0]), x=part["step"].to_list(), y=part[metric].to_list(), colour=colour, width=2.2)
         )
-    return Chart(title="Error by horizon", traces=traces, xlabel="steps ahead", ylabel=_title(metric))
+    return Chart(title="Error by horizon", traces=traces, xlabel="steps ahead", ylabel=title(metric))
 
 
 def residual_charts(held: HeldOut) -> list[tuple[Chart, str]]:
@@ -138,11 +155,13 @@ def residual_charts(held: HeldOut) -> list[tuple[Chart, str]]:
     bars = Trace(name="forecasts", x=middles, y=heights, kind="bars", opacity=0.85)
     mean, spread = float(errors.mean()), float(errors.std())
     histogram = Chart(title="Errors", traces=[bars], xlabel="actual − forecast", ylabel="forecasts", legend=False)
-    found = [(histogram, f"Mean error {figure(mean)}, standard deviation {figure(spread)}: {_bias(mean, spread)}")]
-    lags = min(LAGS, max(map(len, held.neighbours), default=0) // 3)
-    correlation = held.autocorrelation(lags)
-    if len(correlation):
-        found.append(_correlogram(correlation, sum(map(len, held.neighbours))))
+    caption = (
+        f"Mean of actual − forecast {figure(mean)}, standard deviation {figure(spread)}. {bias_sentence(held.bias())}"
+    )
+    found = [(histogram, caption)]
+    dependence = held.dependence(LAGS)
+    if dependence is not None:
+        found.append((_correlogram(dependence), dependence_sentence(dependence)))
     return found
 
 
@@ -151,29 +170,59 @@ def _without_tails(errors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(np.clip(errors, low, high))
 
 
-def _bias(mean: float, spread: float) -> str:
-    if abs(mean) <= 0.25 * spread:
-        return "centred, as it should be."
-    return f"the forecasts are too {'low' if mean > 0 else 'high'} on average."
+def bias_sentence(bias: Bias) -> str:
+    """What the errors say about a bias.
+
+    >>> bias_sentence(Bias(-38.0, 0.0002))
+    'Bias -38.0 %: the forecasts are too low, by more than chance explains (p < 0.001).'
+    >>> bias_sentence(Bias(2.0, 0.4))
+    'Bias +2.0 %: not more than chance explains (p = 0.4).'
+    """
+    if not math.isfinite(bias.percent):
+        return "All actual values are 0, so a bias has no percentage."
+    size = f"Bias {bias.percent:+.1f} %"
+    if bias.p_value is None:
+        return f"{size}: one stretch of time is too little to tell it from chance."
+    if not bias.significant:
+        doubt = " So few forecasts cannot rule out a real one." if abs(bias.percent) >= LARGE_BIAS else ""
+        return f"{size}: not more than chance explains ({_p(bias.p_value)}).{doubt}"
+    side = "low" if bias.percent < 0 else "high"
+    degree = "" if abs(bias.percent) >= SMALL_BIAS else "a little "
+    return f"{size}: the forecasts are {degree}too {side}, by more than chance explains ({_p(bias.p_value)})."
 
 
-def _correlogram(correlation: npt.NDArray[np.float64], count: int) -> tuple[Chart, str]:
-    lags = list(range(1, len(correlation) + 1))
-    bound = 1.96 / math.sqrt(count)
+def dependence_sentence(found: Dependence) -> str:
+    """What the autocorrelation of errors says."""
+    first, bound, lags = float(found.correlation[0]), found.bound, len(found.correlation)
+    where = "outside" if 1 in found.outside else "inside"
+    facts = (
+        f"Errors one step ahead: lag 1 is {first:.2f}, {where} ±{bound:.2f}; {len(found.outside)} of {lags} lags "
+        f"{'is' if len(found.outside) == 1 else 'are'} outside, where chance gives about {0.05 * lags:.1g}; Ljung-Box "
+        f"over all lags {_p(found.p_box)}."
+    )
+    if not found.significant:
+        return f"{facts} Together this is what independent errors show."
+    if found.p_first <= found.p_box and first < 0:
+        return f"{facts} They are not independent: an error is often followed by one of the other sign."
+    largest = int(np.argmax(np.abs(found.correlation))) + 1
+    return (
+        f"{facts} They are not independent, most at lag {largest}: a longer input_size, an anchor or features may help."
+    )
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.1g}" if value >= 0.1 else f"p = {value:.2g}"
+
+
+def _correlogram(found: Dependence) -> Chart:
+    lags = list(range(1, len(found.correlation) + 1))
     edges = [
         Trace(name="by chance", x=[0.5, len(lags) + 0.5], y=[edge, edge], colour="soft", dash="dash", width=1.2)
-        for edge in (bound, -bound)
+        for edge in (found.bound, -found.bound)
     ]
-    bars = Trace(name="autocorrelation", x=lags, y=correlation, kind="bars", opacity=0.85)
-    chart = Chart(
+    bars = Trace(name="autocorrelation", x=lags, y=found.correlation, kind="bars", opacity=0.85)
+    return Chart(
         title="Autocorrelation of errors", traces=[bars, *edges], legend=False, xlabel="lag", ylabel="autocorrelation"
-    )
-    outside = [lag for lag, value in zip(lags, correlation, strict=True) if abs(value) > bound]
-    if len(outside) <= 2:
-        return chart, "Errors one step ahead are as good as independent: little is left to learn from the past."
-    largest = int(np.argmax(np.abs(correlation))) + 1
-    return chart, (
-        f"Errors one step ahead repeat, most at lag {largest}: a longer input_size, an anchor or features may help."
     )
 
 

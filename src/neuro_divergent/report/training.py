@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core.config import Description
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
+from neuro_divergent.forecasting.evaluate.residuals import Bias
+from neuro_divergent.forecasting.predict.validated import validated_on
+from neuro_divergent.metrics.base import badness
 from neuro_divergent.report import sections
 from neuro_divergent.report.page import Page
 from neuro_divergent.report.sections import figure
@@ -33,6 +39,7 @@ def training_report(
     seconds: float | None = None,
     interactive: bool = True,
     held: HeldOut | None = None,
+    metric: str | None = None,
 ) -> Page:
     """A page about a fitted model; `page.save("report.html")` writes it, a notebook shows it.
 
@@ -43,6 +50,7 @@ def training_report(
         seconds: how long the training took.
         interactive: charts that can be zoomed, if plotly is installed; pictures otherwise.
         held: forecasts of the held-out rows, if `held_out_forecasts` made them already.
+        metric: the figure that colours and charts follow; the first of the training's `metrics`, or MAE, unless given.
     """
     model, data = fitted.model, fitted.data
     of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
@@ -50,14 +58,17 @@ def training_report(
     lead = f"{model.h} steps ahead from {model.input_size} past steps, {fitted.num_parameters:,} parameters{took}."
     page = Page(f"{model.name}{of}", lead, interactive=interactive)
     held = held_out_forecasts(fitted) if held is None else held
-    page.cards(_facts(fitted, held))
+    by = None if held is None else _metric(fitted, held, metric)
+    page.cards(_facts(fitted, held, by))
     page.heading("Forecast")
     charts = sections.forecast_charts(fitted)
     if charts:
         page.chooser(charts, "Series", _shown(len(charts), data.n_series))
+        if fitted.point is not None:
+            page.text(_point_shown(fitted), soft=True)
     else:
         page.text("The forecast needs the columns known ahead: neuro-divergent predict ... --future FILE", soft=True)
-    _quality(page, held)
+    _quality(page, fitted, held, by)
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
     page.heading("Data")
@@ -72,23 +83,42 @@ def _shown(count: int, total: int) -> str:
     return f"The first {count} of {total:,} series." if count < total else ""
 
 
-def _facts(fitted: Forecaster, held: HeldOut | None) -> list[tuple[str, str, Mood]]:
+def _metric(fitted: Forecaster, held: HeldOut, asked: str | None) -> str:
+    names = held.evaluation.table.columns[1:]
+    followed = [name for name in fitted.config.metrics if name in names]
+    return sections.chosen_metric(names, asked or next(iter(followed), None), "mae")
+
+
+def _point_shown(fitted: Forecaster) -> str:
+    if fitted.loss.probabilistic:
+        return f"The line is the {fitted.point} of the forecast distribution."
+    return f"The line is a point forecast; {fitted.loss.kind} aims at the {fitted.point}."
+
+
+def _facts(fitted: Forecaster, held: HeldOut | None, metric: str | None) -> list[tuple[str, str, Mood]]:
     data = fitted.data
     facts: list[tuple[str, str, Mood]] = [
         (f"{data.n_series:,}", "series", ""),
         (f"{len(data):,}", f"rows, {data.freq} apart", ""),
     ]
-    if held is None:
+    if held is None or metric is None:
         return facts
-    mae = [float(value) for value in held.evaluation.table["mae"]]
-    facts.append((figure(mae[0]), "mean absolute error", ""))
-    gain = 1 - mae[0] / mae[1] if mae[1] > 0 else 0.0
-    if abs(gain) < 0.005:
-        facts.append(("as good", "as seasonal naive", ""))
-    else:
+    own, naive = held.evaluation.table[metric].to_list()[:2]
+    facts.append((figure(own), "mean absolute error" if metric == "mae" else sections.title(metric), ""))
+    bad, other = badness(metric, own), badness(metric, naive)
+    if math.isfinite(bad) and math.isfinite(other):
+        gain = 1 - bad / other if other > 0 else float(np.sign(other - bad))
         mood: Mood = "good" if gain > 0 else "bad"
         word = "better" if gain > 0 else "worse"
-        facts.append((f"{abs(100 * gain):.0f} % {word}", "than seasonal naive", mood))
+        if abs(gain) < 0.005:
+            facts.append(("as good", "as seasonal naive", ""))
+        elif other > 0:
+            facts.append((f"{abs(100 * gain):.0f} % {word}", "than seasonal naive", mood))
+        else:
+            facts.append((word, "than seasonal naive", mood))
+    bias = held.bias()
+    if math.isfinite(bias.percent):
+        facts.append((f"{bias.percent:+.1f} %", "bias of the forecasts", "bad" if _biased(bias) else ""))
     for promised, inside, _, verdict in sections.coverage_rows(held)[-1:]:
         facts.append(
             (inside, f"of values inside the {promised} interval", "good" if verdict == "as promised" else "bad")
@@ -96,7 +126,11 @@ def _facts(fitted: Forecaster, held: HeldOut | None) -> list[tuple[str, str, Moo
     return facts
 
 
-def _quality(page: Page, held: HeldOut | None) -> None:
+def _biased(bias: Bias) -> bool:
+    return bias.significant and abs(bias.percent) >= sections.SMALL_BIAS
+
+
+def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str | None) -> None:
     page.heading("How good is it")
     if held is None:
         page.text(
@@ -105,20 +139,33 @@ def _quality(page: Page, held: HeldOut | None) -> None:
         )
         return
     count, percent, season = len(held.truth.series), f"{100 * held.share:.3g} %", held.truth.season
+    part = validated_on(fitted)
     page.text(
         f"{count:,} forecasts of {held.n_series:,} series over the last {percent} of their rows, each from the rows "
-        "before it. The network never learned from these rows; they only decided when to stop. The seasonal naive "
-        f"forecast, which repeats the last {season} step{'s' if season > 1 else ''}, was given the same rows. For "
-        "figures that decided nothing, see neuro-divergent cv."
+        f"before it.{f' Held out were {part}.' if part else ''} The network never learned from these rows; they only "
+        f"decided when to stop. The seasonal naive forecast, which repeats the last {season} "
+        f"step{'s' if season > 1 else ''}, was given the same rows. For figures that decided nothing, see "
+        "neuro-divergent cv."
     )
-    sections.score_table(page, held.evaluation.table)
-    page.text("MASE below 1 is better than the naive forecast was on the history. The best row is coloured.", soft=True)
+    sections.score_table(page, held.evaluation.table, metric)
+    page.text(
+        "MASE below 1 is better than the naive forecast was on the history. Bias is the sum of forecast minus actual, "
+        "in percent of the sum of the actual values: below 0 the forecasts are too low.",
+        soft=True,
+    )
     page.parts.append("<h3>Error by horizon</h3>")
-    page.chart(sections.horizon_chart(held.by_step()))
+    page.chart(sections.horizon_chart(held.by_step(), metric or "mae"))
     residuals = sections.residual_charts(held)
     if residuals:
         page.parts.append("<h3>What the errors look like</h3>")
         page.pair(residuals)
+    bias = held.bias()
+    if _biased(bias) and bias.percent < 0 and fitted.point == "median":
+        change = 'point="mean"' if fitted.loss.probabilistic else "MSE, or a distribution,"
+        page.text(
+            "The forecasts are medians. Where a few values are much larger than the rest, the median lies below the "
+            f"mean, and a sum of medians is too low. {change} forecasts the mean."
+        )
     calibration = sections.calibration_chart(held)
     if calibration is not None:
         page.parts.append("<h3>Do the intervals hold</h3>")
@@ -173,7 +220,8 @@ def _arguments(description: Description, names: Sequence[str]) -> list[str]:
     for name in names:
         value, field = getattr(description, name), type(description).model_fields[name]
         if field.is_required() or value != field.get_default(call_default_factory=True):
-            found.append(f"{name}={_literal(value)}")
+            called = getattr(description, "file_names", {}).get(name, name)
+            found.append(f"{called}={_literal(value)}")
     return found
 
 

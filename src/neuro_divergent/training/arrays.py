@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import ConfigError, DataError, first_line
 from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.base import outside_support, support_rule
 from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
 
 
@@ -42,7 +43,18 @@ def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> 
         y = _class_numbers(y)
     else:
         y = y.to(dtype)
+        _check_targets(loss, y)
     return Rows(x.contiguous(), y.to(device).contiguous(), weight)
+
+
+def _check_targets(loss: Loss, y: Tensor) -> None:
+    """Refuse targets that the loss's distribution cannot take."""
+    wrong = outside_support(loss, y)
+    if wrong is not None and bool(wrong.any()):
+        raise DataError(
+            f"{support_rule(loss)}, but row {int(wrong.nonzero()[0][0])} of y has {float(y[wrong][0]):g} "
+            f"({int(wrong.sum())} such values). Check them, or use a distribution of all numbers such as StudentT"
+        )
 
 
 def _tensor(part: Any, name: str) -> Tensor:
@@ -102,6 +114,7 @@ class ArraySource:
     ) -> None:
         self.rows, self.sampler = rows, sampler
         size = sampler.batch_size
+        size = min(size, rows.x.shape[0])  # a batch never holds more than all rows
         self._buffers = (_buffer(rows.x, size), _buffer(rows.y, size)) if reuse else (None, None)
         self._elsewhere = rows.x.device.type != "cpu"
         self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
@@ -141,16 +154,17 @@ class ArrayTask(ScoredTask):
 
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of rows."""
-        output, target = self._aligned(module(batch.x), batch.y)
+        output, target = self._aligned(_output(module, batch.x), batch.y)
         values = self.loss.values(output, target)
-        return values, _weights(self.loss, batch, values)
+        return values, _loss_weights(self.loss, batch, values)
 
     def score(self, module: nn.Module, batch: Rows) -> dict[str, Tensor]:
         """Sums of the validation loss and of the metrics."""
-        output, target = self._aligned(module(batch.x), batch.y)
-        values = self.validation_loss.values(output, target)
-        weights = _weights(self.validation_loss, batch, values)
-        return {"loss": loss_sums(values, weights)} | self.metric_sums(output, target, weights)
+        output, target = self._aligned(_output(module, batch.x), batch.y)
+        loss = self.validation_loss
+        values = loss.values(output, target)
+        sums = {"loss": loss_sums(values, _loss_weights(loss, batch, values))}
+        return sums | self.metric_sums(output, target, _weights(loss, batch, values))
 
     def split(self, batch: Rows, parts: int) -> list[Rows]:
         """Micro-batches of equal size, the last one smaller if it does not divide."""
@@ -190,6 +204,34 @@ class ArrayTask(ScoredTask):
             f"the module's output must have the shape {wanted} for targets of shape {tuple(target.shape)} and the loss "
             f"{self.loss.kind}, but got {tuple(output.shape)}"
         )
+
+
+def _output(module: nn.Module, x: Tensor) -> Tensor:
+    """What the module makes of a batch: one tensor."""
+    try:
+        output = module(x)
+    except RuntimeError as error:
+        if x.is_floating_point() or "type" not in str(error):
+            raise
+        raise DataError(
+            f"x holds whole numbers ({str(x.dtype).removeprefix('torch.')}), as layers such as Embedding take them, "
+            f"but the module takes floats: {first_line(error)}. Give it x.astype('float32')"
+        ) from error
+    if not isinstance(output, Tensor):
+        raise ConfigError(
+            f"the module must give one tensor, but its forward returned a {type(output).__name__}. Wrap it in a module "
+            "that returns the forecast alone, such as output[0] of an LSTM"
+        )
+    return output
+
+
+def _loss_weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:
+    """The weights of a loss: `_weights`, and 0 where the loss leaves a target out."""
+    weights, counted = _weights(loss, batch, values), loss.counted(batch.y)
+    if counted is None:
+        return weights
+    counted = counted.reshape(values.shape).to(values.dtype)
+    return counted if weights is None else weights * counted
 
 
 def _weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:

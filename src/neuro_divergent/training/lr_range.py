@@ -10,7 +10,7 @@ import copy
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import nn
 
@@ -123,6 +123,8 @@ def _steepest(rates: list[float], smoothed: list[float]) -> float:
 
 class _Sweep(Callback):
     """Ends the test when the loss explodes."""
+
+    looks_at: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:
         self.average, self.best, self.seen = 0.0, math.inf, 0

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError, DeviceError
 from neuro_divergent.data.windows.samplers import Sequential, Shuffled
-from neuro_divergent.optim import Optimizer, ReduceOnPlateau, freeze
+from neuro_divergent.optim import (
+    CustomSchedule,
+    Optimizer,
+    ReduceOnPlateau,
+    Schedule,
+    ScheduleContext,
+    ScheduleFreeAdamW,
+    freeze,
+)
 from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.config.rules import check_arrays
@@ -27,6 +37,8 @@ from neuro_divergent.training.state.task import Source, Task
 from neuro_divergent.training.step.eager import Eager
 from neuro_divergent.training.step.strategy import Strategy
 from neuro_divergent.training.training_run import TrainingRun
+
+log = logging.getLogger(__name__)
 
 
 class Trainer:
@@ -140,6 +152,7 @@ def prepare(
     """The state of a run before its first step."""
     config = _settled(config, validation_source is not None)
     module = precision.place(module)
+    _check_half_precision(module, precision)
     freeze(module, config.freeze)
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise ConfigError("a training needs at least one parameter that is not frozen, but the module has none")
@@ -152,6 +165,7 @@ def prepare(
     by_epochs = None if config.max_epochs is None else int(config.max_epochs) * source.steps_per_epoch
     total = min(count for count in (by_epochs, config.max_steps) if count is not None)
     schedule = config.schedule
+    _warn_of_warmup(config, total, source.steps_per_epoch)
     return TrainState(
         config=config,
         module=module,
@@ -164,6 +178,44 @@ def prepare(
         averager=None if config.averaging is None else config.averaging.build(module, total_steps=total),
         plateau=schedule.initial() if isinstance(schedule, ReduceOnPlateau) else None,
     )
+
+
+def _check_half_precision(module: nn.Module, precision: Precision) -> None:
+    """fp16 on a CPU: refused where a layer has no such kernel, slow everywhere else."""
+    if precision.name != "fp16" or precision.device.type != "cpu":
+        return
+    if any(isinstance(part, nn.LSTM) for part in module.modules()):
+        raise DeviceError(
+            "precision='fp16' on a CPU cannot compute LSTM layers (oneDNN has none in fp16), but the model has some. "
+            "Use precision='bf16' or 'float32', or a GPU",
+            advice=[Advice("training.precision", "bf16")],
+        )
+    log.warning("precision='fp16' is slower than float32 on a CPU, often ten times. Use precision='bf16' or 'float32'")
+
+
+def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) -> None:
+    """Say so when the rate still rises at the last step: the run ends before its warm-up does."""
+    optimizer, schedule = config.optimizer, config.schedule
+    if isinstance(optimizer, ScheduleFreeAdamW) and optimizer.warmup_steps > total:
+        log.warning(
+            "the warm-up of ScheduleFreeAdamW takes %d steps, but the run has %d: it never reaches the full learning "
+            "rate. Shorten warmup_steps, or train for longer", optimizer.warmup_steps, total,
+        )  # fmt: skip
+    if not isinstance(schedule, Schedule) or isinstance(schedule, ReduceOnPlateau | CustomSchedule) or total < 2:
+        return
+    assert isinstance(optimizer, Optimizer)
+    context = ScheduleContext(
+        total_steps=total, steps_per_epoch=steps_per_epoch, base_rate=float(optimizer.learning_rate)
+    )
+    looked_at = sorted({round(share * (total - 1) / 50) for share in range(51)})
+    factors = [schedule.factor_at(step, context) for step in looked_at]
+    if factors[0] < factors[-1] < 1 and all(a <= b for a, b in pairwise(factors)):
+        rate = float(optimizer.learning_rate)
+        log.warning(
+            "the warm-up of %s is longer than the run of %d steps: the learning rate ends at %.3g, %.2g of the %.3g "
+            "that was asked for. Shorten the warm-up (a share such as warmup=0.1), or train for longer",
+            schedule.kind, total, factors[-1] * rate, factors[-1], rate,
+        )  # fmt: skip
 
 
 def train(

@@ -19,7 +19,7 @@ from neuro_divergent.training.loop import loop
 from neuro_divergent.training.process.heartbeat import heartbeat
 from neuro_divergent.training.process.malloc import kept_memory
 from neuro_divergent.training.process.signals import Guard
-from neuro_divergent.training.process.thread_waiting import Courtesy
+from neuro_divergent.training.process.thread_waiting import YieldWhenBusy
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.runs.resume import Resume, find
 from neuro_divergent.training.runs.resume import begin as begin_run
@@ -98,7 +98,7 @@ class TrainingRun:
         snapshot = find(state, self.resume)
         decided = decide(state, None if snapshot is None else snapshot.document.get("decided", {}), callbacks)
         if decided.threads > 1:
-            callbacks.append(Courtesy())
+            callbacks.append(YieldWhenBusy())
         self._decided, self._callbacks = decided, CallbackList(callbacks)
         with surroundings(config, decided.threads):
             self._strategy = self._open.enter_context(network_ready(self.task, state, decided, state.strategy))

@@ -104,7 +104,9 @@ def test_train_then_predict(table, tmp_path):
     assert "144 rows" not in done.stdout
     assert "whose weights are kept" in done.stdout
     assert re.search(
-        r"on the last \d+ % of the rows \(validation\): .* (?:than|as) the seasonal naive \(12\) forecast", done.stdout
+        r"on the last \d+ % of the rows \(validation\): .* (?:than|as) the seasonal naive \(12\) forecast "
+        r"\([\d.]+\); bias [+-][\d.]+ %",
+        done.stdout,
     )
     left = {path.name for path in (tmp_path / "run").iterdir()}
     assert left >= {"config.json", "events.jsonl", "checkpoints", "model", "report.html"}
@@ -205,6 +207,10 @@ def test_init_writes_a_run_file_that_trains(prices, tmp_path):
     over = ["--max-epochs", 1, "--set", "training.optimizer.learning_rate=3e-4", "--no-report", "--json"]
     trained = call("train", "--config", "run.yaml", *over, "--out", "run", cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
+    # The figures of the held-out rows do not need a report.
+    scores = {row["model"]: row["mae"] for row in json.loads(trained.stdout)["held_back"]}
+    assert len(scores) == 2
+    assert all(value > 0 for value in scores.values())
     config = nd.load(tmp_path / "run" / "model").config
     assert config.optimizer == nd.AdamW(learning_rate=3e-4)
     assert config.loss == nd.MQLoss(level=[90])
@@ -490,11 +496,13 @@ def test_more_steps_than_were_trained_for(hours):
     done = call("predict", "run", "--h", 30, cwd=hours)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 31
+    assert re.search(r"steps \d+ to 30 are extrapolated", done.stderr)
     assert call("predict", "run", "--h", 0, cwd=hours).returncode == 2
 
 
 def test_scores_of_rows_that_were_trained_on_are_said_to_flatter(hours):
     again = call("evaluate", "run", "early.csv", cwd=hours)
+    assert "bias_percent" in again.stdout
     assert again.returncode == 0
     assert "trained with rows up to 2024-01-10 23:00:00" in again.stderr
     assert "figures begin at 2024-01-10 12:00:00" in again.stderr

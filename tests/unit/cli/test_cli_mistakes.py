@@ -90,6 +90,23 @@ def sentence_of(done, code):
             id="an option for the table",
         ),
         pytest.param(
+            ["cv", "prices.csv", *COLUMNS, "--h", 7, "--n-windows", 0],
+            ["n_windows must be a whole number of at least 1, but got n_windows=0"],
+            id="no windows",
+        ),
+        pytest.param(
+            ["cv", "prices.csv", *COLUMNS, "--h", 7, "--step-size", 0],
+            ["step_size must be a whole number of at least 1, but got step_size=0"],
+            id="no distance",
+        ),
+        pytest.param(["cv", "prices.csv", *COLUMNS, "--h", 0], ["at least 1", "h=0"], id="no horizon"),
+        pytest.param(["init", "prices.csv", *COLUMNS, "--h", 0], ["at least 1", "h=0"], id="no horizon to propose"),
+        pytest.param(
+            ["evaluate", "model", "prices.csv", "--n-windows", 0],
+            ["n_windows must be a whole number of at least 1, but got n_windows=0"],
+            id="no windows to evaluate",
+        ),
+        pytest.param(
             ["predict", "model", "--data=prices.csv"],
             ["--data.", "neuro-divergent predict MODEL DATA."],
             id="an option for the table after the model",

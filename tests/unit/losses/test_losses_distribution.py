@@ -26,7 +26,9 @@ from neuro_divergent.losses import (
     NegativeBinomialMixture,
     NormalMixture,
     PoissonMixture,
+    Weighted,
 )
+from neuro_divergent.losses.counts import NegativeBinomial
 from neuro_divergent.losses.numeric import betainc
 from neuro_divergent.losses.spline import SplineQuantile
 from neuro_divergent.losses.stable import inverse_softplus, log_softplus
@@ -276,3 +278,59 @@ def test_special_functions_agree_with_scipy() -> None:
     raw = np.array([-700.0, -50.0, -37.0, -1.0, 0.0, 3.0, 800.0])
     exact = np.where(raw < -30, raw, np.log(np.logaddexp(0, raw)))
     np.testing.assert_allclose(log_softplus(torch.from_numpy(raw)).numpy(), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dispersion", [1e-4, 0.01, 1.0, 30.0])
+@pytest.mark.parametrize("mean", [0.5, 1e3, 1e5, 1e9])
+def test_quantiles_of_counts_of_any_size_agree_with_scipy_after_a_few_looks(mean: float, dispersion: float) -> None:
+    """Every number exactly as scipy.stats.nbinom.ppf has it, from few values of the cdf, which take the time."""
+
+    class Counted(NegativeBinomial):
+        looks = 0
+
+        def cdf(self, raw: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+            self.looks += 1
+            return super().cdf(raw, value)
+
+    means = mean * np.linspace(0.5, 1.0, 14)
+    raw = torch.stack(
+        [inverse_softplus(torch.from_numpy(means)), torch.full((14,), raw_of(dispersion), dtype=torch.float64)], -1
+    )
+    family = Counted()
+    found = family.quantile(raw, LEVELS)
+    size = 1 / (dispersion + 1e-4)
+    expected = stats.nbinom.ppf(LEVELS.numpy(), size, size / (size + means[:, None]))
+    assert found.numpy() == pytest.approx(expected, abs=0, rel=1e-9)
+    assert family.looks <= 24
+
+
+def test_poisson_and_student_quantiles_agree_with_scipy_at_any_size() -> None:
+    rates = double(0.3, 1e4, 1e9)
+    found = DistributionLoss(distribution="Poisson").quantiles(inverse_softplus(rates)[:, None], LEVELS)
+    assert found.numpy() == pytest.approx(stats.poisson.ppf(LEVELS, rates[:, None]), rel=1e-12)
+    raw = torch.stack(
+        [double(5.0, 1e4, 1e9), torch.zeros(3).double(), torch.full((3,), raw_of(1.0), dtype=torch.float64)], dim=-1
+    )
+    found = DistributionLoss(distribution="StudentT").quantiles(raw, LEVELS)
+    freedom = 2 + torch.nn.functional.softplus(raw[:, :1])
+    assert found.numpy() == pytest.approx(stats.t.ppf(LEVELS, freedom), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "support"),
+    [
+        (DistributionLoss(distribution="Normal"), (-math.inf, math.inf)),
+        (DistributionLoss(distribution="ISQF"), (-math.inf, math.inf)),
+        (DistributionLoss(distribution="Poisson"), (0, math.inf)),
+        (DistributionLoss(distribution="NegativeBinomial"), (0, math.inf)),
+        (DistributionLoss(distribution="Tweedie"), (0, math.inf)),
+        (DistributionLoss(distribution="Bernoulli"), (0, 1)),
+        (PMM(), (0, math.inf)),
+        (NBMM(), (0, math.inf)),
+        (GMM(), (-math.inf, math.inf)),
+        (Weighted(loss=PMM(), by="horizon", decay=0.9), (0, math.inf)),
+    ],
+    ids=str,
+)
+def test_each_distribution_says_which_values_it_takes(loss: Loss, support: tuple[float, float]) -> None:
+    assert loss.support == support

@@ -51,9 +51,10 @@ def test_log_cosh_does_not_overflow() -> None:
 
 
 def test_percentages_by_hand_and_at_zero() -> None:
-    assert values(MAPE(), [3.0, 5.0, 0.0], [2.0, -4.0, 0.0]) == pytest.approx([0.5, 2.25, 0.0])
-    assert values(MAPE(), [3.0], [0.0]) == [0.0]  # no percentage of nothing
-    assert values(SMAPE(), [3.0, 0.0, 5.0, -1.0], [1.0, 0.0, 0.0, 1.0]) == pytest.approx([1.0, 0.0, 2.0, 2.0])
+    assert values(MAPE(), [3.0, 5.0, 0.0], [2.0, -4.0, 0.0]) == pytest.approx([50.0, 225.0, 0.0])
+    assert values(MAPE(), [3.0], [0.0]) == [0.0]  # no percentage of nothing, and it does not count
+    assert MAPE().counted(torch.tensor([2.0, 0.0, -4.0])).tolist() == [True, False, True]
+    assert values(SMAPE(), [3.0, 0.0, 5.0, -1.0], [1.0, 0.0, 0.0, 1.0]) == pytest.approx([100.0, 0.0, 200.0, 200.0])
 
 
 def test_rmse_is_the_root_of_the_mean_and_flat_at_a_perfect_forecast() -> None:

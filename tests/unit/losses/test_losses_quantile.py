@@ -53,6 +53,8 @@ def test_levels_become_quantiles_with_the_median() -> None:
     [
         ({"level": [80], "quantiles": [0.1]}, "one of the two"),
         ({"level": [100]}, "between 0 and 100"),
+        ({"level": [0.8]}, r"in percent, such as 80, but got level=0.8. Did you mean 80\?"),
+        ({"level": [80, 0.95]}, r"Did you mean 95\?"),
         ({"quantiles": [0.0]}, "between 0 and 1"),
         ({"quantiles": [0.1, 0.1]}, "differ"),
         ({"quantiles": []}, "at least one"),
@@ -71,6 +73,16 @@ def test_several_quantiles_by_hand_and_weighted() -> None:
     assert MQLoss(level=[80]).values(output, target).item() == pytest.approx(0.3)
     assert MQLoss(level=[80], weights=[1, 0, 3]).values(output, target).item() == pytest.approx(0.2)
     assert HuberMQLoss(level=[80], delta=1e-9).values(output, target).item() == pytest.approx(0.3)
+
+
+def test_a_weight_stays_with_its_quantile_whatever_the_order() -> None:
+    """By hand: pinball 0.2, 0.5, 0.2 at 0.1, 0.5, 0.9 as above; weights 2, 3, 1 → (0.4 + 1.5 + 0.2) / 6."""
+    output, target = torch.tensor([[0.0, 1.0, 4.0]], dtype=torch.float64), torch.tensor([2.0], dtype=torch.float64)
+    given = MQLoss(quantiles=[0.9, 0.1, 0.5], weights=[1, 2, 3])
+    assert given.values(output, target).item() == pytest.approx(2.1 / 6)
+    assert MQLoss(quantiles=[0.1, 0.5, 0.9], weights=[2, 3, 1]).values(output, target).item() == pytest.approx(2.1 / 6)
+    again = MQLoss.from_json(given.to_json())
+    assert again.values(output, target).item() == pytest.approx(2.1 / 6)
 
 
 def test_forecasts_are_sorted_interpolated_and_not_extrapolated() -> None:

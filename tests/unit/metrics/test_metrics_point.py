@@ -17,6 +17,7 @@ from neuro_divergent.metrics import (
     POINT_METRICS,
     accuracy,
     bias,
+    bias_percent,
     directional_accuracy,
     mae,
     mape,
@@ -36,6 +37,9 @@ def test_by_hand_overall() -> None:
     assert mse(ACTUAL, FORECAST) == pytest.approx(60 / 6)
     assert rmse(ACTUAL, FORECAST) == pytest.approx(math.sqrt(10))
     assert bias(ACTUAL, FORECAST) == pytest.approx(-2 / 6)
+    assert bias_percent([0, 10, 30, np.nan], [0, 8, 24, 9]) == pytest.approx(100 * (32 / 40 - 1)), "Σf / Σy - 1"
+    assert bias_percent([-10, 10], [-8, 10]) == pytest.approx(10), "too high by 2 of 20"
+    assert np.isnan(bias_percent([0.0, 0.0], [1.0, 1.0]))
     # 100, 0, 75, 50, left out, 100
     assert mape(ACTUAL, FORECAST) == pytest.approx(325 / 5)
     # 200·(1/3, 0, 3/5, 5/15, 0 for 0/0, 5/15)

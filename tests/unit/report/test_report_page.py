@@ -100,7 +100,7 @@ def test_figures_are_computed_on_rows_that_were_not_trained_on(fitted):
     assert rows[1][1] == f"{100 * inside.mean():.1f} %"
 
 
-def test_nothing_is_claimed_where_nothing_was_held_out_forecasts(fitted):
+def test_nothing_is_claimed_where_nothing_was_held_out(fitted):
     data = fitted.data
     trained = nd.DLinear(h=7, input_size=21).fit(data, nd.TrainingConfig(max_epochs=1, validation_split=None))
     assert held_out_forecasts(trained) is None
@@ -109,7 +109,7 @@ def test_nothing_is_claimed_where_nothing_was_held_out_forecasts(fitted):
     assert "better" not in text.split("<h2")[0]
 
 
-def test_validation_rows_that_were_given_are_the_ones_that_were_held_out_forecasts():
+def test_validation_rows_that_were_given_are_the_ones_that_were_held_out():
     """By hand: of 200 rows the last 10 were given, 5 %; windows of h=6 begin at rows 190 to 194."""
     rows = pl.DataFrame({"unique_id": ["a"] * 200, "ds": range(200), "y": np.sin(np.arange(200.0))})
     config = nd.TrainingConfig(max_steps=2, progress=False)

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
 from neuro_divergent.cli.io.terminal import aside, note, say, say_json
+from neuro_divergent.cli.request.confine import confined
 from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
@@ -23,6 +24,7 @@ from neuro_divergent.cli.request.run_file import (
     split,
     train_config,
 )
+from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.names import REPORT
 
@@ -50,6 +52,7 @@ def cv(
     config: Path | None = None,
     set: Settings = (),  # noqa: A002
     out: Path | None = None,
+    allow_writes: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Compare models by cross-validation over time, beside a seasonal naive forecast.
@@ -80,22 +83,24 @@ def cv(
         One field, such as training.max_epochs=20 or data.gaps=linear; may be repeated.
     out
         A directory for report.html and forecasts.csv.
+    allow_writes
+        Let the run file's callbacks write outside of OUT too: say so only for a file you trust.
     json
         Print JSON for machines.
     """
     flags = {"data": columns.fields(), "model": _given(h=h, input_size=input_size), "training": training.fields()}
     fields = sections(config, flags, set)
+    n_windows = at_least_one("n_windows", n_windows)
+    distance = None if step_size is None else at_least_one("step_size", step_size)
     path, names = table_path(data, fields["data"]), split((models,))
     if "h" not in fields["model"]:
         raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
-    _described(fields, names, 1, training)  # what is wrong with the request is said before the work
+    described = _described(fields, names, 1, training)  # what is wrong with the request is said before the work
     if out is not None:
         writable_directory(out)
     read = read_table(path, fields["data"])
     check_horizon(read, int(fields["model"]["h"]))
     aside(json)(str(read.report()))
-    size = fields["model"].get("input_size") or lookback(read, int(fields["model"]["h"]))
-    described = _described(fields, names, int(size), training)
 
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
@@ -106,10 +111,19 @@ def cv(
     splitter = TimeSeriesSplit(
         n_splits=n_windows,
         test_size=steps,
-        step_size=step_size or steps,
+        step_size=distance,
         gap=gap,
-        align="date" if together else "series",
+        align="date" if together else "auto",
     )
+    oldest = splitter.folds(read, steps)[0].train[1]
+    size = fields["model"].get("input_size") or lookback(read, steps, oldest)
+    described = _described(fields, names, int(size), training)
+    if config is not None:
+        typed = sections(None, flags, set)["training"]
+        described = [
+            (model, confined(settings, fields["training"], typed, out, allowed=allow_writes))
+            for model, settings in described
+        ]
     found = cross_validation(
         [model for model, _ in described],
         read,
@@ -119,9 +133,10 @@ def cv(
         level=levels(training.level),
         metrics=named,
     )
-    board = leaderboard(found, named[0] if named else "mase")
+    by = named[0] if named else "mase"
+    board = leaderboard(found, by)
     if out is not None:
-        _write(found, board, out, path)
+        _write(found, board, out, path, by)
     if json:
         files = {} if out is None else {"report": str(out / REPORT), "forecasts": str(out / "forecasts.csv")}
         say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()} | files)
@@ -157,29 +172,16 @@ def leaderboard(found: CrossValidation, by: str = "mase") -> pl.DataFrame:
     wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
     # A figure of intervals has a column for each level, such as coverage-80.
     column = next((name for name in names if by in (name, name.partition("-")[0])), names[0])
-    return wide.select("model", *names).sort(_badness(column), nulls_last=True, maintain_order=True)
+    from neuro_divergent.metrics.base import badness
+
+    rows = wide.select("model", *names)
+    order = sorted(range(len(rows)), key=[badness(column, value) for value in rows[column]].__getitem__)
+    return rows[order]
 
 
-def _badness(name: str) -> pl.Expr:
-    """What grows as a figure gets worse."""
-    import polars as pl
-
-    from neuro_divergent.metrics.base import goal_of
-
-    figure = pl.col(name).fill_nan(None)
-    metric, _, level = name.partition("-")
-    if goal_of(name) == "max":
-        return -figure
-    if metric == "bias":
-        return figure.abs()
-    if metric == "coverage":
-        return (figure - float(level) / 100).abs()
-    return figure
-
-
-def _write(found: CrossValidation, board: pl.DataFrame, out: Path, path: Path) -> None:
+def _write(found: CrossValidation, board: pl.DataFrame, out: Path, path: Path, metric: str) -> None:
     from neuro_divergent.report.comparison import comparison_report
 
     write_frame(out / "forecasts.csv", as_polars(found.frame))
-    comparison_report(found, board, source=str(path)).save(out / REPORT)
+    comparison_report(found, board, source=str(path), metric=metric).save(out / REPORT)
     note(f"written: {out / REPORT}, {out / 'forecasts.csv'}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
 # What `train` refuses is let through here, counted and named.
+LEFT_OUT = "nothing: the model neither learns from them nor is scored there; or fill them where they are its input"
 LENIENT = {"duplicates": "last", "infinities": "mask", "missing_exogenous": "forward"}
 
 
@@ -119,13 +120,13 @@ def _rows(report: DataReport) -> list[Finding]:
     if report.unsorted_rows:
         found.append(Finding(f"{report.unsorted_rows:,} rows are out of order", "nothing: they are sorted"))
     if report.gap_rows:
-        todo = "nothing: the model does not learn from them; or fill them: --set data.gaps=linear (or forward, zero)"
+        todo = f"{LEFT_OUT}: --set data.gaps=linear (or forward, zero)"
         found.append(Finding(f"{report.gap_rows:,} rows are absent between two others", todo))
         if report.gap_rows > report.rows_read:
             todo = f"say the true distance of two rows, such as --freq 1d; {report.freq} was found"
             found.append(Finding("more rows are absent than there are", todo))
     if report.missing:
-        todo = "nothing: the model does not learn from them; or fill them: --set data.missing=linear (or forward, zero)"
+        todo = f"{LEFT_OUT}: --set data.missing=linear (or forward, zero)"
         found.append(Finding(f"{report.missing:,} targets are empty", todo))
     return found
 
@@ -135,6 +136,9 @@ def _series(report: DataReport) -> list[Finding]:
     if report.constant_series:
         todo = "keep them, or leave them out: --set data.constant=drop"
         found.append(Finding(f"{len(report.constant_series):,} series never change", todo))
+    if report.merged_targets:
+        todo = "keep their digits: --set data.dtype=float64 --set training.precision=float64"
+        found.append(Finding(f"{len(report.merged_targets):,} series differ too little for float32", todo))
     if report.all_missing_series:
         todo = "leave them out: --set data.all_missing=drop"
         found.append(Finding(f"{len(report.all_missing_series):,} series have no target at all", todo))

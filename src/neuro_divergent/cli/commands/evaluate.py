@@ -13,6 +13,7 @@ from neuro_divergent.cli.io.terminal import note, say, say_json
 from neuro_divergent.cli.request.read_table import read_again
 from neuro_divergent.cli.request.run_file import Settings, levels, sections, split
 from neuro_divergent.cli.request.saved_model import load_model
+from neuro_divergent.core.counts import at_least_one
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -60,6 +61,8 @@ def evaluate(
         Print JSON for machines.
     """
     table_file(out)
+    n_windows = at_least_one("n_windows", n_windows)
+    step_size = None if step_size is None else at_least_one("step_size", step_size)
     asked = levels(level)
     fitted = load_model(model)
     read = read_again(data, fitted.data.schema, sections(None, {}, set)["data"])

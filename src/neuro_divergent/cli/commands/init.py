@@ -15,6 +15,7 @@ from neuro_divergent.cli.request.guess_roles import guess, peek
 from neuro_divergent.cli.request.horizon import lookback
 from neuro_divergent.cli.request.read_table import FILE_FIELDS, read_table
 from neuro_divergent.cli.request.run_file import Columns, Settings, levels, sections
+from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import StorageError
 
 if TYPE_CHECKING:
@@ -61,18 +62,23 @@ def init(
     """
     from neuro_divergent.core import files, registry
     from neuro_divergent.data.time import seasonality
+    from neuro_divergent.forecasting.fit.training_rows import training_rows
     from neuro_divergent.forecasting.model.model import Model
     from neuro_divergent.training.config.training_config import TrainingConfig
 
     if out.exists() and not overwrite:
         raise StorageError(f"{out} exists already. Choose another --out, or say --overwrite")
     registry.resolve("model", model)
+    h = None if h is None else at_least_one("h", h)
     fields = sections(None, {"data": columns.fields()}, set)["data"]
     fields = _roles(data, fields) | fields
     table = read_table(data, fields)
-    seasons = seasonality.detect(table.store.y, table.store.offsets, table.store.mask, table.freq)
+    store = table.store
+    shortest = Model.from_dict({"kind": model, "h": h or 1, "input_size": 1})
+    rows = training_rows(shortest, store, TrainingConfig())  # what will be held out decides nothing
+    seasons = seasonality.detect(store.y, store.offsets, store.mask, table.freq, rows=rows)
     steps = h or proposed_horizon(table, seasons)
-    size = lookback(table, steps)
+    size = lookback(table, steps, rows)
     anchor = "auto" if seasons else None
     described = Model.from_dict({"kind": model, "h": steps, "input_size": size, "anchor": anchor})
     training: dict[str, Any] = {"seed": 1}

@@ -46,11 +46,14 @@ def stop(
 
 
 def _facts(record: RunRecord, waited: bool) -> dict[str, Any]:
-    newest = record.newest if waited else None
+    refit = record.refit
+    inner = refit is not None and refit.stopped == STOPPED_ON_REQUEST and record.stopped != STOPPED_ON_REQUEST
+    ended = refit if refit is not None and inner else record
+    newest = ended.newest if waited else None
     return {
         "run": record.path,
         "ended": waited,
-        "why": record.stopped if waited else None,
+        "why": ended.stopped if waited else None,
         "finished": record.finished if waited else None,
         "checkpoint": None if newest is None else newest.path,
         "step": None if newest is None else newest.step,

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
+from neuro_divergent.cli.request.confine import confined
 from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
@@ -52,6 +53,7 @@ def train(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     report: bool = True,
+    allow_writes: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Train a model on a table; save it with its history and a report.
@@ -81,6 +83,8 @@ def train(
         training, --learning-rate, --set training.schedule=...
     report
         Write OUT/report.html.
+    allow_writes
+        Let the run file's callbacks and checkpoints write outside of OUT too: say so only for a file you trust.
     json
         Print JSON for machines.
     """
@@ -96,7 +100,7 @@ def train(
         raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
     levels(training.level)
     described = describe({**fields, "model": {"input_size": 1} | fields["model"]})
-    train_config(fields, described, training.level, None)  # what is wrong with the request is said before the work
+    train_config(fields, described, training.level, Path())  # what is wrong with the request is said before the work
     table = read_table(path, fields["data"])
     check_horizon(table, described.h)
     directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
@@ -104,9 +108,15 @@ def train(
     show(str(table.report()))
     _show_series(table, show)
     if "input_size" not in fields["model"]:
-        described = described.replace(input_size=lookback(table, described.h))
+        from neuro_divergent.forecasting.fit.training_rows import training_rows
+
+        rows = training_rows(described, table.store, train_config(fields, described, training.level, None))
+        described = described.replace(input_size=lookback(table, described.h, rows))
         show(f"input_size is {described.input_size}: the model sees that many past steps (--input-size)")
     settings = train_config(fields, described, training.level, directory)
+    if config is not None:
+        typed = sections(None, flags, set)["training"]
+        settings = confined(settings, fields["training"], typed, directory, allowed=allow_writes)
     begun = clock.perf_counter()
     how: dict[str, Any] = {"short": fields["data"]["short"]} if "short" in fields["data"] else {}
     if resume:
@@ -121,8 +131,9 @@ def train(
         raise
     seconds = clock.perf_counter() - begun
     fitted.save(directory / MODEL, overwrite=overwrite or resume or out is None)
-    # The rows that were held back say how good it is; the report shows the same figures.
-    held = _held_back(fitted) if report else None
+    from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
+
+    held = held_out_forecasts(fitted)
     written = _write_report(fitted, directory, path, seconds, held) if report else None
     summary = _summary(fitted, directory, written, seconds, held)
     if json:
@@ -188,12 +199,6 @@ def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
         show(f"  {name.ljust(width)}  {sparkline(values.tolist())}")
 
 
-def _held_back(fitted: Forecaster) -> HeldOut | None:
-    from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
-
-    return held_out_forecasts(fitted)
-
-
 def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: HeldOut | None) -> Path:
     from neuro_divergent.report import training_report
 
@@ -205,6 +210,8 @@ def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: floa
 def _summary(
     fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: HeldOut | None
 ) -> dict[str, Any]:
+    from neuro_divergent.forecasting.predict.validated import validated_on
+
     history = fitted.history
     return {
         "model": fitted.model.name,
@@ -218,6 +225,7 @@ def _summary(
         "train_loss": history.train_loss[-1] if history.epochs else None,
         "validation_loss": min(history.validation_loss, default=None),
         "stopped": history.stopped,
+        "validated_on": validated_on(fitted),
         "held_back": None if held is None else held.evaluation.table.to_dicts(),
         "seconds": round(seconds, 3),
         "saved": str(directory / MODEL),
@@ -233,9 +241,8 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any]) -> None:
         which = "validation loss" if history.validation_loss else "training loss"
         best = f", whose weights are kept (epoch {history.best_epoch})" if history.best_epoch is not None else ""
         say(f"{which} {sparkline(losses)} from {losses[0]:.4g} to {losses[-1]:.4g}, best {min(losses):.4g}{best}")
-    share = fitted.config.validation_split
-    if summary["held_back"] and isinstance(share, float):
-        say(verdict(summary["held_back"], share))
+    if summary["held_back"] and summary["validated_on"]:
+        say(verdict(summary["held_back"], summary["validated_on"]))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:
         say("the training is not done: the same command goes on from there with --resume")
@@ -243,14 +250,18 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any]) -> None:
     say(f"forecast with: neuro-divergent predict {Path(summary['saved']).parent}{wanted}")
 
 
-def verdict(scores: list[dict[str, Any]], share: float) -> str:
+def verdict(scores: list[dict[str, Any]], part: str) -> str:
     """How good the model is beside the naive forecast, in one sentence.
 
-    >>> verdict([{"model": "NHITS", "mae": 1.5}, {"model": "naive", "mae": 2.0}], 0.2)
+    >>> verdict([{"model": "NHITS", "mae": 1.5}, {"model": "naive", "mae": 2.0}], "the last 20 % of the rows")
     'on the last 20 % of the rows (validation): mean absolute error 1.5, 25 % better than the naive forecast (2)'
+
+    The bias follows where the first row has one: the sum of forecast minus actual in percent of the sum of the actual.
     """
     own, naive = float(scores[0]["mae"]), float(scores[1]["mae"])
     gain = 1 - own / naive if naive > 0 else 0.0
     how = "as good as" if abs(gain) < 0.005 else f"{abs(100 * gain):.0f} % {'better' if gain > 0 else 'worse'} than"
     beside = f"{how} the {scores[1]['model']} forecast ({naive:.4g})"
-    return f"on the last {100 * share:.0f} % of the rows (validation): mean absolute error {own:.4g}, {beside}"
+    bias = scores[0].get("bias_percent")
+    off = "" if bias is None or bias != bias else f"; bias {bias:+.1f} %"
+    return f"on {part} (validation): mean absolute error {own:.4g}, {beside}{off}"

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 from neuro_divergent.core.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
 
-def lookback(table: TimeSeriesDataFrame, h: int) -> int:
-    """Four horizons, or two seasons if that is more; less where the series are too short for it."""
+def lookback(table: TimeSeriesDataFrame, h: int, rows: npt.NDArray[np.int64]) -> int:
+    """Four horizons, or two seasons of the training rows if that is more; less where the series are too short."""
     import numpy as np
 
     from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 
-    wanted = max(4 * h, 2 * season_of(table.store), 8)
+    wanted = max(4 * h, 2 * season_of(table.store, rows), 8)
     longest = int(np.max(table.store.lengths))
     # A fifth is held back for validation, and each of the two parts needs a horizon of its own.
     fits = int(0.8 * longest) - 2 * h

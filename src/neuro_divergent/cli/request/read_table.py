@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +32,10 @@ def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
         raise ConfigError(
             "which table? Give a CSV or Parquet file, or a run file whose data section names one (file: ...)"
         )
-    return Path(str(fields["file"]))
+    path = Path(str(fields["file"]))
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ConfigError(f"the table of a run file must be a file, but {path} is a pipe or a device")
+    return path
 
 
 def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
@@ -40,20 +46,40 @@ def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
     options = {name: value for name, value in fields.items() if name != "file"}
     layout = {name: options.pop(name) for name in FILE_FIELDS if name in options}
     DataSchema.from_dict(options)  # a misspelt field is better refused before the file is read
-    try:
-        if COMMA in str(options.get("id_col", "")):
-            frame = _frame(path, layout)
-            options["id_col"] = joined_name(str(options["id_col"]))
-            table = TimeSeriesDataFrame.from_frame(_joined(frame, options["id_col"]), **options)
-        elif is_parquet(path):
-            table = TimeSeriesDataFrame.from_parquet(path, **options)
-        else:
-            table = TimeSeriesDataFrame.from_csv(path, **layout, **options)
-    except DataError as error:
-        raise advised(error, path, fields) from None
-    if "gaps" not in fields:
-        _refuse_holes(table, path)
+    with _warned_if_accepted("neuro_divergent.data.read.row_layout"):
+        try:
+            if COMMA in str(options.get("id_col", "")):
+                frame = _frame(path, layout)
+                options["id_col"] = joined_name(str(options["id_col"]))
+                table = TimeSeriesDataFrame.from_frame(_joined(frame, options["id_col"]), **options)
+            elif is_parquet(path):
+                table = TimeSeriesDataFrame.from_parquet(path, **options)
+            else:
+                table = TimeSeriesDataFrame.from_csv(path, **layout, **options)
+        except DataError as error:
+            raise advised(error, path, fields) from None
+        if "gaps" not in fields:
+            _refuse_holes(table, path)
     return table
+
+
+@contextmanager
+def _warned_if_accepted(name: str) -> Iterator[None]:
+    """Hold back what a logger says until the table is accepted: a refusal is one sentence, not two."""
+    logger = logging.getLogger(name)
+    records: list[logging.LogRecord] = []
+
+    def hold(record: logging.LogRecord) -> bool:
+        records.append(record)
+        return False
+
+    logger.addFilter(hold)
+    try:
+        yield
+    finally:
+        logger.removeFilter(hold)
+    for record in records:
+        logger.handle(record)
 
 
 def _refuse_holes(table: TimeSeriesDataFrame, path: Path) -> None:
@@ -133,8 +159,8 @@ def advised(error: DataError, path: Path, fields: dict[str, Any]) -> DataError:
     lost = [name for name in map(str.strip, named.split(COMMA)) if name not in found.columns]
     if lost and "id_col" in fields:
         return DataError(_absent(path, lost, found, fields))
-    if found.id is not None and found.id != named and found.time == time and (lost or "duplicates=" in str(error)):
-        return DataError(f"{str(error).rstrip('.')}. {naming(found.id)}")
+    if found.id is not None and found.id != named and found.time == time and (lost or error.rule == "one row per time"):
+        return DataError(f"{str(error).rstrip('.')}. {naming(found.id)}", **error.facts)
     return error
 
 

@@ -109,7 +109,7 @@ def levels(text: str | None) -> list[float] | None:
 
 def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> Sections:
     """The run file's fields, the flags over them, and the --set ones over both."""
-    import yaml
+    from neuro_divergent.core.yaml import parse_yaml
 
     fields: Sections = {"data": {}, "model": {}, "training": {}}
     if config is not None:
@@ -128,22 +128,22 @@ def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> S
                 f"--set takes model.FIELD=VALUE or training.FIELD=VALUE (or data.FIELD=VALUE), but got {setting!r}"
             )
         try:
-            _put(fields[section], names, yaml.safe_load(value))
-        except yaml.YAMLError:
+            _put(fields[section], names, parse_yaml(value))
+        except ConfigError:
             _put(fields[section], names, value)
     return fields
 
 
 def _run_file(config: Path) -> Mapping[str, Any]:
-    import yaml
+    from neuro_divergent.core.yaml import MAX_YAML_BYTES, parse_yaml
 
     try:
-        read = yaml.safe_load(config.read_text(encoding="utf-8"))
+        with open(config, encoding="utf-8") as file:  # it may be a pipe of the shell's
+            read = parse_yaml(file.read(MAX_YAML_BYTES + 1), f"the run file {config}")
     except OSError as error:
         raise ConfigError(f"the run file {config} could not be read: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = str(error).replace("\n", " ")
-        raise ConfigError(f"the run file {config} must be YAML or JSON, but is not: {where}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the run file {config} must be YAML or JSON, but is not: {error}") from None
     if not isinstance(read or {}, dict):
         raise ConfigError(f"the run file {config} must have the sections data, model and training, but has none")
     return read or {}

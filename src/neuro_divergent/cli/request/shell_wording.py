@@ -1,92 +1,88 @@
-"""Sentences of the library in the spelling of the command line: `time_col='day'` becomes `--time day`."""
+"""Errors of the library in the words of the command line: `time_col='day'` becomes `--time day`.
+
+The flags come from the fields of the error. Its text is searched only for where they stand; those that are not in it
+are added at its end.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 
+from neuro_divergent.core.errors import Advice, CorruptFileError, NeuroDivergentError
+
 _FLAGS = {
-    "time_col": "--time",
-    "target_col": "--target",
-    "id_col": "--id",
-    "freq": "--freq",
-    "categorical": "--categorical",
-    "historical": "--historical",
-    "static": "--static",
-    "features": "--features",
+    "data.time_col": "--time",
+    "data.target_col": "--target",
+    "data.id_col": "--id",
+    "data.freq": "--freq",
+    "data.categorical": "--categorical",
+    "data.future": "--future",
+    "data.historical": "--historical",
+    "data.static": "--static",
+    "data.features": "--features",
 }
-_DATA_FIELDS = (
-    "duplicates",
-    "gaps",
-    "missing",
-    "missing_exogenous",
-    "infinities",
-    "constant",
-    "all_missing",
-    "min_length",
-    "short",
-    "time_zone",
-    "time_format",
-    "separator",
-    "encoding",
-    "decimal_comma",
-    "dtype",
-    "wide",
-    "weight",
-    "available_mask",
-)
-_TRAINING_FIELDS = ("validation_split", "max_epochs", "max_steps", "early_stopping", "batch_size", "checkpoints")
-_VALUE = r"""("[^"]*"|'[^']*'|\.\.\.|[\w.]+)"""
-_ROLE = re.compile(rf"\(({'|'.join(_FLAGS)})\)")
-_FLAG = re.compile(rf"\b({'|'.join(_FLAGS)})={_VALUE}")
-_DATA = re.compile(rf"\b({'|'.join(_DATA_FIELDS)})={_VALUE}")
-_TRAINING = re.compile(rf"\b({'|'.join(_TRAINING_FIELDS)})={_VALUE}")
-# What a request was is quoted as it was understood; only what to do about it is respelt.
-_GOT = re.compile(r"but got [^.;]*")
+"""Flags of their own for fields of a run file; every other field is given by --set."""
 
-_NO_INTERVALS = (
-    "Train with MQLoss(level=[...]) or DistributionLoss(...), or add them: "
-    "fit(..., prediction_intervals=PredictionIntervals())"
-)
-_CHANGES = (
-    "change by flags only what leaves the steps done meaningful (--max-epochs, --learning-rate, --set "
-    "training.schedule=... and their like), or start a new run with another --out, or with --overwrite"
-)
-_SENTENCES = (
-    ("predict(future=...)", "--future FILE"),
-    ("overwrite=True", "--overwrite"),
-    ("resume='auto'", "--resume"),
-    ("name a change in resume_with={...}, or start a new run", _CHANGES),
-    (_NO_INTERVALS, "Train again with --level 80,95 (which trains with MQLoss), or with --loss DistributionLoss"),
-)
+_ARGUMENTS = {"future": "--future FILE", "overwrite": "--overwrite", "resume": "--resume"}
+"""Flags for arguments of Python calls."""
+
+_SENTENCES = {
+    "same run": (
+        "a run is resumed with the same data, model and configuration, but {got}. Give back what it had, change by "
+        "flags only what leaves the steps done meaningful (--max-epochs, --learning-rate, --set training.schedule=... "
+        "and their like), or start a new run with another --out, or with --overwrite"
+    ),
+    "has intervals": (
+        "{got} forecasts a point, so there are no intervals to give. Train again with --level 80,95 (which trains with "
+        "MQLoss), or with --loss DistributionLoss"
+    ),
+}
+"""Rules for which the command line has a remedy that Python does not have."""
 
 
-def on_the_shell(sentence: str) -> str:
-    """The sentence with flags in place of Python arguments.
+def on_the_shell(error: NeuroDivergentError) -> str:
+    """The sentence of an error, with flags in place of Python arguments.
 
-    >>> on_the_shell("the table must have the column 'ds' (time_col). Say time_col='day' if that is it.")
-    "the table must have the column 'ds' (--time). Say --time day if that is it."
+    >>> from neuro_divergent.core.errors import DataError
+    >>> on_the_shell(DataError("no gaps, but got 3. Say gaps='mask'", advice=[Advice("data.gaps", "mask")]))
+    'no gaps, but got 3. Say --set data.gaps=mask'
+    >>> on_the_shell(DataError("no gaps, but got 3.", advice=[Advice("data.gaps", "mask")]))
+    'no gaps, but got 3. Say --set data.gaps=mask'
     """
-    for python, shell in _SENTENCES:
-        sentence = sentence.replace(python, shell)
-    sentence = _ROLE.sub(lambda match: f"({_FLAGS[match[1]]})", sentence)
-    for pattern, prefix in ((_FLAG, ""), (_DATA, "data"), (_TRAINING, "training")):
-        sentence = _respelt(sentence, pattern, prefix)
+    sentence, left = str(error), []
+    if error.rule in _SENTENCES:
+        return _SENTENCES[error.rule].format(got=error.got)
+    for advice in error.advice:
+        flag = _flag(advice)
+        sentence, found = _python(advice).subn(flag.replace("\\", r"\\"), sentence)
+        left += [] if found else [flag]
+    if left:
+        sentence = f"{sentence.rstrip('.')}. Say {' or '.join(left)}"
+    if error.rule == "writable":
+        sentence += ". Name a place that you may write to"
+    if isinstance(error, CorruptFileError):
+        sentence += ". It is damaged or not one of ours: copy it again, or train again"
     return sentence
 
 
-def _respelt(sentence: str, pattern: re.Pattern[str], section: str) -> str:
-    quoted = [match.span() for match in _GOT.finditer(sentence)]
+def _flag(advice: Advice) -> str:
+    """What to type.
 
-    def flag(match: re.Match[str]) -> str:
-        if any(first <= match.start() < last for first, last in quoted):
-            return match[0]
-        name, value = match[1], _shell_value(match[2])
-        return f"--set {section}.{name}={value}" if section else f"{_FLAGS[name]} {value}"
+    >>> _flag(Advice("data.time_col", "day")), _flag(Advice("data.time_zone")), _flag(Advice("resume", "auto"))
+    ('--time day', '--set data.time_zone=NAME', '--resume')
+    """
+    if advice.field in _ARGUMENTS:
+        return _ARGUMENTS[advice.field]
+    plain = {"...": "NAME", "None": "null"}
+    value = plain.get(str(advice.value)) or shlex.quote(str(advice.value))
+    flag = _FLAGS.get(advice.field)
+    return f"{flag} {value}" if flag else f"--set {advice.field}={value}"
 
-    return pattern.sub(flag, sentence)
 
-
-def _shell_value(text: str) -> str:
-    plain = {"...": "NAME", "None": "null", "True": "true", "False": "false"}
-    return plain.get(text) or shlex.quote(text[1:-1] if text[0] in "\"'" else text)
+def _python(advice: Advice) -> re.Pattern[str]:
+    """How a message may spell it: time_zone=..., gaps="mask" or 'mask', predict(future=...)."""
+    name, value = re.escape(advice.field.rpartition(".")[2]), str(advice.value)
+    spellings = (re.escape(text) for text in (value, repr(advice.value), f'"{value}"'))
+    setting = f"{name}=(?:{'|'.join(spellings)})"
+    return re.compile(rf"\b\w+\({setting}\)|(?<![\w.]){setting}")

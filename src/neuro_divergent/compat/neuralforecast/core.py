@@ -25,11 +25,14 @@ from neuro_divergent.compat.neuralforecast.frames import (
 from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
+from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.core.runs.names import INDEX_DOCUMENT
 from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.column_names import check_column_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import beside
@@ -176,7 +179,7 @@ class NeuralForecast:
         else:
             self._check_validation(held_out, None)
         source = self._take(df, static_df, Columns(id_col, time_col, target_col))
-        every = windows if refit is False else int(refit)
+        every = int(refit) if refit else windows
         frame: pl.DataFrame | None = None
         trained: dict[str, Forecaster] = {}
         for member in self.members:
@@ -199,7 +202,7 @@ class NeuralForecast:
                 ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
                 parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps), columns))
             assert forecaster is not None
-            forecaster.data = table
+            forecaster.data = forecaster.in_own_codes(table)
             trained[member.name] = forecaster
             frame = beside(frame, pl.concat(parts), columns.names)
         self.forecasters = trained
@@ -220,7 +223,7 @@ class NeuralForecast:
             table, model = forecaster.data, forecaster.model
             columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
             longest = int(table.store.lengths.max(initial=0))
-            ahead = list(range(model.h, longest + 1, step_size))[::-1]
+            ahead = list(range(model.h, longest + 1, at_least_one("step_size", step_size)))[::-1]
             own = historical_frame(forecaster, origins(forecaster, table, ahead, model.h), columns)
             frame = beside(frame, own, columns.names)
         return self._give(self._sorted(frame), table)
@@ -251,13 +254,15 @@ class NeuralForecast:
     def make_future_dataframe(self, df: Any = None, h: int | None = None) -> Any:
         """The id and time of every step to forecast."""
         forecaster, table = self._first(df)
-        ours = forecaster.make_future_dataframe(table, h or self.h)
+        ours = forecaster.make_future_dataframe(table, self.h if h is None else h)
         return self._give(_polars(ours), table)
 
     def get_missing_future(self, futr_df: Any, df: Any = None, h: int | None = None) -> Any:
         """The rows that a table of future values lacks."""
         forecaster, table = self._first(df)
-        ours = forecaster.get_missing_future(plain_frame(futr_df, self._columns.id_col)[0], table, h or self.h)
+        ours = forecaster.get_missing_future(
+            plain_frame(futr_df, self._columns.id_col)[0], table, self.h if h is None else h
+        )
         return self._give(_polars(ours), table)
 
     def save(
@@ -312,6 +317,8 @@ class NeuralForecast:
             if self._source is None:
                 raise NotFittedError("there is no table yet. Give one: fit(df=...)")
             return self._source
+        names = {"id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col}
+        check_column_names([member.name for member in self.members], DataSchema(**names))
         source = Source.of(df, static_df, columns, self.freq)
         self._source, self._columns, self._types = source, columns, source.types
         return source

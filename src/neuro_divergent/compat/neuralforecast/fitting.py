@@ -10,6 +10,7 @@ from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit import fit
+from neuro_divergent.forecasting.fit.training_rows import note_parent
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -36,6 +37,7 @@ def train(
         begin: the forecaster to go on from.
         intervals: how to measure errors; the model is trained a second time for it, without the last windows.
     """
+    table = table if begin is None else begin.in_own_codes(table)
     config = member.training(table, held_out or (0 if validation is None else member.description.h))
     options: dict[str, Any] = {"short": "pad" if member.facts.pad else "drop"}
     seen = table
@@ -45,6 +47,7 @@ def train(
     fitted = fit(member.description, seen, config, local_scaler=local_scaler, validation=validation, **more)
     if begin is not None:
         fitted.begin_lineage(begin)
+        note_parent(fitted, begin)
     if intervals is not None:
         kept = _long_enough(table, intervals.rows(member.description.h))
         plain = member.training(table, 0).replace(early_stopping=None)

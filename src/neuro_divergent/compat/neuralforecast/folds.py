@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.network.output_columns import Columns
@@ -17,11 +18,11 @@ from neuro_divergent.forecasting.predict.historical import Origins
 
 def windows_of(n_windows: int | None, test_size: int | None, step_size: int, h: int) -> int:
     """How many windows, from their number or from the rows that they take."""
+    at_least_one("step_size", step_size)
     if n_windows is None and test_size is None:
         raise ConfigError("cross-validation needs n_windows or test_size, but got neither")
     if test_size is None:
-        assert n_windows is not None
-        return n_windows
+        return at_least_one("n_windows", n_windows)
     if n_windows is not None and n_windows != 1:
         raise ConfigError(f"give n_windows or test_size, one of the two, but got {n_windows=} and {test_size=}")
     if (test_size - h) % step_size or test_size < h:

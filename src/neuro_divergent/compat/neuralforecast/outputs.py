@@ -10,6 +10,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.losses import HuberImplicitQuantile, ImplicitQuantile, Loss, MQLoss, Weighted
+from neuro_divergent.losses.probability_levels import check_percentages
 
 Asked = Sequence[float] | None
 
@@ -18,9 +19,7 @@ def checked(level: Asked, quantiles: Asked) -> tuple[tuple[float, ...] | None, t
     """Levels or quantiles, sorted; not both, and inside their ranges."""
     if level is not None and quantiles is not None:
         raise ConfigError(f"ask for level or for quantiles, one of the two, but got {level=} and {quantiles=}")
-    for percent in level or ():
-        if not 0 < percent < 100:
-            raise ConfigError(f"level is in percent, between 0 and 100, but got level={percent!r}")
+    check_percentages(level or ())
     for share in quantiles or ():
         if not 0 < share < 1:
             raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")

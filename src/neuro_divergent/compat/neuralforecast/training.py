@@ -142,7 +142,10 @@ def _validation(given: Mapping[str, Any], loss: Loss) -> Loss | str | None:
     wanted = as_loss(given["valid_loss"])
     if wanted.outputs == loss.outputs:
         return wanted
-    return wanted.kind.lower() if wanted.kind in ("MAE", "MSE", "RMSE", "MAPE", "SMAPE") else None
+    name = wanted.kind.removeprefix(
+        "Fraction"
+    ).lower()  # our figure is in percent; which validation is best is the same
+    return name if name in ("mae", "mse", "rmse", "mape", "smape") else None
 
 
 def _early_stopping(given: Mapping[str, Any], validation: Loss | str | None) -> EarlyStopping | None:

@@ -19,6 +19,8 @@ COLUMNS = ("loss", "gradient_norm", "learning_rate")
 """What a line of steps says of each step, besides its number."""
 _SESSION = frozenset({"fit_start", "fit_end", "error", "checkpoint"})
 """Lines about the training as a process: they stay true when it goes on from an earlier step."""
+_YEAR_5000 = 95_617_584_000
+"""In seconds since 1970; what is later is no time that a clock showed."""
 _ABOUT = frozenset({"event", "time", "step"})
 _BAD = (StorageError, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
@@ -83,7 +85,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
         found = from_plain(found)
     if type(found["event"]) is not str or type(found["step"]) is not int or type(found["epoch"]) is not int:
         raise TypeError("not an event")
-    if type(found["time"]) not in (int, float):
+    if type(found["time"]) not in (int, float) or not 0 <= found["time"] < _YEAR_5000:
         found["time"] = None  # a callback may have logged something of that name
     return dict(found)
 

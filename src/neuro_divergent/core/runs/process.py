@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 from contextlib import suppress
@@ -11,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.core.errors import StorageError, TrainingError
+from neuro_divergent.core.plain_files import open_plain
 from neuro_divergent.core.runs.names import ATTEMPTS, HEARTBEAT, LOCK, REFIT, STOP
 
 if sys.platform != "win32":
     import fcntl
 
 _POLL_SECONDS = 0.05
-_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True)
@@ -100,38 +99,24 @@ def _holder(folder: Path) -> _Holder:
     if sys.platform == "win32":
         return _Holder(None)
     try:
-        descriptor = os.open(folder / LOCK, _OPEN)
+        with open_plain(folder / LOCK) as file:
+            since = os.fstat(file.fileno()).st_mtime_ns
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing it gives it back
+            except BlockingIOError:
+                text = file.read(32).decode(errors="replace")
+                return _Holder(True, int(text) if text.isascii() and text.isdecimal() else None, since)
     except FileNotFoundError:
         return _Holder(False)
-    except OSError:
+    except (OSError, StorageError):
         return _Holder(None)
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return _Holder(None)
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing it gives it back
-    except BlockingIOError:
-        text = os.pread(descriptor, 32, 0).decode(errors="replace")
-        return _Holder(True, int(text) if text.isascii() and text.isdecimal() else None, facts.st_mtime_ns)
-    except OSError:
-        return _Holder(None)
-    finally:
-        os.close(descriptor)
     return _Holder(False)
 
 
 def _beat(path: Path) -> tuple[float | None, str]:
     try:
-        descriptor = os.open(path, _OPEN)
-    except OSError:
+        with open_plain(path) as file:
+            words = file.read(64).decode(errors="replace").split()
+            return os.fstat(file.fileno()).st_mtime, words[0] if words else ""
+    except (OSError, StorageError):
         return None, ""
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return None, ""
-        words = os.read(descriptor, 64).decode(errors="replace").split()
-    except OSError:
-        return None, ""
-    finally:
-        os.close(descriptor)
-    return facts.st_mtime, words[0] if words else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from functools import partial
 from pathlib import Path
 
 from neuro_divergent.core import bundle, files
-from neuro_divergent.core.errors import CorruptFileError, DataFileError, StorageError
+from neuro_divergent.core.errors import DataFileError, StorageError
 from neuro_divergent.core.json import MAX_JSON_BYTES, parse_json
+from neuro_divergent.core.plain_files import plain_tail, settled
 from neuro_divergent.core.runs import names
 from neuro_divergent.core.runs.log import MAX_EVENT_BYTES
 from neuro_divergent.core.runs.record import RunRecord, Source
@@ -31,7 +31,7 @@ def read_run(path: str | os.PathLike[str]) -> RunRecord:
     if names.is_remote(address):
         return _remote(address)
     try:
-        return _local(Path(address), address)
+        return settled(Path(address), lambda: _local(Path(address), address), whole=False)
     except OSError as error:
         if isinstance(error, DataFileError):
             raise
@@ -44,11 +44,11 @@ def _local(given: Path, path: str) -> RunRecord:
         raise DataFileError(f"{path} must be the directory of a run, a checkpoint or a model, but there is none")
     held = _held(folder)
     if names.STATE in held or names.step_of(given.name) >= 0:
-        return RunRecord("checkpoint", path, checkpoints=(local("checkpoint", folder),))
+        return RunRecord("checkpoint", path, checkpoints=(local("checkpoint", given),))
     if names.MODEL_DOCUMENT in held:
-        return RunRecord("model", path, models=(local("model", folder),))
+        return RunRecord("model", path, models=(local("model", given),))
     if is_many(folder):
-        return RunRecord("models", path, models=saved_models(folder))
+        return RunRecord("models", path, models=saved_models(given))
     if _is_run(folder):
         return _run(folder, path)
     runs = tuple(_run(item) for item in sorted(folder.iterdir()) if _is_run(item))
@@ -71,7 +71,7 @@ def _run(folder: Path, path: str | None = None) -> RunRecord:
         models=saved_models(folder / names.MODEL),
         source=Source(
             config=lambda: bundle.plain_bytes(config, MAX_JSON_BYTES) if os.path.lexists(config) else None,
-            events=partial(_tail, folder / names.EVENTS, MAX_EVENT_BYTES),
+            events=partial(plain_tail, folder / names.EVENTS, MAX_EVENT_BYTES),
             again=lambda: read_run(folder),
             refit=lambda: _run(folder / names.REFIT) if _is_run(folder / names.REFIT) else None,
             folder=folder,
@@ -154,19 +154,3 @@ def _parts(folder: RemoteFolder, limit: int) -> tuple[bytes, bool]:
         found.append(folder.read(f"{names.EVENT_PARTS}/{name}", _MAX_PART_BYTES))
         limit -= len(found[-1])
     return b"\n".join(found[::-1]), True
-
-
-def _tail(path: Path, limit: int) -> tuple[bytes, bool]:
-    """The last bytes of a plain file, and whether these are all; nothing where there is no file."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
-                raise CorruptFileError(f"{path} must be a plain file, but is not")
-            file.seek(max(0, facts.st_size - limit))
-            return file.read(limit), facts.st_size <= limit
-    except FileNotFoundError:
-        return b"", True
-    except OSError as error:
-        raise CorruptFileError(f"{path} must be a readable plain file: {error.strerror or error}") from None

@@ -89,6 +89,8 @@ class RunRecord:
     @property
     def stopped(self) -> str:
         """Why the training ended, in words; empty while it goes on."""
+        if self.running:  # what an earlier session of the run said is over
+            return ""
         last = self._last_session
         if last is None:
             why = self._history.get("stopped")

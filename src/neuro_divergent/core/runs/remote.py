@@ -69,7 +69,10 @@ class RemoteFolder:
             self.make(name.rpartition("/")[0])
             self.system.pipe_file(self.path(name), data)
         except Exception as error:
-            raise StorageError(f"{self.address}/{name} could not be written: {error}. {ADVICE}") from error
+            where = f"{self.address}/{name}"
+            raise StorageError(
+                f"{where} could not be written: {error}. {ADVICE}", rule="writable", got=where
+            ) from error
 
     def make(self, folder: str = "") -> None:
         """Make a folder, except in a store of objects: asking for one could make a bucket."""

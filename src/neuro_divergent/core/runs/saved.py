@@ -14,6 +14,7 @@ from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.formats import check_format
 from neuro_divergent.core.json import from_plain, parse_json
+from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, MODEL_DOCUMENT, STATE, member_name, step_of
 
 INDEX_FORMAT = 1
@@ -69,18 +70,22 @@ class Saved:
 
 
 def local(kind: Literal["checkpoint", "model", "index"], folder: Path) -> Saved:
-    """Something saved in a local directory."""
-    return Saved(kind, str(folder), lambda only: bundle.read(folder, only=only))
+    """Something saved in a local directory; a model that was moved aside is shown where it is."""
+    shown = files.present(folder) if kind == "model" else folder
+    return Saved(kind, str(shown), lambda only: bundle.read(folder, only=only))
 
 
 def saved_models(folder: Path) -> tuple[Saved, ...]:
     """The model in a directory, or the index of several and these; nothing where there is no directory."""
-    folder = files.present(folder)
-    if not folder.is_dir():
+    return settled(folder, lambda: _saved_models(folder))  # while it is replaced, it may seem to be gone
+
+
+def _saved_models(folder: Path) -> tuple[Saved, ...]:
+    if not files.present(folder).is_dir():
         return ()
     if not is_many(folder):
         return (local("model", folder),)
-    index = Saved("index", str(folder), partial(_index_files, folder))
+    index = Saved("index", str(files.present(folder)), partial(_index_files, folder))
     try:
         return index, *(local("model", member) for member in read_index(folder)[1])
     except StorageError:  # asking for the index tells why
@@ -94,7 +99,10 @@ def is_many(path: str | os.PathLike[str]) -> bool:
 
 def read_index(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Path]]:
     """What several models are together, and their directories: those that were saved, and nothing else beside them."""
-    folder = files.present(Path(path))
+    return settled(Path(path), lambda: _read_index(files.present(Path(path))))
+
+
+def _read_index(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     if folder.is_symlink():
         raise StorageError(f"{folder} must be a directory that save() made, but it is not one")
     contents = bundle.read(folder / INDEX)
@@ -122,5 +130,9 @@ def manifest_digest(member: Path) -> str:
 
 def _index_files(folder: Path, only: str | None) -> dict[str, bytes]:
     """The files of an index that fits the models beside it."""
-    read_index(folder)
-    return bundle.read(folder / INDEX, only=only)
+
+    def read() -> dict[str, bytes]:
+        read_index(folder)
+        return bundle.read(files.present(folder) / INDEX, only=only)
+
+    return settled(folder, read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,21 +10,26 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.features.attach import span_in
-from neuro_divergent.data.read.columns import Numbers, Stamps, first_true, is_text, read_numbers
+from neuro_divergent.data.read.columns import Numbers, Stamps, exact_values, first_true, is_text, read_numbers
 from neuro_divergent.data.read.exogenous import read_exogenous
 from neuro_divergent.data.read.files import guarded
-from neuro_divergent.data.read.impute import fill
 from neuro_divergent.data.read.roles import check_columns, has_id, wide_to_long
 from neuro_divergent.data.read.row_layout import Layout, Runs, lay_out
 from neuro_divergent.data.read.series_checks import check_series
 from neuro_divergent.data.read.timestamps import check_zone, localise, read_stamps
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.fills import CODES, fill
+from neuro_divergent.data.store.rounding import described, merged_by_rounding
 from neuro_divergent.data.store.store import SeriesStore
 
+log = logging.getLogger(__name__)
+
 Built = tuple[SeriesStore, DataSchema, DataReport]
+Target = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None, npt.NDArray[np.int8] | None]
+"""Values, what was observed (None for all), and how the rest is filled (None for not at all)."""
 
 
 CHUNK = 1 << 20
@@ -75,7 +81,8 @@ def _static_source(
     if absent:
         raise DataError(
             f"the static columns {listing(schema.static_table)} must come with the data, but got none of the name "
-            f"{listing(absent)}. Hand their table over with static=..."
+            f"{listing(absent)}. Hand their table over with static=...",
+            advice=[Advice("data.static")],
         )
     if static_table is None:
         return schema.replace(static_table=()), None
@@ -108,7 +115,8 @@ def _runs(lazy: pl.LazyFrame, schema: DataSchema, from_file: bool) -> Runs:
         whole = " Cast it to whole numbers." if kind.is_float() else ""
         raise DataError(
             f"column {schema.id_col!r} must hold text or whole numbers, but got {kind}.{whole} "
-            "Name another one with id_col=..."
+            "Name another one with id_col=...",
+            advice=[Advice("data.id_col")],
         )
     with guarded("the table"):
         ids, lengths = _run_lengths(lazy.select(schema.id_col), from_file)
@@ -175,9 +183,9 @@ class _Builder:
         layout = lay_out(self.runs, stamps, self.schema, self.report)
         label, zone = stamps.label, stamps.zone
         del stamps
-        y, mask = self._target(layout)
+        y, mask, fills = self._target(layout)
         blocks = read_exogenous(self.table, self.runs, layout, self.schema, self.report, self.static_table)
-        weight = self._weight(layout, mask)
+        weight = self._weight(layout)
         text = self.runs.ids.dtype == pl.String
         ids = layout.ids.to_numpy() if not text else np.array(layout.ids.to_list(), dtype=np.str_)
         store = SeriesStore(
@@ -185,9 +193,11 @@ class _Builder:
             offsets=layout.offsets,
             y=y,
             start=layout.start,
+            grid_anchor=layout.grid_anchor,
             freq=str(layout.freq),
             time_zone=zone,
             mask=mask,
+            fills=fills,
             weight=weight,
             **blocks.arrays,
         )
@@ -218,7 +228,8 @@ class _Builder:
         if self.schema.resolved and stamps.zone != zone:
             raise DataError(
                 f"column {self.schema.time_col!r} must have no time zone, as in the data of the schema, but got "
-                f"{stamps.zone}. Remove it, or load both with time_zone=..."
+                f"{stamps.zone}. Remove it, or load both with time_zone=...",
+                advice=[Advice("data.time_zone")],
             )
         return stamps
 
@@ -227,9 +238,13 @@ class _Builder:
             self._column(name), self.runs.where, self.report, dtype=self.schema.dtype, infinities=infinities
         )
 
-    def _target(self, layout: Layout) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    def _target(self, layout: Layout) -> Target:
         schema, report = self.schema, self.report
-        numbers = self._numbers(schema.target_col, schema.infinities)
+        column = self._column(schema.target_col)
+        numbers = read_numbers(column, self.runs.where, report, dtype=schema.dtype, infinities=schema.infinities)
+        if schema.dtype == "float32":
+            self._count_merged(column)
+        del column
         if numbers.observed is not None and not numbers.observed.any() and schema.all_missing != "keep":
             raise DataError(f"column {schema.target_col!r} must hold targets, but got only empty cells.")
         usable = self._available()
@@ -251,8 +266,20 @@ class _Builder:
             self._count_missing(layout, missing)
         y = layout.place(y)
         if layout.slot is None and missing is None and available is None:
-            return y, None
+            return y, None, None
         return self._masked(layout, y, missing, available)
+
+    def _count_merged(self, column: pl.Series) -> None:
+        """Count the targets that float32 cannot tell apart, and say so."""
+        exact = exact_values(column)
+        if exact is None:
+            return
+        runs = self.runs
+        ids, codes = runs.dictionary
+        merged = merged_by_rounding(exact, runs.ends - runs.lengths, codes.astype(np.int64), len(ids))
+        self.report.merged_targets = {ids[int(s)]: int(merged[s]) for s in np.flatnonzero(merged)}
+        if self.report.merged_targets:
+            log.warning("%s", described(self.report.merged_targets))
 
     def _masked(
         self,
@@ -260,23 +287,23 @@ class _Builder:
         y: npt.NDArray[Any],
         missing: npt.NDArray[np.bool_] | None,
         available: npt.NDArray[np.bool_] | None,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    ) -> Target:
         rows = len(y) if layout.slot is None else len(layout.slot)
         present = layout.place(np.ones(rows, dtype=bool), False)
-        mask = present.copy()
         absent = np.zeros(len(y), dtype=bool) if missing is None else layout.place(missing, False)
-        mask &= ~absent
+        mask = present & ~absent
         if available is not None:
             mask &= layout.place(available, False)
-        observed = mask.copy()
         y = y if y.flags.writeable else y.copy()
         y[~mask] = 0
+        codes = np.zeros(len(y), dtype=np.int8)
         for rows_to_fill, method in ((~present, self.schema.gaps), (absent, self.schema.missing)):
-            if method not in ("mask", "error") and rows_to_fill.any():
-                done = fill(y, observed, rows_to_fill, layout.offsets, method)
-                mask |= done
-                self.report.filled += int(done.sum())
-        return y, None if mask.all() else mask
+            codes[rows_to_fill] = CODES.get(method, 0)
+        if not codes.any():
+            return y, None if mask.all() else mask, None
+        fill(y, mask, codes, layout.offsets)
+        self.report.filled = int(np.count_nonzero(codes > 0))
+        return y, mask, codes
 
     def _available(self) -> npt.NDArray[np.bool_] | None:
         """[input rows] where the target may be used; None for everywhere."""
@@ -294,8 +321,8 @@ class _Builder:
             )
         return np.asarray(numbers.values != 0)
 
-    def _weight(self, layout: Layout, mask: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any] | None:
-        """Rows that were added for gaps have no weight of their own: 1 if they were filled, 0 if they are masked."""
+    def _weight(self, layout: Layout) -> npt.NDArray[Any] | None:
+        """[N] the importance of each row; rows that were added for gaps are no targets, so theirs is 0."""
         name = self.schema.weight
         if name is None:
             return None
@@ -308,11 +335,7 @@ class _Builder:
                 f"column {name!r} (weight) must hold numbers of at least 0, but got an empty or negative one at "
                 f"{self.runs.where(row)}. Write 1 for the usual importance."
             )
-        weight = layout.place(layout.merged_numbers(numbers.values, None)[0])
-        if layout.slot is not None:
-            added = layout.place(np.zeros(len(layout.slot), dtype=bool), True)
-            weight[added if mask is None else added & mask] = 1
-        return weight
+        return layout.place(layout.merged_numbers(numbers.values, None)[0])
 
     def _count_missing(self, layout: Layout, missing: npt.NDArray[np.bool_]) -> None:
         schema, report = self.schema, self.report
@@ -323,5 +346,6 @@ class _Builder:
             row = layout.input_row(int(np.argmax(missing)))
             raise DataError(
                 f"column {schema.target_col!r} must have a value in every row, but got {report.missing:,} empty ones, "
-                f'the first at {self.runs.where(row)}. Say missing="mask" (or a fill method), or fill them in.'
+                f'the first at {self.runs.where(row)}. Say missing="mask" (or a fill method), or fill them in.',
+                advice=[Advice("data.missing", "mask")],
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.schema.load_report import DataReport
+
+log = logging.getLogger(__name__)
 
 Where = Callable[[int], str]
 """From a row of the input to "series 'a', row 17"."""
@@ -20,6 +23,8 @@ Where = Callable[[int], str]
 MISSING_TEXT = ("", "na", "n/a", "nan", "null", "none", "#n/a")
 COMMA_NUMBER = r"^[-+]?(\d+(,\d*)?|,\d+)([eE][-+]?\d+)?$"
 """How numbers are written in a column with decimal commas."""
+EXACT = 2**24
+"""Whole numbers up to here are exact in float32."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -83,6 +88,23 @@ def read_numbers(
     return _checked(raw, name, where, report, dtype, infinities)
 
 
+def exact_values(series: pl.Series) -> npt.NDArray[Any] | None:
+    """The numbers of a column as they came, NaN where there is none; None when all of them fit float32 exactly."""
+    if is_text(series):
+        series = series.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
+    if series.dtype in (pl.Float32, pl.Boolean, pl.Null) or not len(series):
+        return None
+    if series.dtype.is_integer():
+        low, high = series.min(), series.max()
+        if low is None or (low >= -EXACT and high <= EXACT):  # type: ignore[operator]
+            return None
+        if series.null_count() == 0 and series.dtype != pl.Int128:
+            return series.to_numpy()
+    values: npt.NDArray[Any] = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    infinite = np.isinf(values)
+    return np.where(infinite, np.nan, values) if infinite.any() else values
+
+
 def _converted(series: pl.Series, dtype: str) -> npt.NDArray[Any]:
     """Whole numbers in the asked precision, piece by piece as they were read: never is there a second whole column."""
     values = np.empty(len(series), dtype)
@@ -102,7 +124,8 @@ def _checked(
         row = int(np.argmax(infinite))
         raise DataError(
             f"column {name!r} must be finite, but got {raw[row]} at {where(row)}. "
-            'Correct the value, remove the row, or for the target say infinities="mask".'
+            'Correct the value, remove the row, or for the target say infinities="mask".',
+            advice=[Advice("data.infinities", "mask")],
         )
     observed = ~(np.isnan(raw) | infinite) if count else ~np.isnan(raw)
     with np.errstate(over="ignore", under="ignore"):
@@ -130,7 +153,8 @@ def _check_range(
     if row is not None:
         raise DataError(
             f"column {name!r} must fit float32 (up to 3.4e38), but got {raw[row]} at {where(row)}. "
-            'Say dtype="float64", or divide the column by a constant.'
+            'Say dtype="float64", or divide the column by a constant.',
+            advice=[Advice("data.dtype", "float64")],
         )
     vanished = int(np.count_nonzero((values == 0) & (raw != 0) & observed))
     if vanished:
@@ -143,32 +167,34 @@ def _numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> p
     empty = text.str.to_lowercase().is_in(list(MISSING_TEXT)).fill_null(True)
     row = first_true(numbers.is_null() & ~empty)
     if row is not None:
+        todo, advice = _number_advice(text, row, text.str.contains(COMMA_NUMBER) | empty, where)
         raise DataError(
             f"column {series.name!r} must hold numbers, but got the text {str(text[row])[:60]!r} at {where(row)}. "
-            f"{_number_advice(text, row, text.str.contains(COMMA_NUMBER) | empty, where)}"
+            f"{todo}",
+            advice=advice,
         )
     converted = len(numbers) - int((numbers.is_null() | empty).sum())
     report.text_numbers[series.name] = report.text_numbers.get(series.name, 0) + converted
     return numbers.set(empty, None)
 
 
-def _number_advice(column: pl.Series, row: int, commas: pl.Series, where: Where) -> str:
+def _number_advice(column: pl.Series, row: int, commas: pl.Series, where: Where) -> tuple[str, list[Advice]]:
     """What to do about a cell that a person would read as a number, or about one that nobody would."""
-    text = str(column[row])
+    text, comma = str(column[row]), [Advice("data.decimal_comma", True)]
     if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?", text):
-        return f"Take the commas between the thousands out first: {text.replace(',', '')}."
+        return f"Take the commas between the thousands out first: {text.replace(',', '')}.", []
     if re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+(,\d*)?", text):
         plain = text.replace(".", "")
-        return f"Take the points between the thousands out first: {plain}; a CSV also needs decimal_comma=True."
+        return f"Take the points between the thousands out first: {plain}; a CSV also needs decimal_comma=True.", comma
     if re.fullmatch(r"[-+]?\d*,\d+", text):
         odd = first_true(~commas)  # which keeps the others from being read with decimal_comma=True
         if odd is not None:
             other = f"{str(column[odd])[:60]!r} at {where(odd)}"
-            return f"If the comma is a decimal one, correct {other} first; a CSV also needs decimal_comma=True."
-        return "If the comma is a decimal one, read the CSV with decimal_comma=True."
+            return f"If the comma is a decimal one, correct {other} first; a CSV also needs decimal_comma=True.", comma
+        return "If the comma is a decimal one, read the CSV with decimal_comma=True.", comma
     if re.fullmatch(r"[-+]?[$€£¥]?\s?[-+]?[\d.,]+\s?[%$€£¥]?", text):
-        return "Take the sign beside the number out first."
-    return "Correct the cell; if the column holds names, say categorical=... instead."
+        return "Take the sign beside the number out first.", []
+    return "Correct the cell; if the column holds names, say categorical=... instead.", [Advice("data.categorical")]
 
 
 def category_text(series: pl.Series) -> pl.Series:
@@ -188,9 +214,12 @@ def category_text(series: pl.Series) -> pl.Series:
 
 
 def encode(
-    series: pl.Series, report: DataReport, known: tuple[str, ...] | None = None
+    series: pl.Series, where: Where, report: DataReport, policy: str, known: tuple[str, ...] | None = None
 ) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
-    """Codes (0 = empty or unknown) and the vocabulary, sorted unless it was known before."""
+    """Codes (0 = empty or unknown) and the vocabulary, sorted unless it was known before.
+
+    Cells of code 0 are counted in the report, and refused by the policy "error".
+    """
     text = category_text(series)
     if known is None:
         known = tuple(text.drop_nulls().unique().sort().to_list())
@@ -206,4 +235,32 @@ def encode(
     unknown = int((array == 0).sum())
     if unknown:
         report.unknown_categories[series.name] = report.unknown_categories.get(series.name, 0) + unknown
+        if policy == "error":
+            raise DataError(
+                f"column {series.name!r} must hold known categories, but got {_unknown(text, array == 0, where)}. "
+                'Correct them, or say unknown_categories="keep".',
+                advice=[Advice("data.unknown_categories", "keep")],
+            )
     return array, known
+
+
+def warn_unknown(series: pl.Series, codes: npt.NDArray[np.int32], where: Where, *, empty: bool) -> None:
+    """Log the cells of a column that are no known category, with the empty ones or without."""
+    text = category_text(series)
+    which = codes.reshape(-1) == 0
+    if not empty:
+        which &= text.is_not_null().to_numpy()
+    if which.any():
+        log.warning(
+            "column %r must hold known categories, but got %s. They count as unknown: correct them, or say "
+            'unknown_categories="error" when the data is loaded to refuse them.',
+            series.name,
+            _unknown(text, which, where),
+        )
+
+
+def _unknown(text: pl.Series, which: npt.NDArray[np.bool_], where: Where) -> str:
+    first = int(np.argmax(which))
+    example = "an empty cell" if text[first] is None else repr(text[first][:60])
+    more = int(which.sum()) - 1
+    return f"{example} at {where(first)}" + (f" and {more:,} more such cells" if more else "")

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.read.columns import Where, encode, is_text, read_numbers
-from neuro_divergent.data.read.impute import fill
+from neuro_divergent.core.errors import Advice, DataError
+from neuro_divergent.data.read.columns import Where, encode, is_text, read_numbers, warn_unknown
 from neuro_divergent.data.read.row_layout import Layout, Runs
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.fills import CODES, LOOKS_AHEAD, Codes, fill
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Reader:
         for role in ("future", "historical"):
             names = tuple(name for name in getattr(schema, role) if name not in schema.categorical)
             if names:
-                blocks.arrays[role] = self._block(names)
+                blocks.arrays[role], blocks.arrays[f"{role}_fills"] = self._block(names)
                 blocks.arrays[f"{role}_names"] = names
         numeric = tuple(name for name in self._static_names() if name not in schema.categorical)
         if numeric:
@@ -138,14 +138,16 @@ class _Reader:
         place = self.runs.where(self.layout.input_row(row))
         return DataError(
             f"column {name!r} (static) must have one value per series, but it changes at {place}. "
-            "Correct the row, or make it future=... or historical=..."
+            "Correct the row, or make it future=... or historical=...",
+            advice=[Advice("data.future"), Advice("data.historical")],
         )
+
+    def _static_row(self, row: int) -> str:
+        return f"series {self.layout.ids[row]!r} of the static table"
 
     def _static_number(self, name: str) -> npt.NDArray[Any]:
         if self.statics is not None and name in self.statics.columns:
-            ids = self.layout.ids
-            series = self.statics[name]
-            where: Where = lambda row: f"series {ids[row]!r} of the static table"  # noqa: E731
+            series, where = self.statics[name], self._static_row
         else:
             series, where = self.table[name], self.runs.where
         if is_text(series):
@@ -173,13 +175,18 @@ class _Reader:
                 f"Say categorical=({series.name!r},) as well."
             )
 
-    def _block(self, names: tuple[str, ...]) -> npt.NDArray[Any]:
+    def _block(self, names: tuple[str, ...]) -> tuple[npt.NDArray[Any], Codes | None]:
+        """Columns side by side; and how their cells were filled, where that may have looked ahead."""
         block = np.empty((self.layout.rows, len(names)), dtype=self.schema.dtype)
+        ahead = CODES.get(self.schema.missing_exogenous, 0) >= LOOKS_AHEAD
+        fills = np.zeros(block.shape, dtype=np.int8) if ahead else None
         for position, name in enumerate(names):
-            block[:, position] = self._varying(name)
-        return block
+            block[:, position], codes = self._varying(name)
+            if fills is not None and codes is not None:
+                fills[:, position] = codes
+        return block, fills if fills is not None and fills.any() else None
 
-    def _varying(self, name: str) -> npt.NDArray[Any]:
+    def _varying(self, name: str) -> tuple[npt.NDArray[Any], Codes | None]:
         layout, schema = self.layout, self.schema
         series = self.table.drop_in_place(name)
         if is_text(series):
@@ -190,33 +197,40 @@ class _Reader:
             raise DataError(
                 f"column {name!r} must have a value in every row, but got {int((~seen).sum()):,} empty ones, "
                 f"the first at {self.runs.where(layout.input_row(int(np.argmin(seen))))}. "
-                'Fill them in, or say missing_exogenous="forward" (or "linear", "mean", "zero").'
+                'Fill them in, or say missing_exogenous="forward" (or "linear", "mean", "zero").',
+                advice=[Advice("data.missing_exogenous", "forward")],
             )
         if seen is None and layout.slot is None:
-            return values
+            return values, None
         if seen is None:
             seen = np.ones(len(values), dtype=bool)
         return self._filled(name, layout.place(values), layout.place(seen, False))
 
-    def _filled(self, name: str, values: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    def _filled(
+        self, name: str, values: npt.NDArray[Any], seen: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[Any], Codes]:
         method = self.schema.missing_exogenous
         values = values if values.flags.writeable else values.copy()
-        absent = ~seen
-        done = fill(values, seen, absent, self.layout.offsets, "forward" if method == "error" else method)
-        left = absent & ~done
+        codes = np.where(seen, 0, CODES["forward" if method == "error" else method]).astype(np.int8)
+        fill(values, seen, codes, self.layout.offsets)
+        left = codes < 0
         if left.any():
             series = int(np.searchsorted(self.layout.offsets, int(np.argmax(left)), side="right")) - 1
             raise DataError(
                 f"column {name!r} must have a value in every row, but series {self.layout.ids[series]!r} has nothing "
-                f'to fill its empty cells with by missing_exogenous="{method}". Fill them in, or say "zero".'
+                f'to fill its empty cells with by missing_exogenous="{method}". Fill them in, or say "zero".',
+                advice=[Advice("data.missing_exogenous", "zero")],
             )
-        if absent.any():
-            self.report.exogenous_filled[name] = int(absent.sum())
-        return values
+        if codes.any():
+            self.report.exogenous_filled[name] = int(np.count_nonzero(codes))
+        return values, codes
 
-    def _codes(self, series: pl.Series) -> npt.NDArray[np.int32]:
+    def _codes(self, series: pl.Series, where: Where) -> npt.NDArray[np.int32]:
         known = self.schema.categories.get(series.name) if self.schema.resolved else None
-        codes, self.vocabularies[series.name] = encode(series, self.report, known)
+        policy = self.schema.unknown_categories
+        codes, self.vocabularies[series.name] = encode(series, where, self.report, policy, known)
+        if known is not None:
+            warn_unknown(series, codes, where, empty=False)  # empty ones are in the table that the model learned from
         return codes
 
     def _categorical(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, Any]]:
@@ -226,9 +240,9 @@ class _Reader:
         for name in schema.categorical:
             if self.statics is not None and name in self.statics.columns:
                 roles["static"].append(name)
-                codes[name] = self._codes(self.statics[name])
+                codes[name] = self._codes(self.statics[name], self._static_row)
                 continue
-            merged = self.layout.merged(self._codes(self.table[name]))
+            merged = self.layout.merged(self._codes(self.table[name], self.runs.where))
             role = self._role(name, merged)
             roles[role].append(name)
             codes[name] = merged[self._first_rows()] if role == "static" else merged
@@ -256,5 +270,5 @@ class _Reader:
         placed = layout.place(merged)
         if layout.slot is not None:
             seen = layout.place(np.ones(len(merged), dtype=bool), False)
-            fill(placed, seen, ~seen, layout.offsets, "forward")
+            fill(placed, seen, np.where(seen, 0, CODES["forward"]).astype(np.int8), layout.offsets)
         return placed

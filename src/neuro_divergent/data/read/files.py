@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from neuro_divergent.core.errors import DataError, DataFileError, NeuroDivergentError
+from neuro_divergent.core.errors import Advice, DataError, DataFileError, NeuroDivergentError
 from neuro_divergent.core.extras import require
 from neuro_divergent.data.read.columns import COMMA_NUMBER, MISSING_TEXT
 from neuro_divergent.data.read.parquet_guard import check_pages
@@ -120,7 +120,10 @@ def _decoded(file: Path, encoding: str) -> bytes:
     except OSError as error:
         raise DataFileError(f"{file} cannot be read: {error.strerror or error}") from None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) and encoding.lower() in ("utf-8", "utf8"):
-        raise DataFileError(f'{file} must be UTF-8, but it begins like UTF-16. Say encoding="utf-16".')
+        raise DataFileError(
+            f'{file} must be UTF-8, but it begins like UTF-16. Say encoding="utf-16".',
+            advice=[Advice("data.encoding", "utf-16")],
+        )
     try:
         text = data.decode(encoding)
     except LookupError:
@@ -128,7 +131,8 @@ def _decoded(file: Path, encoding: str) -> bytes:
     except UnicodeError as error:
         line = data[: getattr(error, "start", 0)].count(b"\n") + 1
         raise DataFileError(
-            f'{file} must be {encoding}, but line {line} has bytes that are not. Say encoding="latin-1" or what it is.'
+            f'{file} must be {encoding}, but line {line} has bytes that are not. Say encoding="latin-1" or what it is.',
+            advice=[Advice("data.encoding", "latin-1")],
         ) from None
     if "\0" in text:
         raise DataFileError(
@@ -150,7 +154,8 @@ def _header(file: Path, data: bytes, separator: str) -> list[str]:
         for other in (";", "\t", "|", ","):
             if other != separator and other in first[0]:
                 raise DataFileError(
-                    f"{file} must have several columns, but got one named {first[0][:80]!r}. Say separator={other!r}."
+                    f"{file} must have several columns, but got one named {first[0][:80]!r}. Say separator={other!r}.",
+                    advice=[Advice("data.separator", other)],
                 )
     return first
 

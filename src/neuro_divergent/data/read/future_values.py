@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.read.columns import Stamps, Where, encode, is_text, read_numbers
+from neuro_divergent.core.errors import Advice, DataError
+from neuro_divergent.data.read.columns import Stamps, Where, encode, is_text, read_numbers, warn_unknown
 from neuro_divergent.data.read.timestamps import localise, read_stamps
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
@@ -34,7 +34,8 @@ def read_future(
     the last one that counts stands for the rest.
     """
     own = tuple(name for name in store.future_names if name in schema.future)
-    names = (*own, *schema.future_categorical)
+    categorical = schema.future_categorical
+    names = (*own, *categorical)
     if not names:
         return FutureValues(None, None)
     _check_names(table, schema, names)
@@ -42,18 +43,21 @@ def read_future(
         raise DataError(f"the future table must have rows for {', '.join(map(repr, names))}, but got none.")
     rows = _matched(table, store, schema, horizon, least)
     chosen = table[rows.reshape(-1)]
-    report = DataReport()
-    numbers = [_numbers(chosen[name], rows, schema, least) for name in own]
-    codes = [
-        encode(chosen[name], report, store.categories[name])[0].reshape(rows.shape)
-        for name in schema.future_categorical
-    ]
+    where: Where = lambda row: f"row {int(rows.reshape(-1)[row])} of the future table"  # noqa: E731
+    numbers = [_numbers(chosen[name], rows, where, schema, least) for name in own]
+    codes = [_codes(chosen[name], store.categories[name], where, schema).reshape(rows.shape) for name in categorical]
     known = min((part.shape[1] for part in numbers), default=rows.shape[1])
     steps = np.minimum(np.arange(len(horizon) // len(store.ids)), known - 1)
     return FutureValues(
         np.stack([part[:, steps] for part in numbers], axis=2) if numbers else None,
         np.stack([part[:, steps] for part in codes], axis=2) if codes else None,
     )
+
+
+def _codes(series: pl.Series, known: tuple[str, ...], where: Where, schema: DataSchema) -> npt.NDArray[np.int32]:
+    codes, _ = encode(series, where, DataReport(), schema.unknown_categories, known)
+    warn_unknown(series, codes, where, empty=True)
+    return codes
 
 
 def _check_names(table: pl.DataFrame, schema: DataSchema, names: tuple[str, ...]) -> None:
@@ -131,14 +135,16 @@ def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSc
     if stamps.zone != schema.time_zone:
         raise DataError(
             f"column {schema.time_col!r} of the future table must have no time zone, as in the data, but got "
-            f"{stamps.zone}. Remove it, or load the data with time_zone=..."
+            f"{stamps.zone}. Remove it, or load the data with time_zone=...",
+            advice=[Advice("data.time_zone")],
         )
     return stamps
 
 
-def _numbers(series: pl.Series, rows: npt.NDArray[np.int64], schema: DataSchema, least: int) -> npt.NDArray[Any]:
+def _numbers(
+    series: pl.Series, rows: npt.NDArray[np.int64], where: Where, schema: DataSchema, least: int
+) -> npt.NDArray[Any]:
     """[S, n] a column at some rows of the table, up to the first step at which a cell is empty."""
-    where: Where = lambda row: f"row {int(rows.reshape(-1)[row])} of the future table"  # noqa: E731
     numbers = read_numbers(series, where, DataReport(), dtype=schema.dtype)
     values = numbers.values.reshape(rows.shape)
     if numbers.observed is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from neuro_divergent.core import registry
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.schema.schema import DataSchema
 
 _TIME_TYPES = (pl.Date, pl.Datetime)
@@ -51,11 +51,15 @@ def _require(columns: pl.Schema, name: str, role: str) -> None:
     found = ", ".join(repr(column) for column in list(columns)[:20]) + (" ..." if len(columns) > 20 else "")
     if role in ("id_col", "time_col", "target_col", "weight", "available_mask"):
         proposal = _propose(columns, name, role)
-        advice = f"Say {role}={proposal!r} if that is it." if proposal else f"Name it with {role}=..."
+        advice = [Advice(f"data.{role}", proposal or "...")]
+        todo = f"Say {role}={proposal!r} if that is it." if proposal else f"Name it with {role}=..."
     else:
         near = registry.closest(name, list(columns))
-        advice = f"Did you mean {near[0]!r}?" if near else "Correct the name."
-    raise DataError(f"the table must have the column {name!r} ({role}), but got the columns {found}. {advice}")
+        advice = []
+        todo = f"Did you mean {near[0]!r}?" if near else "Correct the name."
+    raise DataError(
+        f"the table must have the column {name!r} ({role}), but got the columns {found}. {todo}", advice=advice
+    )
 
 
 def _propose(columns: pl.Schema, name: str, role: str) -> str | None:
@@ -78,7 +82,8 @@ def wide_to_long(lazy: pl.LazyFrame, columns: pl.Schema, schema: DataSchema) -> 
     if schema.id_col in columns:
         raise DataError(
             f"a wide table has one column per series, but got the column {schema.id_col!r} of a long one. "
-            "Leave wide=True out, or remove the column."
+            "Leave wide=True out, or remove the column.",
+            advice=[Advice("data.wide", False)],
         )
     shared = {schema.time_col, *schema.future, *schema.historical, *schema.categorical, *schema.static}
     shared |= {name for name in (schema.weight, schema.available_mask) if name is not None}
@@ -102,7 +107,8 @@ def wide_to_long(lazy: pl.LazyFrame, columns: pl.Schema, schema: DataSchema) -> 
     if schema.target_col in index:
         raise DataError(
             f"the target gets the name {schema.target_col!r}, but column {schema.target_col!r} has a role of its own. "
-            "Rename it, or say target_col=..."
+            "Rename it, or say target_col=...",
+            advice=[Advice("data.target_col")],
         )
     long = lazy.unpivot(on=series, index=index, variable_name="\0id", value_name="\0target")
     return long.rename({"\0id": schema.id_col, "\0target": schema.target_col})

@@ -6,6 +6,7 @@ recognised by one difference of its time stamps and is not moved at all.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,12 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Stamps
-from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.load_report import DataReport, sparse
 from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.time.anchors import find_anchors
 from neuro_divergent.data.time.frequency import MICROSECONDS, Frequency
 from neuro_divergent.data.time.infer import infer
+
+log = logging.getLogger(__name__)
 
 Ints = npt.NDArray[np.int64]
 
@@ -67,6 +71,8 @@ class Layout:
     offsets: Ints
     """[S + 1] in the store."""
     start: npt.NDArray[Any]
+    grid_anchor: npt.NDArray[Any]
+    """[S] the time from which the grid of each series is counted; `start`, unless the calendar moved that."""
     freq: Frequency
     order: Ints | None
     """[rows] input row of each sorted row; None when the table was sorted."""
@@ -158,13 +164,15 @@ def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) 
     start = stamps.times(first[:-1])
     _check_phase(finder, freq, first)
     regular = smallest == largest and _plain(freq, stamps) and _step_in_ticks(freq, stamps) == smallest
+    if stamps.unit != "i":
+        start = start.astype("datetime64[us]")
+    anchor = start
     if regular or smallest == 0:  # 0 when every series has one row
         offsets, slot = first, None
     else:
-        offsets, slot = _open_gaps(finder, freq, first, schema, report)
-    if stamps.unit != "i":
-        start = start.astype("datetime64[us]")
-    return Layout(ids, offsets, start, freq, order, groups, schema.duplicates, slot)
+        anchor, after = _on_grid(finder, freq, first)
+        offsets, slot = _open_gaps(finder, freq, first, after, schema, report)
+    return Layout(ids, offsets, start, anchor, freq, order, groups, schema.duplicates, slot)
 
 
 def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, Ints, Ints | None]:
@@ -248,7 +256,10 @@ def _duplicates(finder: _Finder, first: Ints, schema: DataSchema, report: DataRe
             f"each series has one row per time, but got {report.duplicate_rows:,} more: column {schema.time_col!r} has "
             f"{finder.time(row)} again at {finder.where(row)}. "
             'Say duplicates="last" or duplicates="mean", or remove them; if they are the hour that a clock change '
-            "repeats, say time_zone=..."
+            "repeats, say time_zone=...",
+            rule="one row per time",
+            got=f"{report.duplicate_rows:,} more",
+            advice=[Advice("data.duplicates", "last"), Advice("data.duplicates", "mean"), Advice("data.time_zone")],
         )
     lengths = np.add.reduceat(fresh.astype(np.int64), first[:-1])
     return np.flatnonzero(fresh), lengths
@@ -264,9 +275,11 @@ def _frequency(
             kind = "whole numbers" if stamps.unit == "i" else "time stamps"
             raise DataError(
                 f"freq must fit column {schema.time_col!r}, which holds {kind}, but got freq={schema.freq!r}. "
-                'Say freq="1i" for whole numbers and e.g. freq="1d" for time stamps.'
+                'Say freq="1i" for whole numbers and e.g. freq="1d" for time stamps.',
+                advice=[Advice("data.freq", "1i"), Advice("data.freq", "1d")],
             )
-        return _month_ends(freq, stamps, first)
+        # A grid that is known already stays what it is, also where a few rows of it lie on month ends only.
+        return freq if schema.resolved else _month_ends(freq, stamps, first)
     report.freq_inferred = True
     if smallest == largest and smallest and _obvious(stamps, smallest):
         return Frequency(smallest, "i") if stamps.unit == "i" else Frequency.of_microseconds(smallest * _tick(stamps))
@@ -274,7 +287,8 @@ def _frequency(
     if freq_or_none is None:
         raise DataError(
             f"a frequency is inferred from two rows of a series, but none has two in column {schema.time_col!r}. "
-            'Say it, e.g. freq="1d".'
+            'Say it, e.g. freq="1d".',
+            advice=[Advice("data.freq", "1d")],
         )
     return freq_or_none
 
@@ -298,7 +312,8 @@ def _month_ends(freq: Frequency, stamps: Stamps, first: Ints) -> Frequency:
     ended = Frequency(freq.count, freq.unit, end=True, anchor=freq.anchor)
     last = first[1:] - 1
     both = np.concatenate((stamps.times(first[:-1]), stamps.times(last)))
-    return ended if bool(ended.phase_ok(both, stamps.zone).all()) else freq
+    ends = ended.phase_ok(both, stamps.zone).all() and ended.phase_ok(stamps.times(), stamps.zone).all()
+    return ended if bool(ends) else freq
 
 
 def _step_in_ticks(freq: Frequency, stamps: Stamps) -> int:
@@ -314,33 +329,43 @@ def _check_phase(finder: _Finder, freq: Frequency, first: Ints) -> None:
     good = freq.phase_ok(finder.stamps.times(first[:-1]), finder.stamps.zone)
     if not good.all():
         row = int(first[int(np.argmin(good))])
-        raise DataError(_off_grid(finder, freq, row, first))
+        raise _off_grid(finder, freq, row, first)
 
 
-def _off_grid(finder: _Finder, freq: Frequency, row: int, first: Ints) -> str:
+def _off_grid(finder: _Finder, freq: Frequency, row: int, first: Ints) -> DataError:
     series = int(np.searchsorted(first, row, side="right")) - 1
     start = int(first[series])
     own = infer(finder.stamps.times(slice(start, int(first[series + 1]))), np.array([0]), finder.stamps.zone)
-    if own is not None and own != freq:
-        advice = f'The series on its own looks like freq="{own}": say so if it is true of all of them.'
+    other = own is not None and own != freq
+    if other:
+        todo = f'The series on its own looks like freq="{own}": say so if it is true of all of them.'
     else:
-        advice = "Correct the time stamp, or bring the series to one grid before loading (group_by_dynamic, resample)."
+        todo = "Correct the time stamp, or bring the series to one grid before loading (group_by_dynamic, resample)."
     say = "" if finder.schema.freq is None else " as given"
-    return (
+    return DataError(
         f"time stamps must follow the frequency {freq}{say}, but got {finder.time(row)} at {finder.where(row)} in "
-        f"column {finder.schema.time_col!r} of a series that starts at {finder.time(start)}. {advice}"
+        f"column {finder.schema.time_col!r} of a series that starts at {finder.time(start)}. {todo}",
+        advice=[Advice("data.freq", str(own))] if other else [],
     )
 
 
-def _open_gaps(
-    finder: _Finder, freq: Frequency, first: Ints, schema: DataSchema, report: DataReport
-) -> tuple[Ints, Ints | None]:
-    stamps = finder.stamps
-    lengths = np.diff(first)
+def _on_grid(finder: _Finder, freq: Frequency, first: Ints) -> tuple[npt.NDArray[Any], Ints]:
+    """[S] the anchor of each series' grid, and for each row its steps after the first one of its series."""
+    stamps, lengths = finder.stamps, np.diff(first)
     times = stamps.times()
-    steps, good = freq.positions(np.repeat(times[first[:-1]], lengths), times, stamps.zone)
-    if not good.all():
-        raise DataError(_off_grid(finder, freq, int(np.argmin(good)), first))
+    found = find_anchors(freq, times, first, stamps.zone)
+    if found is None:
+        _, good = freq.positions(np.repeat(times[first[:-1]], lengths), times, stamps.zone)
+        raise _off_grid(finder, freq, int(np.argmin(good)), first)
+    anchor, steps = found
+    begin = steps[first[:-1]]
+    return freq.anchor_from(anchor, begin, stamps.zone), steps - np.repeat(begin, lengths)
+
+
+def _open_gaps(
+    finder: _Finder, freq: Frequency, first: Ints, steps: Ints, schema: DataSchema, report: DataReport
+) -> tuple[Ints, Ints | None]:
+    lengths = np.diff(first)
     spans = steps[first[1:] - 1] + 1
     added = spans - lengths
     total = int(added.sum())
@@ -354,7 +379,8 @@ def _open_gaps(
         row = int(np.argmax(np.diff(steps, prepend=0) > 1))
         raise DataError(
             f"series must have no gaps, but got {total:,} absent rows: column {schema.time_col!r} jumps to "
-            f'{finder.time(row)} at {finder.where(row)}. Say gaps="mask" (or a fill method), or add the rows.'
+            f'{finder.time(row)} at {finder.where(row)}. Say gaps="mask" (or a fill method), or add the rows.',
+            advice=[Advice("data.gaps", "mask")],
         )
     offsets = np.concatenate(([0], np.cumsum(spans))).astype(np.int64)
     return offsets, np.repeat(offsets[:-1], lengths) + steps
@@ -372,6 +398,11 @@ def _check_sparse(finder: _Finder, freq: Frequency, first: Ints, steps: Ints, ad
             "Correct its time stamps, or say the freq that the rows have."
         )
     if not report.freq_inferred:
+        if int(added.sum()) > rows:
+            own = infer(finder.stamps.times(), first[:-1], finder.stamps.zone)
+            hint = None if own is None or str(own) == str(freq) else str(own)
+            report.notes.append(sparse(str(freq), int(added.sum()), int(added.sum()) + rows, hint))
+            log.warning("%s", report.notes[-1])
         return
     inner = np.diff(steps)
     inner[first[1:-1] - 1] = np.iinfo(np.int64).max
@@ -383,5 +414,6 @@ def _check_sparse(finder: _Finder, freq: Frequency, first: Ints, steps: Ints, ad
         raise DataError(
             f"all series must have one frequency, but series {finder.ids[series]!r} has no two rows closer than "
             f"{int(slowest[series])} times {freq}, the distance in others (column {finder.schema.time_col!r}). "
-            f'Load them apart, or say freq="{freq}" if the rows between are missing.'
+            f'Load them apart, or say freq="{freq}" if the rows between are missing.',
+            advice=[Advice("data.freq", str(freq))],
         )

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema
-from neuro_divergent.data.store.store import SeriesStore
-from neuro_divergent.data.time.frequency import Frequency
-
-ROW_ARRAYS = ("y", "mask", "future", "historical", "categorical", "weight")
-SERIES_ARRAYS = ("ids", "start", "static", "static_categorical")
+from neuro_divergent.data.store.fills import hidden_count, reopen
+from neuro_divergent.data.store.store import ROW_ARRAYS, SERIES_ARRAYS, SeriesStore
 
 
 def check_series(
@@ -27,6 +24,8 @@ def check_series(
     Those whose names are known were judged when they were whole: perhaps only their end is here.
     """
     constant, empty = constant_and_empty(store)
+    if report.merged_targets:  # they change, in digits that the store does not keep
+        constant &= ~np.isin(store.ids, list(report.merged_targets))
     report.constant_series = tuple(store.ids[constant].tolist())
     report.all_missing_series = tuple(store.ids[empty].tolist())
     new, keep = np.ones((2, len(store.ids)), dtype=bool)
@@ -40,7 +39,8 @@ def check_series(
             raise DataError(
                 f"series must {rule} in column {schema.target_col!r}, but got {int(which.sum()):,} that do not: "
                 f"{names}. "
-                f'Remove them, or say {what}="keep" or {what}="drop".'
+                f'Remove them, or say {what}="keep" or {what}="drop".',
+                advice=[Advice(f"data.{what}", "keep"), Advice(f"data.{what}", "drop")],
             )
         if policy == "drop":
             keep &= ~which
@@ -50,7 +50,7 @@ def check_series(
     if schema.min_length is not None:
         store = ensure_length(store, np.where(new[keep], schema.min_length, 0), schema.short, report)
     report.n_series, report.rows_stored = len(store.ids), len(store.y)
-    report.masked = 0 if store.mask is None else int(len(store.mask) - np.count_nonzero(store.mask))
+    report.masked = hidden_count(store)
     return store
 
 
@@ -77,9 +77,10 @@ def ensure_length(
         return store
     if short == "error":
         raise DataError(
-            f"every series must have at least {np.max(length)} rows, but got {len(names):,} shorter ones: "
-            f"{listing(names, 20)}. "
-            'Say short="drop" or short="pad", or ask for shorter windows.'
+            f"every series must have at least {np.max(length)} rows, but {len(names):,} "
+            f"{'is' if len(names) == 1 else 'are'} shorter: {listing(names, 20)}. "
+            'Say short="drop" or short="pad", or ask for shorter windows.',
+            advice=[Advice("data.short", "drop"), Advice("data.short", "pad")],
         )
     if short == "drop":
         report.dropped_series += names
@@ -98,7 +99,7 @@ def select_series(store: SeriesStore, numbers: npt.NDArray[np.int64]) -> SeriesS
 def cut_rows(
     store: SeriesStore, numbers: npt.NDArray[np.int64], begin: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]
 ) -> SeriesStore:
-    """A store of rows begin[i] : stop[i] of series numbers[i]."""
+    """A store of rows begin[i] : stop[i] of series numbers[i]; it is filled with nothing that comes after them."""
     lengths = stop - begin
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     rows = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -109,9 +110,10 @@ def cut_rows(
     for name in SERIES_ARRAYS:
         array = getattr(store, name)
         changes[name] = None if array is None else array[numbers]
+    reopen(changes, store, numbers, rows, stop)
     skipped = begin - store.offsets[:-1][numbers]
     if skipped.any():
-        changes["start"] = Frequency.parse(store.freq).advance(changes["start"], skipped, store.time_zone)
+        changes |= store.starting_at(skipped, numbers)
     return replace(store, **_plain_mask(changes))
 
 
@@ -133,5 +135,5 @@ def _pad(store: SeriesStore, lacking: npt.NDArray[np.int64]) -> SeriesStore:
         if array is not None:
             changes[name] = np.zeros((int(offsets[-1]), *array.shape[1:]), dtype=array.dtype)
             changes[name][rows] = array
-    changes["start"] = Frequency.parse(store.freq).advance(store.start, -lacking, store.time_zone)
+    changes |= store.starting_at(-lacking)
     return replace(store, **changes)

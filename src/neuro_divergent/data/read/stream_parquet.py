@@ -7,6 +7,7 @@ of them into its place in memory-mapped files, so that nothing is ever sorted an
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,13 +20,17 @@ import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.files import new_directory
-from neuro_divergent.data.read.columns import Numbers, Stamps, category_text, read_numbers
+from neuro_divergent.data.read.columns import Numbers, Stamps, category_text, exact_values, read_numbers
 from neuro_divergent.data.read.files import guarded, scan_parquet
 from neuro_divergent.data.read.timestamps import read_stamps
-from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.load_report import DataReport, sparse
 from neuro_divergent.data.store.files import HEADER, header
+from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.time.anchors import MOST_MOVES
 from neuro_divergent.data.time.frequency import Frequency
 from neuro_divergent.data.time.infer import infer
+
+log = logging.getLogger(__name__)
 
 Ints = npt.NDArray[np.int64]
 
@@ -73,10 +78,15 @@ class _Plan:
 
     ids: pl.Series
     start: npt.NDArray[Any]
-    offsets: Ints
+    anchor: npt.NDArray[Any]
+    """[S] the time from which the grid of each series is counted."""
     freq: Frequency
     zone: str | None
     rows: int
+    first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[S] the steps from the anchor to the first row."""
+    offsets: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[S + 1] where each series is in the store."""
     vocabularies: dict[str, list[str]] = field(default_factory=dict)
 
     def codes(self, ids: pl.Series) -> Ints:
@@ -130,7 +140,11 @@ def _survey(lazy: pl.LazyFrame, recipe: Recipe) -> _Plan:
     assert spans is not None
     if freq is None:
         raise DataError('the frequency cannot be found in the first rows. Say it, e.g. freq="1h".')
-    plan = _place(spans.sort("id"), freq, zone, rows, recipe)
+    spans = spans.sort("id")
+    start, last = (_times(spans[name].to_numpy(), freq) for name in ("first", "last"))
+    plan = _Plan(ids=spans["id"], start=start, anchor=start.copy(), freq=freq, zone=zone, rows=rows)
+    _find_anchors(lazy, plan, recipe)
+    _place(plan, last, recipe)
     plan.vocabularies = {name: sorted(values) for name, values in seen.items()}
     return plan
 
@@ -140,24 +154,47 @@ def _merged(spans: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     return both.agg(pl.col("first").min(), pl.col("last").max())
 
 
-def _place(spans: pl.DataFrame, freq: Frequency, zone: str | None, rows: int, recipe: Recipe) -> _Plan:
+def _find_anchors(lazy: pl.LazyFrame, plan: _Plan, recipe: Recipe) -> None:
+    """Find the time from which the grid of each series is counted, where a calendar may have moved its first one.
+
+    Only then are ids and times read again, as often as rows are found that are off the grid; see `find_anchors`.
+    """
+    freq, zone = plan.freq, plan.zone
+    doubtful = freq.maybe_moved(plan.start, zone) if freq.moves(zone) else np.zeros(len(plan.start), dtype=bool)
+    for _ in range(MOST_MOVES if doubtful.any() else 0):
+        odd = np.full(len(plan.start), np.iinfo(np.int64).max)
+        for begin, piece in _pieces(lazy, [recipe.id_col, recipe.time_col], plan.rows):
+            codes = plan.codes(_read_ids(piece[recipe.id_col], begin))
+            ticks = _ticks(_read_times(piece[recipe.time_col], begin))[doubtful[codes]]
+            codes = codes[doubtful[codes]]
+            _, on_grid = freq.positions(plan.anchor[codes], _times(ticks, freq), zone)
+            np.minimum.at(odd, codes[~on_grid], ticks[~on_grid])
+        wrong = odd < np.iinfo(np.int64).max
+        if not wrong.any():
+            return
+        plan.anchor[wrong] = _times(odd[wrong], freq)
+
+
+def _place(plan: _Plan, last: npt.NDArray[Any], recipe: Recipe) -> None:
     """Where each series is in the store: as long as the steps from its first to its last time."""
-    start, last = (_times(spans[name].to_numpy(), freq) for name in ("first", "last"))
-    steps, on_grid = freq.positions(start, last, zone)
+    freq, start, rows = plan.freq, plan.start, plan.rows
+    plan.first, on_grid = freq.positions(plan.anchor, start, plan.zone)
+    until, last_on_grid = freq.positions(plan.anchor, last, plan.zone)
+    on_grid &= last_on_grid
     if not on_grid.all():
         odd = int(np.argmin(on_grid))
         raise DataError(
-            f"the rows of a series are steps of {str(freq)!r} apart, but series {spans['id'][odd]!r} goes from "
+            f"the rows of a series are steps of {str(freq)!r} apart, but series {plan.name(odd)} goes from "
             f"{start[odd]} to {last[odd]}, which is no whole number of steps. Say the right freq=..."
         )
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(steps + 1)])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(until - plan.first + 1)])
     if offsets[-1] > MAX_GROWTH * rows + PIECE or (recipe.gaps == "error" and offsets[-1] > rows):
         mask = ", or gaps='mask'" if recipe.gaps == "error" else ""
         raise DataError(
             f"{rows:,} rows would become {int(offsets[-1]):,} in steps of {str(freq)!r}, because time stamps are "
             f"missing between them. Say the right freq=...{mask}."
         )
-    return _Plan(ids=spans["id"], start=start, offsets=offsets, freq=freq, zone=zone, rows=rows)
+    plan.offsets = offsets
 
 
 class _Writer:
@@ -166,6 +203,7 @@ class _Writer:
     def __init__(self, folder: Path, plan: _Plan, recipe: Recipe) -> None:
         self.folder, self.plan, self.recipe = folder, plan, recipe
         self.report = DataReport()
+        self.merged = np.zeros(len(plan.ids), np.int64)
         rows, kind = int(plan.offsets[-1]), np.dtype(recipe.dtype)
         self.sizes: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.y = self._map("y", kind, (rows,))
@@ -187,16 +225,27 @@ class _Writer:
         complete = True
         for begin, piece in _pieces(lazy, list(recipe.columns), plan.rows):
             complete &= self._write(begin, piece)
+        self._warn()
         if not whole:
             self._carry_over_gaps()
         names = ["present"] + (["mask"] if whole and complete else [])
         self._drop(names)
         self._finish()
 
+    def _warn(self) -> None:
+        plan, rows = self.plan, int(self.plan.offsets[-1])
+        merged = {plan.ids[int(code)]: int(self.merged[code]) for code in np.flatnonzero(self.merged)}
+        if merged:
+            log.warning("%s", described(merged))
+        if self.recipe.freq is not None and rows > 2 * plan.rows:
+            log.warning("%s", sparse(self.recipe.freq, rows - plan.rows, rows))
+
     def _write(self, begin: int, piece: pl.DataFrame) -> bool:
         """Put one piece into its place; whether its targets were all observed."""
         recipe, place = self.recipe, self._places(begin, piece)
         target = self._numbers(piece[recipe.target_col], begin)
+        if recipe.dtype == "float32":
+            self._count_merged(piece)
         self.y[place] = target.values
         self.mask[place] = True if target.observed is None else target.observed
         for block, names in (("future", recipe.future), ("historical", recipe.historical)):
@@ -210,19 +259,28 @@ class _Writer:
                 self.categorical[place, number] = (codes.cast(pl.Int32) + 1).fill_null(0).to_numpy()
         return target.observed is None
 
+    def _count_merged(self, piece: pl.DataFrame) -> None:
+        """Count the targets of a piece that float32 cannot tell apart."""
+        exact = exact_values(piece[self.recipe.target_col])
+        if exact is None:
+            return
+        codes = self.plan.codes(_read_ids(piece[self.recipe.id_col], 0))
+        first = np.flatnonzero(np.append(True, np.diff(codes) != 0))
+        self.merged += merged_by_rounding(exact, first, codes[first], len(self.merged))
+
     def _places(self, begin: int, piece: pl.DataFrame) -> slice | Ints:
         """The row of the store of each row of a piece; a slice when they follow each other."""
         plan, column = self.plan, self.recipe.time_col
         codes = plan.codes(_read_ids(piece[self.recipe.id_col], begin))
         times = _times(_ticks(_read_times(piece[column], begin)), plan.freq)
-        steps, on_grid = plan.freq.positions(plan.start[codes], times, plan.zone)
+        steps, on_grid = plan.freq.positions(plan.anchor[codes], times, plan.zone)
         if not on_grid.all():
             odd = int(np.argmin(on_grid))
             raise DataError(
                 f"the rows of a series are steps of {str(plan.freq)!r} apart, but series {plan.name(codes[odd])} has "
                 f"{times[odd]} in row {begin + odd}. Correct the time stamp, or say the right freq=..."
             )
-        place = plan.offsets[codes] + steps
+        place = plan.offsets[codes] + steps - plan.first[codes]
         in_order = bool((np.diff(place) == 1).all())
         if not in_order:
             self._check_unique(np.sort(place))
@@ -240,7 +298,8 @@ class _Writer:
     def _refuse_duplicate(self, row: int) -> None:
         plan = self.plan
         code = int(np.searchsorted(plan.offsets, row, side="right")) - 1
-        time = plan.freq.advance(plan.start[code : code + 1], [row - int(plan.offsets[code])], plan.zone)[0]
+        step = plan.first[code] + row - int(plan.offsets[code])
+        time = plan.freq.advance(plan.anchor[code : code + 1], [step], plan.zone)[0]
         raise DataError(
             f"a series has one row for each time, but series {plan.name(code)} has {time} twice. "
             "Remove one of the rows, or merge them before."
@@ -278,7 +337,11 @@ class _Writer:
         plan, recipe = self.plan, self.recipe
         text = plan.ids.dtype == pl.String
         ids = np.array(plan.ids.to_list(), dtype=np.str_) if text else plan.ids.to_numpy()
-        for name, array in (("ids", ids), ("offsets", plan.offsets), ("start", plan.start)):
+        arrays = {"ids": ids, "offsets": plan.offsets, "start": plan.start}
+        anchor = plan.freq.anchor_from(plan.anchor, plan.first, plan.zone)
+        if bool((anchor != plan.start).any()):
+            arrays["grid_anchor"] = anchor
+        for name, array in arrays.items():
             np.save(self.folder / f"{name}.npy", array, allow_pickle=False)
             self.sizes[name] = (str(array.dtype), array.shape)
         description = {

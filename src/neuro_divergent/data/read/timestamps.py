@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Stamps, Where, first_true, is_text
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
@@ -45,7 +45,8 @@ def read_stamps(series: pl.Series, where: Where, *, zone: str | None = None, for
         return _datetimes(series, where, zone)
     raise DataError(
         f"column {series.name!r} must hold time stamps (datetimes, dates, text, whole numbers), "
-        f"but got {series.dtype}. Name another one with time_col=..."
+        f"but got {series.dtype}. Name another one with time_col=...",
+        advice=[Advice("data.time_col")],
     )
 
 
@@ -143,26 +144,29 @@ def _recognised(text: pl.Series, where: Where) -> pl.Series:
         if not parsed.null_count():
             return parsed
     if result is None:
+        todo, advice = _form_advice(text)
         raise DataError(
             f"column {text.name!r} must hold time stamps such as 2024-01-31 or 2024-01-31 13:00, "
-            f"but got {text[0][:60]!r} at {where(0)}. "
-            f"{_form_advice(text)}"
+            f"but got {text[0][:60]!r} at {where(0)}. {todo}",
+            advice=advice,
         )
     return _strict(text, result, where, "written like the first one")
 
 
-def _form_advice(text: pl.Series) -> str:
+def _form_advice(text: pl.Series) -> tuple[str, list[Advice]]:
     """The forms that every cell has; a day and a month that cannot be told apart are left to the person."""
     year = "%Y" if re.search(r"\d{4}", text[0]) else "%y"
     clocks = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
     forms = [f"{day}{clock}".replace("%Y", year) for day in _ASKED for clock in clocks]
     fitting = [form for form in forms if not _parse(text, form).null_count()]
     if not fitting:
-        return 'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...'
+        todo = 'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...'
+        return todo, [Advice("data.time_format", "%d.%m.%Y"), Advice("data.time_col")]
+    advice = [Advice("data.time_format", form) for form in fitting]
     if len(fitting) == 1:
-        return f'Say time_format="{fitting[0]}", which every row fits.'
+        return f'Say time_format="{fitting[0]}", which every row fits.', advice
     either = " or ".join(f'time_format="{form}"' for form in fitting)
-    return f"Every row fits several forms. Say which it is: {either}."
+    return f"Every row fits several forms. Say which it is: {either}.", advice
 
 
 def _parse(text: pl.Series, form: str) -> pl.Series:
@@ -181,7 +185,8 @@ def _strict(text: pl.Series, parsed: pl.Series, where: Where, rule: str) -> pl.S
     if row is not None:
         raise DataError(
             f"column {text.name!r} must hold time stamps {rule}, but got {text[row][:60]!r} at {where(row)}. "
-            "Correct the cell or say time_format=..."
+            "Correct the cell or say time_format=...",
+            advice=[Advice("data.time_format")],
         )
     return parsed
 
@@ -203,7 +208,8 @@ def _with_offsets(text: pl.Series, first: str, where: Where, zone: str | None) -
         row = first_true(offsets != different[0]) or 0
         raise DataError(
             f"column {text.name!r} must not mix time zones, but got offset {different[1]} at {where(row)} after "
-            f'{different[0]}. If they are one zone in summer and winter, name it, e.g. time_zone="Europe/Berlin".'
+            f'{different[0]}. If they are one zone in summer and winter, name it, e.g. time_zone="Europe/Berlin".',
+            advice=[Advice("data.time_zone", "Europe/Berlin")],
         )
     plain = text.str.strip_suffix(first) if one else text.str.replace(OFFSET.pattern, "${1}")
     local = _recognised(plain.str.strip_chars_end(), where).cast(pl.Datetime("us"))

@@ -38,15 +38,17 @@ class DataReport:
     unavailable: int = 0
     """Rows that the available_mask column took out."""
     filled: int = 0
-    """Targets that a fill method made up."""
+    """Targets that a fill method made up: a model sees them as its past, and nothing is learned or scored there."""
     masked: int = 0
-    """Rows whose target is not observed in the end."""
+    """Rows whose target is neither observed nor filled."""
     exogenous_filled: dict[str, int] = field(default_factory=dict)
     """For each other column, the cells that a fill method made up (rows added for gaps included)."""
     text_numbers: dict[str, int] = field(default_factory=dict)
     """For each column, the numbers that came as text and were converted."""
     vanished: dict[str, int] = field(default_factory=dict)
     """For each column, numbers so small that they became 0 in the chosen precision."""
+    merged_targets: dict[Any, int] = field(default_factory=dict)
+    """For each series, different targets that became equal to another one in float32: they are large and close."""
     constant_series: tuple[Any, ...] = ()
     all_missing_series: tuple[Any, ...] = ()
     short_series: tuple[Any, ...] = ()
@@ -76,8 +78,12 @@ class DataReport:
             (self.missing, f"targets were missing{_where(self.missing_by_series)}"),
             (self.infinite, "infinite targets were masked"),
             (self.unavailable, "targets were taken out by the availability column"),
-            (self.filled, "targets were filled"),
+            (self.filled, "targets were filled: an input, never learned or scored"),
             (self.masked, "rows are masked in the end"),
+            (
+                sum(self.merged_targets.values()),
+                f"targets became equal to another by rounding{_where(self.merged_targets)}",
+            ),
             (self.padded_rows, "masked rows were added in front of short series"),
         )
         text += [f"{count:,} {_one(what, count)}" for count, what in counted if count]
@@ -104,6 +110,15 @@ class DataReport:
     def _repr_html_(self) -> str:
         items = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines())
         return f"<ul>{items}</ul>"
+
+
+def sparse(freq: str, added: int, rows: int, own: str | None = None) -> str:
+    """What is wrong with a frequency that leaves most rows of a table empty, and what to do about it."""
+    say = f'The rows look like freq="{own}": say so.' if own else "Say the true distance of two rows."
+    return (
+        f'freq="{freq}" leaves {100 * added / rows:.0f} % of the rows without a value: {added:,} of {rows:,} are '
+        f'absent and masked, so there is little to train on. {say} Say gaps="error" to refuse gaps.'
+    )
 
 
 def listing(names: Any, shown: int = SHOWN) -> str:

@@ -11,6 +11,8 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.time.frequency import Frequency
 
 Fill = Literal["forward", "backward", "linear", "mean", "zero"]
+MaskOrFill = Literal["mask", "error", Fill]
+ErrorOrFill = Literal["error", Fill]
 Keep = Literal["keep", "drop", "error"]
 
 
@@ -47,14 +49,17 @@ class DataSchema(Description):
     """The column that is 0 where the target must not be used."""
     duplicates: Literal["error", "last", "mean"] = "error"
     """What to do with several rows of one series and time."""
-    gaps: Literal["mask", "error"] | Fill = "mask"
-    """What to do with rows that are absent between two others; fills other than forward look ahead."""
-    missing: Literal["mask", "error"] | Fill = "mask"
-    """What to do with rows whose target is empty; fills other than forward look ahead."""
-    missing_exogenous: Literal["error"] | Fill = "error"
+    gaps: MaskOrFill = "mask"
+    """What to do with rows that are absent between two others; a filled row is shown as the past, never scored."""
+    missing: MaskOrFill = "mask"
+    """What to do with rows whose target is empty; a filled row is shown as the past, never learned or scored."""
+    missing_exogenous: ErrorOrFill = "error"
     """What to do with empty cells of other columns (rows added for gaps repeat the row before when this is error)."""
     infinities: Literal["error", "mask"] = "error"
     """What to do with infinite targets."""
+    unknown_categories: Literal["keep", "error"] = "keep"
+    """What to do with empty categories, and in later tables with ones that the first did not have: both count as one
+    further category, "unknown"."""
     constant: Keep = "keep"
     """What to do with series that never change."""
     all_missing: Keep = "keep"
@@ -149,10 +154,11 @@ class LoadOptions(TypedDict, total=False):
     weight: str | None
     available_mask: str | None
     duplicates: Literal["error", "last", "mean"]
-    gaps: Literal["mask", "error"] | Fill
-    missing: Literal["mask", "error"] | Fill
-    missing_exogenous: Literal["error"] | Fill
+    gaps: MaskOrFill
+    missing: MaskOrFill
+    missing_exogenous: ErrorOrFill
     infinities: Literal["error", "mask"]
+    unknown_categories: Literal["keep", "error"]
     constant: Keep
     all_missing: Keep
     min_length: int | None

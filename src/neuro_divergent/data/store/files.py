@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from neuro_divergent.core.errors import CorruptFileError, DataError, StorageError
-from neuro_divergent.core.files import new_directory
+from neuro_divergent.core.files import new_directory, present
+from neuro_divergent.core.json import MAX_JSON_BYTES, parse_json
+from neuro_divergent.core.plain_files import open_plain, plain_bytes, settled
+from neuro_divergent.data.store.fills import FILLED, wrong_fills
 from neuro_divergent.data.store.store import ROW_ARRAYS, SERIES_ARRAYS, SeriesStore
 
-FORMAT = 1
-"""Version of the directory's layout. A reader refuses what is newer than itself."""
+FORMAT = 2
+"""Version of the directory's layout. A reader refuses what is newer than itself. Format 2 may have a grid_anchor and
+fills; a store without them is written as format 1, which older readers know."""
 
 HEADER = "store.json"
 _CHUNK = 1 << 24
@@ -25,10 +31,14 @@ _FLOATS = ("float32", "float64")
 _KINDS: dict[str, tuple[tuple[str, ...], int]] = {
     "offsets": (("int64",), 1),
     "start": (("datetime64[us]", "int64"), 1),
+    "grid_anchor": (("datetime64[us]", "int64"), 1),
     "y": (_FLOATS, 1),
     "mask": (("bool",), 1),
+    "fills": (("int8",), 1),
     "future": (_FLOATS, 2),
+    "future_fills": (("int8",), 2),
     "historical": (_FLOATS, 2),
+    "historical_fills": (("int8",), 2),
     "static": (_FLOATS, 2),
     "categorical": (("int32",), 2),
     "static_categorical": (("int32",), 2),
@@ -51,7 +61,8 @@ def describe(store: SeriesStore) -> dict[str, Any]:
 def header(description: dict[str, Any], arrays: dict[str, tuple[str, tuple[int, ...]]]) -> str:
     """The text of the JSON file: format, description, dtype and shape of each array."""
     sizes = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in arrays.items()}
-    return json.dumps({"format": FORMAT} | description | {"arrays": sizes}, indent=2, ensure_ascii=False)
+    number = FORMAT if {"grid_anchor", *FILLED} & set(arrays) else 1
+    return json.dumps({"format": number} | description | {"arrays": sizes}, indent=2, ensure_ascii=False)
 
 
 def fingerprint(store: SeriesStore) -> str:
@@ -83,9 +94,13 @@ def save_store(store: SeriesStore, directory: str | os.PathLike[str], *, overwri
 
 def open_store(directory: str | os.PathLike[str]) -> SeriesStore:
     """Check the header against the files and map the rows."""
-    folder = Path(directory)
-    if not (folder / HEADER).is_file():
-        raise StorageError(f"{folder} must be the directory of a saved store, but has no {HEADER}. Check the path.")
+    return settled(Path(directory), lambda: _open(present(Path(directory))))
+
+
+def _open(folder: Path) -> SeriesStore:
+    if folder.is_symlink() or not os.path.lexists(folder / HEADER):
+        why = "is a link" if folder.is_symlink() else f"has no {HEADER}"
+        raise StorageError(f"{folder} must be the directory of a saved store, but {why}. Check the path.")
     facts = _read_header(folder / HEADER)
     arrays = {name: _load(folder, name, size) for name, size in facts["arrays"].items()}
     try:
@@ -100,15 +115,12 @@ def open_store(directory: str | os.PathLike[str]) -> SeriesStore:
         )
     except (DataError, TypeError) as error:
         raise CorruptFileError(f"{folder} is not a store as it was written: {error}") from None
-    _check(store, folder)
+    check_store(store, folder)
     return store
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise CorruptFileError(f"{path} must be valid JSON, but got: {error}") from None
+    facts = parse_json(plain_bytes(path, MAX_JSON_BYTES), str(path))
     if not isinstance(facts, dict) or type(facts.get("format")) is not int or facts["format"] < 1:
         raise CorruptFileError(f"{path} must say its format, but does not")
     if facts["format"] > FORMAT:
@@ -134,40 +146,62 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 def _load(folder: Path, name: str, size: object) -> npt.NDArray[Any]:
     path = folder / f"{name}.npy"
-    mapped = name in ROW_ARRAYS
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+        with open_plain(path) as file:
+            array = _mapped(file)
     except FileNotFoundError:
         raise CorruptFileError(f"{path} is missing, although {HEADER} names it") from None
+    except CorruptFileError:
+        raise
     except Exception as error:  # numpy tokenises damaged headers, which raises whatever Python's tokeniser does
         raise CorruptFileError(f"{path} is not an array as it was written: {error}") from None
     found = {"dtype": str(array.dtype), "shape": list(array.shape)}
     if found != size:
         raise CorruptFileError(f"{path} must hold {size}, as {HEADER} says, but got {found}")
-    fits = (
-        array.dtype.kind in "Uiu" and array.ndim == 1
-        if name == "ids"
-        else str(array.dtype) in _KINDS[name][0] and array.ndim == _KINDS[name][1]
-    )
-    if not fits or not array.flags.c_contiguous:
-        raise CorruptFileError(f"{path} holds {array.dtype} with {array.ndim} axes, which is no {name} of a store")
+    if not array.flags.c_contiguous or array.ndim == 0:
+        raise CorruptFileError(f"{path} must hold its rows end to end, but does not")
     # A plain array over the map: a memmap costs microseconds at every slice, and it keeps the map alive all the same.
-    return array.view(np.ndarray)
+    return array.view(np.ndarray) if name in ROW_ARRAYS else np.array(array)
 
 
-def _check(store: SeriesStore, folder: Path) -> None:
-    """What the sizes alone do not say: names for every column, sorted ids, codes that exist, masks of 0 and 1."""
+def _mapped(file: IO[bytes]) -> npt.NDArray[Any]:
+    """The array of an open .npy file, mapped: nothing is allocated that the file does not bring."""
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"version {version} of the .npy format")
+    shape, fortran, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects")
+    size, held = math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell()
+    if size != held:
+        raise ValueError(f"{size} bytes of values are named, but {held} are there")
+    if not size:
+        return np.empty(shape, dtype)
+    return np.memmap(file, dtype, "r", file.tell(), shape, "F" if fortran else "C")
+
+
+def check_store(store: SeriesStore, folder: object) -> None:
+    """What the sizes alone do not say: formats, names of columns, sorted ids, codes that exist, masks of 0 and 1."""
 
     def demand(holds: bool, rule: str) -> None:
         if not holds:
             raise CorruptFileError(f"{folder} is not a store as it was written: {rule}")
 
+    for name, array in store.arrays().items():
+        dtypes, axes = _KINDS.get(name, ((str(array.dtype),) if array.dtype.kind in "Uiu" else (), 1))
+        fits = str(array.dtype) in dtypes and array.ndim == axes
+        demand(fits, f"{name} cannot be {array.dtype} with {array.ndim} axes")
     for block, names in (("future", "future_names"), ("historical", "historical_names"), ("static", "static_names")):
         array = getattr(store, block)
         demand((0 if array is None else array.shape[1]) == len(getattr(store, names)), f"{names} must name its columns")
+        demand(all(isinstance(name, str) for name in getattr(store, names)), f"{names} must be texts")
+    texts = (value for values in store.categories.values() for value in values)
+    demand(all(isinstance(value, str) for value in texts), "categories must be texts")
     ids: npt.NDArray[Any] = store.ids
     demand(bool((ids[1:] > ids[:-1]).all()), "ids must be sorted, each of them once")
     demand(len(store.ids) == 0 or int(store.lengths.min()) > 0, "every series must have rows")
+    demand(anchor_fits(store), "grid_anchor must be a time whose grid holds the start")
     floats = [getattr(store, name) for name in ("y", "future", "historical", "static", "weight")]
     demand(len({array.dtype for array in floats if array is not None}) == 1, "all columns must have one precision")
     codes = [array for array in (store.categorical, store.static_categorical) if array is not None]
@@ -180,6 +214,23 @@ def _check(store: SeriesStore, folder: Path) -> None:
     if store.mask is not None:
         for part in _parts(store.mask.view(np.uint8)):
             demand(int(part.max(initial=0)) <= 1, "a mask holds 0 and 1 only")
+    broken = wrong_fills(store)
+    demand(broken is None, broken or "")
+
+
+def anchor_fits(store: SeriesStore) -> bool:
+    """Whether every series starts on the grid that it is said to be on."""
+    if store.grid_anchor is None:
+        return True
+    if store.grid_anchor.dtype != store.start.dtype or store.start.dtype.kind != "M":  # whole numbers need no anchor
+        return False
+    years = np.stack((store.grid_anchor, store.start)).astype("datetime64[Y]").astype(np.int64) + 1970
+    if bool(((years < 1) | (years > 9999)).any()):
+        return False
+    try:
+        return bool((store.times(0) == store.start).all())
+    except pl.exceptions.PolarsError:  # no such time zone
+        return False
 
 
 def _parts(array: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

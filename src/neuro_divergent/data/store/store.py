@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.time.frequency import Frequency
 
 Array = npt.NDArray[np.generic]
 
-ROW_ARRAYS = ("y", "mask", "future", "historical", "categorical", "weight")
+ROW_ARRAYS = (
+    "y", "mask", "fills", "future", "future_fills", "historical", "historical_fills", "categorical", "weight"
+)  # fmt: skip
 """The fields with an entry for every row."""
 
-SERIES_ARRAYS = ("ids", "start", "static", "static_categorical")
+SERIES_ARRAYS = ("ids", "start", "grid_anchor", "static", "static_categorical")
 """The fields with an entry for every series."""
 
 
@@ -32,18 +35,28 @@ class SeriesStore:
     offsets: npt.NDArray[np.int64]
     """[S + 1] series s is rows offsets[s] : offsets[s + 1]."""
     y: npt.NDArray[np.floating]
-    """[N] target, 0 where missing; float32 unless float64 was asked for."""
+    """[N] target, filled or 0 where missing; float32 unless float64 was asked for."""
     start: npt.NDArray[np.generic]
     """[S] time of each series' first row: datetime64[us] (UTC when there is a zone), or int64."""
     freq: str
     """The distance of two rows in polars spelling ("1h", "1mo", "1bd" for business days, "1i" for integers)."""
     time_zone: str | None = None
+    grid_anchor: npt.NDArray[np.generic] | None = None
+    """[S] the time stamp from which each series' grid is counted, where the calendar moved `start`; None when `start`
+    is that of all series. A grid of the 30th that starts on February the 28th is counted from March the 30th."""
     mask: npt.NDArray[np.bool_] | None = None
     """[N] true where y was observed; None when everything was."""
+    fills: npt.NDArray[np.int8] | None = None
+    """[N] how y is filled where it was not observed, 0 where it is not: see data/store/fills.py. A filled row is shown
+    to a model as its past; it is never learned, scored or taken for the truth."""
     future: npt.NDArray[np.floating] | None = None
     """[N, F]"""
+    future_fills: npt.NDArray[np.int8] | None = None
+    """[N, up to F] how cells of the first columns were filled; None where no fill looks ahead."""
     historical: npt.NDArray[np.floating] | None = None
     """[N, X]"""
+    historical_fills: npt.NDArray[np.int8] | None = None
+    """[N, up to X] how cells of the first columns were filled; None where no fill looks ahead."""
     static: npt.NDArray[np.floating] | None = None
     """[S, number of static columns]"""
     categorical: npt.NDArray[np.int32] | None = None
@@ -61,6 +74,8 @@ class SeriesStore:
     def __post_init__(self) -> None:
         if self.ids.dtype == object:
             object.__setattr__(self, "ids", np.array([str(name) for name in self.ids], dtype=np.str_))
+        if self.grid_anchor is not None and np.array_equal(self.grid_anchor, self.start):
+            object.__setattr__(self, "grid_anchor", None)
         for name, array in self.arrays().items():
             object.__setattr__(self, name, np.ascontiguousarray(array))
             expected = len(self.y) if name in ROW_ARRAYS else len(self.ids) + (name == "offsets")
@@ -91,6 +106,42 @@ class SeriesStore:
         """Every array that the store has, by the name of its field."""
         names = ("offsets", *SERIES_ARRAYS, *ROW_ARRAYS)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def times(self, rows: npt.ArrayLike, series: Any = slice(None)) -> npt.NDArray[Any]:
+        """The time stamps of rows, counted from the first one of their series; they may lie beyond its end.
+
+        Args:
+            rows: whole numbers that go with the series, such as [S] of them.
+            series: the number of the series of each row; all series, one after the other, by default.
+        """
+        anchor, first = self._grid
+        return self.frequency.advance(anchor[series], first[series] + np.asarray(rows), self.time_zone)
+
+    def rows_at(
+        self, times: npt.NDArray[Any], series: Any = slice(None)
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The row at which each time would be in its series, and whether it is on the grid at all."""
+        anchor, first = self._grid
+        steps, on_grid = self.frequency.positions(anchor[series], times, self.time_zone)
+        return steps - first[series], on_grid
+
+    def starting_at(self, rows: npt.NDArray[np.int64], series: Any = slice(None)) -> dict[str, npt.NDArray[Any]]:
+        """The fields `start` and `grid_anchor` of a store whose series begin at these rows of this one's."""
+        anchor, first = self._grid
+        found = self.frequency.anchor_from(anchor[series], first[series] + rows, self.time_zone)
+        return {"start": self.times(rows, series), "grid_anchor": found}
+
+    @cached_property
+    def frequency(self) -> Frequency:
+        """The parsed frequency."""
+        return Frequency.parse(self.freq)
+
+    @cached_property
+    def _grid(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """[S] where the grid of each series is counted from, and the number of its first row on it."""
+        if self.grid_anchor is None:
+            return self.start, np.zeros(len(self.start), dtype=np.int64)
+        return self.grid_anchor, self.frequency.positions(self.grid_anchor, self.start, self.time_zone)[0]
 
     def fingerprint(self) -> str:
         """A hash of every value, name and time stamp: the same data, in memory or on disk, has the same one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Self
 
 import numpy as np
@@ -72,6 +73,8 @@ _PIECE = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-([A-Za-z]{3}))?(?::(end))?")
 _COMPOUND = re.compile(r"(\d+(?:us|ms|min|s|m|h|d|w))+")
 _EXAMPLES = '"15min", "1h", "1d", "1bd" (business days), "1w", "1mo", "MS", "ME", "1q", "1y", "1i" (whole numbers)'
 MAX_COUNT = 1_000_000_000
+REACH = 100
+"""Steps within which a grid has a stamp that the calendar does not move; a 29th of February is 8 years off at most."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,13 @@ class Frequency:
             steps = self._nearest(to_local(start, zone), to_local(times, zone))
         else:
             steps = self._nearest(start, times)
-        return steps, np.asarray(self.advance(start, steps, zone) == times.astype("datetime64[us]"))
+        times = times.astype("datetime64[us]")
+        good = np.asarray(self.advance(start, steps, zone) == times)
+        if zone is not None and self.on_wall_clock and not good.all():
+            # An hour that the zone skips may have moved a stamp past midnight, where it counts as the step after.
+            before = np.asarray(self.advance(start, steps - 1, zone) == times) & ~good
+            steps, good = steps - before, good | before
+        return steps, good
 
     def _nearest(self, start: Times, times: Times) -> Ints:
         if self.unit in MICROSECONDS:
@@ -200,6 +209,60 @@ class Frequency:
             return np.asarray(np.busday_count(first, last), dtype=np.int64) // self.count
         distance = (last.astype("datetime64[M]") - first.astype("datetime64[M]")).astype(np.int64)
         return np.asarray(distance // self.months, dtype=np.int64)
+
+    def moves(self, zone: str | None) -> bool:
+        """Whether the calendar may move stamps of such a grid: a month is too short, an hour does not exist."""
+        return bool(self.months and not self.end) or (self.on_wall_clock and zone is not None)
+
+    def phase(self, anchor: Times, zone: str | None = None) -> Ints:
+        """The day of the month (where steps are months) and the time of day, as one number.
+
+        Anchors of equal phase, a number of steps apart, make the same grid.
+        """
+        local = (to_local(anchor, zone) if zone else anchor).astype("datetime64[us]")
+        since = "datetime64[M]" if self.months and not self.end else "datetime64[D]"
+        return np.asarray((local - local.astype(since)).astype(np.int64))
+
+    def anchor_from(self, anchor: Times, steps: Ints, zone: str | None = None) -> Times:
+        """[S] where a grid that is cut to begin [S] `steps` after its anchor can be counted from.
+
+        That is the first stamp from there on which the calendar did not move: counted from February the 28th, a grid
+        of the 30th of every month would stay on the 28th. The anchor itself where none of the next `REACH` is.
+        """
+        found = np.array(self.advance(anchor, steps, zone))
+        if not self.moves(zone):
+            return found
+        moved = np.flatnonzero(self._moved(anchor, steps, zone))
+        if len(moved):
+            ahead = steps[moved, None] + np.arange(REACH)
+            good = ~self._moved(anchor[moved, None], ahead, zone)
+            which = (np.arange(len(moved)), good.argmax(axis=1))
+            stamps = self.advance(anchor[moved], ahead[which], zone)
+            found[moved] = np.where(good[which], stamps, anchor[moved])
+        return found
+
+    def _moved(self, anchor: Times, steps: Ints, zone: str | None) -> npt.NDArray[np.bool_]:
+        anchor = anchor.astype("datetime64[us]")
+        local = to_local(anchor, zone) if zone else anchor
+        ideal = self._advance_naive(local, steps * self.count)
+        moved: npt.NDArray[np.bool_] = np.zeros(ideal.shape, dtype=bool)
+        if self.months and not self.end:
+            moved |= self.phase(ideal) != self.phase(local)
+        if zone is not None:
+            moved |= to_local(to_utc(ideal, zone), zone) != ideal
+        return moved
+
+    def maybe_moved(self, times: Times, zone: str | None = None) -> npt.NDArray[np.bool_]:
+        """Whether the calendar may have moved such stamps: the end of a short month, the hours after a clock change."""
+        maybe: npt.NDArray[np.bool_] = np.zeros(np.shape(times), dtype=bool)
+        if self.months and not self.end:
+            local = to_local(times, zone) if zone else times
+            maybe |= is_month_end(local)
+        if zone is not None and self.on_wall_clock:
+            day_before = times.astype("datetime64[us]") - np.timedelta64(1, "D")
+            passed = to_local(times, zone) - to_local(day_before, zone)
+            maybe |= passed > np.timedelta64(1, "D")
+        return maybe
 
     def phase_ok(self, start: Times, zone: str | None = None) -> npt.NDArray[np.bool_]:
         """Whether a series that starts there keeps what the spelling promised (weekday, month, month's edge)."""
@@ -262,10 +325,14 @@ def to_local(times: Times, zone: str) -> Times:
 
 
 def to_utc(local: Times, zone: str) -> Times:
-    """The zone's wall clock to UTC: the earlier of an hour that exists twice, an hour later for one that never was."""
+    """The zone's wall clock to UTC: the earlier of an hour that exists twice.
+
+    A time that a clock change skips is moved behind it, by as much as the clock is: it is a day after the same time of
+    the day before. This is also what Python and pandas (`Timestamp + DateOffset`) do.
+    """
     series = pl.Series(np.ravel(local).astype("datetime64[us]"))
     options: dict[str, Any] = {"ambiguous": "earliest", "non_existent": "null"}
     utc = series.dt.replace_time_zone(zone, **options)
     if utc.null_count() > series.null_count():
-        utc = utc.fill_null(series.dt.offset_by("1h").dt.replace_time_zone(zone, **options))
+        utc = utc.fill_null(series.dt.offset_by("-1d").dt.replace_time_zone(zone, **options) + timedelta(days=1))
     return utc.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy().reshape(np.shape(local))

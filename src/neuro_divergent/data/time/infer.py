@@ -32,17 +32,17 @@ def infer(times: Times, first: npt.NDArray[np.int64], zone: str | None = None) -
     if times.dtype.kind != "M":
         return Frequency(_common_step(np.diff(times)[inner[1:]]), "i")
     if zone is None:
-        return _infer_naive(times, inner)
-    on_clock = _infer_naive(to_local(times, zone), inner)
-    return on_clock if on_clock.on_wall_clock else _infer_naive(times, inner)
+        return _infer_naive(times, inner, first)
+    on_clock = _infer_naive(to_local(times, zone), inner, first)
+    return on_clock if on_clock.on_wall_clock else _infer_naive(times, inner, first)
 
 
-def _infer_naive(times: Times, inner: npt.NDArray[np.bool_]) -> Frequency:
+def _infer_naive(times: Times, inner: npt.NDArray[np.bool_], first: npt.NDArray[np.int64]) -> Frequency:
     unit = MICROSECONDS["d"] if np.datetime_data(times.dtype)[0] == "D" else 1
     gaps = np.diff(times)[inner[1:]].astype(np.int64)
     smallest = int(gaps.min()) * unit
     if smallest >= 28 * DAY:
-        monthly = _infer_months(times, inner)
+        monthly = _infer_months(times, inner, first)
         if monthly is not None:
             return monthly
     step = _common_step(gaps) * unit
@@ -51,15 +51,23 @@ def _infer_naive(times: Times, inner: npt.NDArray[np.bool_]) -> Frequency:
     return Frequency.of_microseconds(step)
 
 
-def _infer_months(times: Times, inner: npt.NDArray[np.bool_]) -> Frequency | None:
-    """Months when every stamp has the same time of day, and the same day of the month or the month's last."""
+def _infer_months(times: Times, inner: npt.NDArray[np.bool_], first: npt.NDArray[np.int64]) -> Frequency | None:
+    """Months when every stamp has the same time of day, and all of them, or those of each series, the same day.
+
+    The last day of a month stands for a day that it does not have.
+    """
     days = times.astype("datetime64[D]")
     months = days.astype("datetime64[M]")
     of_month = (days - months.astype("datetime64[D]")).astype(np.int64)
     of_day = times - days
-    ends = bool(is_month_end(days).all())
-    if of_day.min() != of_day.max() or not (ends or of_month.min() == of_month.max()):
+    last = is_month_end(days)
+    ends = bool(last.all())
+    if of_day.min() != of_day.max():
         return None
+    if not ends and of_month.min() != of_month.max():
+        usual = np.repeat(np.maximum.reduceat(of_month, first), np.diff(np.append(first, len(times))))
+        if not ((of_month == usual) | last).all():
+            return None
     gaps = np.diff(months)[inner[1:]].astype(np.int64)
     return Frequency.of_months(_common_step(gaps), end=ends)
 

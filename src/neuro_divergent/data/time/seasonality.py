@@ -65,6 +65,7 @@ def detect(
     mask: npt.NDArray[np.bool_] | None = None,
     freq: str | None = None,
     max_series: int = MAX_SERIES,
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[int, ...]:
     """The season lengths that the data confirms, strongest first; () where there is none.
 
@@ -74,8 +75,13 @@ def detect(
         mask: [N] true where y was observed; None when everything was.
         freq: the frequency in polars spelling; its suggestions are tried. Whole numbers and None: lags are searched.
         max_series: how many series are looked at.
+        rows: [S] how many first rows of each series are looked at, such as those that are trained on; None for all.
     """
-    sample = _Sample(y, offsets, mask, max_series)
+    bounds = list(pairwise(offsets.tolist()))
+    if rows is not None:
+        shown = zip(bounds, rows.tolist(), strict=True)
+        bounds = [(first, min(first + count, last)) for (first, last), count in shown if count > 0]
+    sample = _Sample(y, bounds, mask, max_series)
     if sample.length < 4:
         return ()
     if freq is None or Frequency.parse(freq).integer:
@@ -96,11 +102,10 @@ class _Sample:
     def __init__(
         self,
         y: npt.NDArray[np.floating[Any]],
-        offsets: npt.NDArray[np.int64],
+        bounds: list[tuple[int, int]],
         mask: npt.NDArray[np.bool_] | None,
         max_series: int,
     ) -> None:
-        bounds = list(pairwise(offsets.tolist()))
         keep = np.unique(np.linspace(0, len(bounds) - 1, min(max_series, len(bounds))).round().astype(int))
         rows = [_observed(y[slice(*bounds[i])], None if mask is None else mask[slice(*bounds[i])]) for i in keep]
         rows = [row for row in rows if row.size >= 4 and np.ptp(row) > 0]

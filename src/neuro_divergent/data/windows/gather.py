@@ -18,6 +18,7 @@ from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.index import Ints
+from neuro_divergent.data.windows.open_gaps import open_gaps
 from neuro_divergent.data.windows.strided import Column, shared_tensor
 
 
@@ -48,6 +49,8 @@ class Gather:
         span = lookback + horizon
         self._y = Column(store.y, span)
         self._mask = None if store.mask is None else Column(store.mask, span)
+        self._fills = None if store.fills is None else Column(store.fills, lookback)
+        self._gaps = open_gaps(store)
         self.future = None if store.future is None else Column(store.future, span)
         self._historical = None if store.historical is None else Column(store.historical, lookback)
         self._weight = None if store.weight is None else Column(store.weight, horizon)
@@ -93,12 +96,15 @@ class Gather:
         """
         owner, first = (series, start) if self._channels is None else self._on_grid(self._channels, start)
         keep = self._inside(owner, first) if clipped else None
-        y, target = self._shaped(self._y, first, keep).split_with_sizes(self._parts, 1)
-        mask, target_mask = self._masks(first, keep, partial_targets)
+        if self._fills is None:
+            y, target = self._shaped(self._y, first, keep).split_with_sizes(self._parts, 1)
+            mask, target_mask = self._masks(first, keep, partial_targets)
+        else:
+            y, target, mask, target_mask = self._filled(self._fills, first, keep)
         return Batch(
             y=y,
             mask=mask,
-            future=None if self.future is None else self._shaped(self.future, first, keep, block=True),
+            future=None if self.future is None else self._block(self.future, "future_fills", first, keep),
             historical=self._past(first, keep),
             static=None if self._static is None else self._static_rows(owner, len(time)),
             categorical=self._categories(owner, first, keep),
@@ -128,15 +134,41 @@ class Gather:
         past, ahead = self._layout(keep[:, :, None]).split_with_sizes(self._parts, 1)
         return past, ahead if partial_targets else None
 
+    def _filled(self, fills: Column, first: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Lookback and targets with their masks: the past is filled by what was known then, targets never are."""
+        assert self._mask is not None
+        rows, seen = self._selected(self._y, first, keep), self._selected(self._mask, first, keep)
+        shown = seen[:, : self._lookback] | (self._selected(fills, first, keep) > 0)
+        for gaps in self._gaps.get("fills", {}).values():
+            gaps.open(rows[:, :, 0], first, self._lookback, shown[:, :, 0], self._last_inside(keep))
+        rows[:, self._lookback :].masked_fill_(~seen[:, self._lookback :], 0)
+        y, target = self._layout(rows).split_with_sizes(self._parts, 1)
+        return y, target, self._layout(shown), self._layout(seen)[:, self._lookback :]
+
+    def _last_inside(self, keep: Tensor | None) -> Tensor | None:
+        return None if keep is None else keep[:, self._lookback - 1]
+
     def _past(self, first: Tensor, keep: Tensor | None) -> Tensor | None:
         if self._historical is None:
             return None
-        return self._shaped(self._historical, first, None if keep is None else keep[:, : self._lookback], block=True)
+        return self._block(self._historical, "historical_fills", first, keep)
+
+    def _block(self, column: Column, fills: str, first: Tensor, keep: Tensor | None) -> Tensor:
+        """Columns beside the target: the past is filled by what was known then, the horizon step by step."""
+        rows = self._selected(column, first, keep)
+        for number, gaps in self._gaps.get(fills, {}).items():
+            gaps.open(rows[:, :, number], first, self._lookback, None, self._last_inside(keep))
+            if column.span > self._lookback:
+                gaps.carry(rows[:, self._lookback :, number], first + self._lookback)
+        if self._gaps and keep is not None:
+            rows.masked_fill_(~keep[:, : column.span, None], 0)
+        return self._layout(rows, block=True)
 
     def _weights(self, first: Tensor, keep: Tensor | None) -> Tensor | None:
         if self._weight is None:
             return None
-        return self._shaped(self._weight, first + self._lookback, None if keep is None else keep[:, self._lookback :])
+        ahead = None if keep is None else keep[:, self._lookback :]
+        return self._shaped(self._weight, first + self._lookback, ahead)
 
     def _static_rows(self, owner: Tensor, count: int) -> Tensor:
         assert self._static is not None
@@ -161,8 +193,11 @@ class Gather:
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def _shaped(self, column: Column, first: Tensor, keep: Tensor | None, *, block: bool = False) -> Tensor:
-        rows = column.select(first) if keep is None else column.select_clipped(first, keep)
-        return rows if self._channels is None else self._layout(rows, block=block)
+        return self._layout(self._selected(column, first, keep), block=block)
+
+    def _selected(self, column: Column, first: Tensor, keep: Tensor | None) -> Tensor:
+        """[R, span, W] of a column whose span is the lookback's or the whole window's."""
+        return column.select(first) if keep is None else column.select_clipped(first, keep[:, : column.span])
 
     def _layout(self, rows: Tensor, *, block: bool = False) -> Tensor:
         """[B, span, W]; with the series as channels [B, span, S], and for a block of columns [B, span, S, W]."""

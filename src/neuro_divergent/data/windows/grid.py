@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.store.store import SeriesStore
-from neuro_divergent.data.time.frequency import Frequency
 from neuro_divergent.data.windows.index import Ints
 
 
@@ -15,10 +15,9 @@ def grid_shifts(store: SeriesStore) -> Ints:
     start = store.start
     if len(start) == 0 or bool((start == start[0]).all()):
         return np.zeros(len(start), np.int64)
-    earliest = int(np.argmin(start))
-    origin = np.full(len(start), start[earliest])
-    shifts, on_grid = Frequency.parse(store.freq).positions(origin, start, store.time_zone)
+    shifts, on_grid = shifts_from_earliest(store)
     if not on_grid.all():
+        earliest = int(np.argmin(start))
         odd = int(np.argmin(on_grid))
         raise DataError(
             f"the series of a multivariate model share one time grid of steps {store.freq!r}, but series "
@@ -27,6 +26,12 @@ def grid_shifts(store: SeriesStore) -> Ints:
             "Shift its time stamps, or use a univariate model."
         )
     return np.asarray(shifts, dtype=np.int64)
+
+
+def shifts_from_earliest(store: SeriesStore) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """[S] how many steps after the earliest series each one starts, and whether it does so on the grid of that one."""
+    earliest = np.full(len(store.start), np.argmin(store.start))
+    return store.rows_at(store.start, earliest)
 
 
 def grid_range(first: Ints, last: Ints, lengths: Ints, shifts: Ints) -> tuple[Ints, Ints]:

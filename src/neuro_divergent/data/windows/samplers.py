@@ -1,7 +1,7 @@
-"""In which order windows are seen: pure functions of (seed, epoch, step, rank, world).
+"""In which order windows are seen: pure functions of (seed, epoch, step).
 
 Nothing is carried along and no permutation is stored: asking for step n of epoch e gives the same numbers in a run
-that was never interrupted, in one that was resumed there, and on every machine of a group.
+that was never interrupted, in one that was resumed there, and on every machine.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Sampler(ABC):
 
     Args:
         n: how many numbers (windows, or rows of an array) there are.
-        batch_size: how many of them a step sees, over all processes.
+        batch_size: how many of them a step sees.
         seed: of the run.
         drop_last: leave out the last batch of an epoch when it is not full.
     """
@@ -196,15 +196,12 @@ class Sampler(ABC):
         """How many batches an epoch has."""
         return steps_per_epoch(self.n, self.batch_size, self.drop_last)
 
-    def numbers(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Ints:
-        """The numbers of one step; the slices of all ranks, one after the other, are the batch of a single process."""
+    def numbers(self, epoch: int, step: int) -> Ints:
+        """The numbers of one step."""
         if not 0 <= step < self.steps_per_epoch:
             raise ConfigError(f"an epoch has the steps 0 to {self.steps_per_epoch - 1}, but got step={step}")
-        if not 0 <= rank < world:
-            raise ConfigError(f"rank must be from 0 to world - 1, but got rank={rank}, world={world}")
         block, inside = self.block(epoch, step)
-        batch = block[inside * self.batch_size : (inside + 1) * self.batch_size]
-        return batch if world == 1 else batch[len(batch) * rank // world : len(batch) * (rank + 1) // world]
+        return block[inside * self.batch_size : (inside + 1) * self.batch_size]
 
     def block(self, epoch: int, step: int) -> tuple[Ints, int]:
         """The numbers of several steps that were computed together, and which of these steps is the given one."""
@@ -243,55 +240,7 @@ class Sequential(Sampler):
         return positions
 
 
-class UniformSeries(Sampler):
-    """Every series equally often (or by its weight), whatever its length; n draws with replacement per epoch.
-
-    Args:
-        boundaries: [S + 1] the windows of series s are boundaries[s] : boundaries[s + 1], as `Windows.boundaries`.
-        weights: [S] relative frequency of each series; None for all the same. Series without windows are left out.
-    """
-
-    def __init__(
-        self,
-        boundaries: Ints,
-        batch_size: int,
-        *,
-        weights: npt.ArrayLike | None = None,
-        seed: int = 0,
-        drop_last: bool = False,
-    ) -> None:
-        super().__init__(int(boundaries[-1]), batch_size, seed=seed, drop_last=drop_last)
-        counts = np.diff(boundaries)
-        share = np.ones(len(counts)) if weights is None else np.asarray(weights, dtype=np.float64)
-        self._first, self._count = boundaries[:-1], counts
-        self._edges = _edges(np.where(counts > 0, share, 0.0), len(counts))
-
-    def at(self, epoch: int, positions: Ints) -> Ints:
-        """A series by its share, then one of its windows."""
-        series = _drawn(self._edges, positions, key(self.seed, "series", epoch))
-        share = _unit(positions, key(self.seed, "window", epoch))
-        inside = np.minimum((share * self._count[series]).astype(np.int64), self._count[series] - 1)
-        return np.asarray(self._first[series] + inside, dtype=np.int64)
-
-
-class Weighted(Sampler):
-    """Each number as often as its weight says; n draws with replacement per epoch.
-
-    Args:
-        weights: [n] relative frequencies, none of them negative.
-    """
-
-    def __init__(self, weights: npt.ArrayLike, batch_size: int, *, seed: int = 0, drop_last: bool = False) -> None:
-        share = np.asarray(weights, dtype=np.float64)
-        super().__init__(len(share), batch_size, seed=seed, drop_last=drop_last)
-        self._edges = _edges(share, len(share))
-
-    def at(self, epoch: int, positions: Ints) -> Ints:
-        """A number by its share."""
-        return _drawn(self._edges, positions, key(self.seed, "weighted", epoch))
-
-
-class Curriculum(Sampler):
+class EasyFirst(Sampler):
     """Easy series first: an epoch sees only the windows of the first share of the series, shuffled, as often as fits.
 
     Args:
@@ -336,30 +285,18 @@ class Curriculum(Sampler):
         return np.asarray(self._first[series] + place - self._edges[series], dtype=np.int64)
 
 
-def _edges(share: npt.NDArray[Any], count: int) -> npt.NDArray[np.float64]:
-    if share.shape != (count,) or not np.isfinite(share).all() or (share < 0).any() or share.sum() <= 0:
-        raise ConfigError(
-            f"weights must be {count} finite numbers, none of them negative and not all of them 0, "
-            f"but got shape {share.shape}, smallest {share.min(initial=np.inf)}, sum {share.sum()}"
-        )
-    return np.asarray(np.cumsum(share) / share.sum(), dtype=np.float64)
+def easy_first(store: SeriesStore, rows: Ints) -> np.ndarray:
+    """Series numbers from smooth to rough: mean absolute step against mean absolute deviation of the first rows[s].
 
-
-def _unit(positions: Ints, secret: int) -> npt.NDArray[np.float64]:
-    words = hashed(positions.astype(np.uint64), secret) >> np.uint64(11)
-    return np.asarray(words * 2.0**-53, dtype=np.float64)
-
-
-def _drawn(edges: npt.NDArray[np.float64], positions: Ints, secret: int) -> Ints:
-    found = np.searchsorted(edges, _unit(positions, secret) * edges[-1], side="right")
-    return np.asarray(np.minimum(found, np.searchsorted(edges, edges[-1])), dtype=np.int64)
-
-
-def easy_first(store: SeriesStore) -> np.ndarray:
-    """Series numbers from smooth to rough: mean absolute step against mean absolute deviation."""
+    Only observed values count, and steps between two of them: a fill may have looked at later rows.
+    """
     roughness = np.empty(len(store.ids))
-    for number, (first, last) in enumerate(zip(store.offsets, store.offsets[1:], strict=False)):
-        y = np.asarray(store.y[first:last], dtype=np.float64)
+    for number, (first, count) in enumerate(zip(store.offsets[:-1], rows, strict=True)):
+        y = np.asarray(store.y[first : first + count], dtype=np.float64)
+        steps = np.abs(np.diff(y))
+        if store.mask is not None:
+            seen = store.mask[first : first + count]
+            y, steps = y[seen], steps[seen[1:] & seen[:-1]]
         spread = np.abs(y - y.mean()).mean() if len(y) else 0.0
-        roughness[number] = np.abs(np.diff(y)).mean() / spread if spread > 0 and len(y) > 1 else 0.0
+        roughness[number] = steps.mean() / spread if spread > 0 and len(steps) else 0.0
     return np.argsort(roughness, kind="stable")

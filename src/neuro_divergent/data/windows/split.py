@@ -1,8 +1,9 @@
 """Training and validation as row ranges of each series, for `Windows(target_range=...)`.
 
 A window belongs to the side that holds its whole horizon; its lookback may reach across the cut. Nothing at or after
-the cut is ever in a window of the training side. Series that are too short for both sides stay whole on the training
-side, and are counted.
+the cut is ever in a window of the training side. Where each series is cut by itself, those that are too short for both
+sides stay whole on the training side, and are counted. A cut at one date is the same for all: what ends before it has
+nothing to validate on, and what begins after it does not train.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator
 from neuro_divergent.data.store.store import SeriesStore
-from neuro_divergent.data.time.frequency import Frequency
 
 Ints = npt.NDArray[np.int64]
 RowRange = tuple[Ints, Ints]
@@ -46,11 +46,56 @@ def split_by_time(store: SeriesStore, share: float, horizon: int, *, lookback: i
         horizon: of the windows.
         lookback: rows that a training window needs before its horizon.
     """
-    if not 0 < share < 1:
-        raise ConfigError(f"share must be between 0 and 1, but got share={share}")
+    _check_share(share)
     # A share of 0.2 must leave 80 of 100 rows, although 100 * 0.2 is a little more than 20 in floating point.
     last = np.ceil(store.lengths * share - 1e-9).astype(np.int64)
     return _cut(store, store.lengths - np.maximum(last, horizon), horizon, lookback)
+
+
+def split_at_cutoff(store: SeriesStore, share: float, horizon: int, *, lookback: int = 1) -> Split:
+    """All rows from the common cutoff on for validation; the arguments are those of `split_by_time`.
+
+    Where no series has a training window before it, nothing is held out.
+    """
+    lengths = store.lengths
+    cut = rows_before(store, common_cutoff(store, share, horizon))
+    if not bool((cut >= lookback + horizon).any()):
+        cut = lengths
+    late = int(((cut < lookback + horizon) & (cut < lengths)).sum())
+    return Split(train=(np.zeros_like(lengths), cut), validation=(cut, lengths), too_short=late)
+
+
+def common_cutoff(store: SeriesStore, share: float, horizon: int) -> Any:
+    """The latest time that leaves at least a share of all rows, and a horizon of the newest series, at or after it.
+
+    Of series that have the same time stamps it leaves the rows that `split_by_time` holds back.
+    """
+    _check_share(share)
+    lengths = store.lengths
+    newest = int(np.argmax(store.times(lengths)))
+    # Each series may be rounded as in `split_by_time`.
+    wanted = share * len(store.y) - 1e-9 * len(lengths)
+
+    def time(steps: int) -> Any:
+        return store.times(np.array([lengths[newest] - steps]), np.array([newest]))[0]
+
+    def enough(steps: int) -> bool:
+        return len(store.y) - int(rows_before(store, time(steps)).sum()) >= wanted
+
+    if bool((store.start == store.start[0]).all() and (lengths == lengths[0]).all()):
+        return time(max(int(np.ceil(lengths[0] * share - 1e-9)), horizon))
+    low, high = horizon - 1, horizon
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return time(high)
+
+
+def common_dates(store: SeriesStore) -> bool:
+    """Whether several series share a calendar: time stamps are the same for everybody, counted steps are not."""
+    return len(store.ids) > 1 and store.start.dtype.kind == "M"
 
 
 def split_last(store: SeriesStore, steps: int, *, horizon: int = 1, lookback: int = 1) -> Split:
@@ -77,8 +122,7 @@ def split_by_date(store: SeriesStore, when: Any, *, horizon: int = 1, lookback: 
 def split_by_series(store: SeriesStore, share: float, seed: int = 0) -> Split:
     """A share of the series, drawn by the seed, wholly for validation."""
     count = len(store.ids)
-    if not 0 < share < 1:
-        raise ConfigError(f"share must be between 0 and 1, but got share={share}")
+    _check_share(share)
     if count < 2:
         raise DataError(f"a split by series needs at least 2 series, but got {count}. Split by time instead.")
     chosen = np.zeros(count, dtype=bool)
@@ -86,6 +130,11 @@ def split_by_series(store: SeriesStore, share: float, seed: int = 0) -> Split:
     chosen[numpy_generator(seed, "split").permutation(count)[:size]] = True
     zero, lengths = np.zeros(count, np.int64), store.lengths
     return Split(train=(zero, np.where(chosen, 0, lengths)), validation=(zero, np.where(chosen, lengths, 0)))
+
+
+def _check_share(share: float) -> None:
+    if not 0 < share < 1:
+        raise ConfigError(f"share must be between 0 and 1, but got share={share}")
 
 
 def _cut(store: SeriesStore, cut: Ints, horizon: int, lookback: int) -> Split:
@@ -114,10 +163,10 @@ def _time(store: SeriesStore, when: Any) -> Any:
 
 def rows_before(store: SeriesStore, time: Any) -> Ints:
     """[S] how many rows of each series are before a time, or each before its own; by bisection over its steps."""
-    freq, lengths = Frequency.parse(store.freq), store.lengths
+    lengths = store.lengths
     low, high = np.zeros_like(lengths), lengths.copy()
     while bool((low < high).any()):
         middle = (low + high) // 2
-        before = freq.advance(store.start, middle, store.time_zone) < time
+        before = store.times(middle) < time
         low, high = np.where(before & (low < high), middle + 1, low), np.where(before, high, np.minimum(high, middle))
     return low

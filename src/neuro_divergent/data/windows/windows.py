@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from neuro_divergent.core.batch import Batch, InputSpec, cut_sizes
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.gather import Gather, as_tensors, write_horizon
 from neuro_divergent.data.windows.grid import grid_range, grid_shifts, seen_on_grid
@@ -208,7 +208,7 @@ class Windows:
         rows = np.full(len(lengths), needed if start_padding else self.lookback)
         too_short = (lengths < rows + self.horizon) & (last > first)
         if short == "error" and too_short.any():
-            raise DataError(self._short_message(too_short, int(rows[0])))
+            raise self._too_short(too_short, int(rows[0]))
         if short == "pad":
             rows[too_short] = needed
         position, count = spread(np.maximum(first, rows), last - self.horizon, self.step)
@@ -238,16 +238,19 @@ class Windows:
             )
         return np.maximum(first, 0), np.minimum(last, self._lengths)
 
-    def _short_message(self, which: npt.NDArray[np.bool_], rows: int) -> str:
+    def _too_short(self, which: npt.NDArray[np.bool_], rows: int) -> DataError:
         if self.multivariate:
             named = f"the shared time grid has {self.grid_length} rows"
         else:
             bad = np.flatnonzero(which)
             some = ", ".join(f"{self.store.ids[i]} ({self._lengths[i]})" for i in bad[:5])
-            named = f"{len(bad)} series are shorter: {some}{', …' if len(bad) > 5 else ''}"
-        return (
+            named = (
+                f"{len(bad)} series {'is' if len(bad) == 1 else 'are'} shorter: {some}{', …' if len(bad) > 5 else ''}"
+            )
+        return DataError(
             f"a series needs {rows + self.horizon} rows (lookback {rows} + horizon {self.horizon}), but {named}. "
-            "Shorten the lookback or the horizon, or say short='drop' to leave them out or short='pad' to pad them."
+            "Give a smaller input_size or h, or say short='drop' to leave them out or short='pad' to pad them.",
+            advice=[Advice("data.short", "drop"), Advice("data.short", "pad")],
         )
 
     def _check_series(self, chosen: Ints) -> None:

@@ -63,7 +63,7 @@ class Backtest:
 
 
 def backtest(models: Sequence[Model], data: TimeSeriesDataFrame, config: TrainingConfig | None = None) -> Backtest:
-    """Train each model without the last horizon of every series, and score its forecast of it.
+    """Train each model without the last horizon of the table, and score its forecast of it.
 
     This is `cross_validation` with one window, model by model: the same folds, forecasts and scores. Nothing is saved.
     """
@@ -75,7 +75,7 @@ def backtest(models: Sequence[Model], data: TimeSeriesDataFrame, config: Trainin
         raise ConfigError(f"a backtest compares models with different names (alias=...), but got {names}")
     h = horizons.pop()
     data.drop_last(h)  # refuses series without a row to train on
-    align: Literal["date", "series"] = "date" if any(model.together for model in models) else "series"
+    align: Literal["auto", "date"] = "date" if any(model.together for model in models) else "auto"
     last_window = TimeSeriesSplit(n_splits=1, test_size=h, align=align)
     result: Backtest | None = None
     for model in models:

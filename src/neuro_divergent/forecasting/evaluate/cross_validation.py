@@ -9,31 +9,44 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
-from neuro_divergent.forecasting.evaluate.fold_job import FoldForecasts, Plan, fold_config, joined, part_of, run_job
+from neuro_divergent.forecasting.evaluate.fold_job import (
+    FoldForecasts,
+    Plan,
+    fold_config,
+    joined,
+    part_of,
+    run_job,
+    seen_in,
+)
 from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
 from neuro_divergent.forecasting.evaluate.folds import Fold, TimeSeriesSplit, user_folds
 from neuro_divergent.forecasting.evaluate.scores import (
+    Aggregate,
     Evaluation,
     HistoricalForecasts,
     Truth,
     by_column,
+    check_aggregate,
     check_names,
-    figures,
+    overall_figures,
     scored,
     truth_of,
 )
 from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
+from neuro_divergent.forecasting.fit.fit import check_arguments
 from neuro_divergent.forecasting.fit.fit_many import fit_members
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.column_names import check_column_names, check_figure_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.metrics.base import AnyMetric, Metric
@@ -84,11 +97,12 @@ class CrossValidation:
         return save(folds_figure(self, series), path)
 
     def __repr__(self) -> str:
-        return f"CrossValidation({len(self.folds)} folds)\n{self.table}"
+        count = len(self.folds)
+        return f"CrossValidation({count} fold{'' if count == 1 else 's'})\n{self.table}"
 
 
 def cross_validation(
-    models: Sequence[Model],
+    models: Model | Sequence[Model],
     data: Any,
     *,
     config: Configs = None,
@@ -106,17 +120,19 @@ def cross_validation(
     short: str = "error",
     local_scaler: str | None = None,
     stacked: Stacked = "auto",
+    aggregate: Aggregate = "pooled",
     **columns: Any,
 ) -> CrossValidation:
     """Forecast several test parts of a table with models that were trained on what lies before them.
 
     Args:
-        models: descriptions of models, with different names.
+        models: a description of a model, or several with different names.
         data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
         config: how to train, for all models or by name; None trains with their recipes.
         splitter: a TimeSeriesSplit, or anything that yields pairs of training and test positions (an object with a
             split method, a function of the number of steps, a list of pairs).
-        n_windows: instead of a splitter: so many horizons at the end of each series.
+        n_windows: instead of a splitter: so many horizons at the end of the table. Series with time stamps are cut at
+            the same times, others each at its own end.
         step_size: with n_windows, their distance; None for h.
         refit: train for every fold (True), for every k-th fold, or only for the first one (False).
         level: central intervals in percent.
@@ -131,13 +147,20 @@ def cross_validation(
         local_scaler: how each series is scaled before the models see it; None leaves it as it is.
         stacked: whether the trainings of a small model for all folds run together as one computation, with n_jobs=1;
             see `fit_many`.
+        aggregate: how the figures of a fold sum up its series, "pooled" or "mean"; see `evaluate`.
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
+    models = [models] if isinstance(models, Model) else list(models)
+    check_arguments(columns, TimeSeriesSplit, TrainingConfig, PredictionIntervals)
+    if "min_length" in columns:
+        columns["short"] = short
     table = TimeSeriesDataFrame.from_frame(data, **columns)
     names = [model.name for model in models]
     if not models or len(set(names)) != len(names):
         raise ConfigError(f"cross-validation compares models with different names (alias=...), but got {names}")
-    check_names(metrics)
+    check_column_names(names, table.schema)
+    check_aggregate(aggregate)
+    check_figure_names(table.schema, check_names(metrics))
     plan = Plan(
         models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
         quantiles=None if quantiles is None else tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
@@ -155,7 +178,7 @@ def cross_validation(
             parts += done
     else:
         parts = run_jobs(plan, table, jobs, n_jobs)
-    return _result(table, parts, metrics, season, last)
+    return _result(table, parts, metrics, season, last, aggregate)
 
 
 def configs_of(names: Sequence[str], config: Configs) -> dict[str, TrainingConfig]:
@@ -174,11 +197,13 @@ def _folds(
     if splitter is not None and (n_windows is not None or step_size is not None):
         raise ConfigError("a splitter says everything about the folds, but n_windows or step_size was given as well")
     if splitter is None:
-        align = "date" if together else "series"
-        splitter = TimeSeriesSplit(n_splits=n_windows or 1, test_size=h, step_size=step_size, align=align)
+        align: Literal["auto", "date"] = "date" if together else "auto"
+        windows = 1 if n_windows is None else at_least_one("n_windows", n_windows)
+        distance = h if step_size is None else at_least_one("step_size", step_size)
+        splitter = TimeSeriesSplit(n_splits=windows, test_size=h, step_size=distance, align=align)
     if not isinstance(splitter, TimeSeriesSplit):
         return user_folds(splitter, table)
-    if together and splitter.series_splits > 1:
+    if together and splitter.splits_series:
         raise ConfigError("a multivariate model sees all series at once, so they cannot be split: use series_splits=1")
     if (
         together
@@ -192,7 +217,7 @@ def _folds(
 def _jobs(folds: list[Fold], refit: bool | int) -> list[list[Fold]]:
     """Folds that share one training, per group of series: the first of them is the one to train on."""
     every = (1 if refit else len(folds)) if isinstance(refit, bool) else refit
-    if every < 1:
+    if not isinstance(every, int) or every < 1:
         raise ConfigError(f"refit must be True, False or a number of folds of at least 1, but got refit={refit!r}")
     jobs: dict[tuple[int, int], list[Fold]] = {}
     for fold in folds:
@@ -234,12 +259,13 @@ def _result(
     names: Sequence[AnyMetric] | None,
     season: int | None,
     last: dict[str, Forecaster],
+    aggregate: Aggregate,
 ) -> CrossValidation:
     oldest = parts[0].fold
     if season is None:
         season = season_of(part_of(table, *oldest.train).store)
     truths = [_truth(part, season) for part in parts]
-    by_fold = _by_fold(parts, truths, check_names(names), names is not None)
+    by_fold = _by_fold(parts, truths, check_names(names), names is not None, aggregate)
     scores = by_fold.group_by("model", "metric", maintain_order=True).agg(
         pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
     )
@@ -254,32 +280,34 @@ def _result(
     give = table.as_input_library
     return CrossValidation(
         frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
-        evaluation=scored(whole, found, names), folds=tuple(part.fold for part in parts), forecasters=last,
+        evaluation=scored(whole, found, names, aggregate), folds=tuple(part.fold for part in parts), forecasters=last,
         data=table, truth=whole, hindcasts=found,
     )  # fmt: skip
 
 
 def _inside(part: FoldForecasts) -> npt.NDArray[np.bool_]:
     """[N, steps] which steps lie in the test part of their fold."""
-    origins = part.origins
-    rows = origins.time[:, None] + origins.gap + np.arange(origins.steps)
-    return np.asarray(rows < part.fold.test[1][origins.series][:, None])
+    return np.asarray(part.origins.rows() < part.fold.test[1][part.origins.series][:, None])
 
 
 def _truth(part: FoldForecasts, season: int) -> Truth:
-    truth = truth_of(part.origins, season=season)
+    truth = truth_of(part.origins, season=season, seen=seen_in(part.origins, part.fold))
     truth.actual[~_inside(part)] = np.nan
     return truth
 
 
 def _by_fold(
-    parts: list[FoldForecasts], truths: list[Truth], wanted: Mapping[str, Metric | None], given: bool
+    parts: list[FoldForecasts],
+    truths: list[Truth],
+    wanted: Mapping[str, Metric | None],
+    given: bool,
+    aggregate: Aggregate,
 ) -> pl.DataFrame:
     rows = []
     for part, truth in zip(parts, truths, strict=True):
         place = {"fold": part.fold.number, "group": part.fold.group}
         for name, item in truth.with_naive(part.found).items():
-            found = figures(truth, item, wanted, None, given)
+            found = overall_figures(truth, item, wanted, given, aggregate)
             rows += [{"model": name, "metric": key} | place | {"value": float(value)} for key, value in found.items()]
     by_fold = pl.DataFrame(rows).sort("fold", "group", maintain_order=True)
     return by_fold if len(by_fold["group"].unique()) > 1 else by_fold.drop("group")

@@ -12,9 +12,11 @@ from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.read.series_checks import cut_rows
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.folds import Fold
+from neuro_divergent.forecasting.evaluate.hidden_rows import without_rows
 from neuro_divergent.forecasting.evaluate.scores import HistoricalForecasts
 from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
@@ -39,7 +41,7 @@ class Plan:
     @property
     def steps(self) -> int:
         """How many steps each forecast has."""
-        return self.h or min(model.h for model in self.models)
+        return checked_horizon(self.h, min(model.h for model in self.models))
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,20 @@ def part_of(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDa
 
 def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[str, Forecaster]) -> FoldForecasts:
     origins = _origins(plan, table, fold)
+    shown = replace(origins, table=seen_in(origins, fold))
     found = {}
     for name, forecaster in fitted.items():
         columns = forecaster.columns(plan.level, plan.quantiles)
         # The models were given a part of the series; the table to forecast has all of them.
-        found[name] = HistoricalForecasts(columns, origins.forecasts(forecaster, columns))
+        found[name] = HistoricalForecasts(columns, shown.forecasts(forecaster, columns))
     return FoldForecasts(fold, origins, found)
+
+
+def seen_in(origins: Origins, fold: Fold) -> TimeSeriesDataFrame:
+    """The table as the forecasts of a fold see it: the rows of its gap are missing."""
+    if fold.hidden is None or not bool((origins.time > fold.hidden[0][origins.series]).any()):
+        return origins.table  # every forecast starts before the gap
+    return without_rows(origins.table, *fold.hidden)
 
 
 def _origins(plan: Plan, table: TimeSeriesDataFrame, fold: Fold) -> Origins:
@@ -109,9 +119,10 @@ def _origins(plan: Plan, table: TimeSeriesDataFrame, fold: Fold) -> Origins:
 
 def joined(parts: Sequence[FoldForecasts]) -> tuple[Origins, dict[str, HistoricalForecasts]]:
     """The forecasts of all folds end to end."""
-    series, time = (np.concatenate([getattr(part.origins, name) for part in parts]) for name in ("series", "time"))
+    origins = [part.origins for part in parts]
+    series, time, gap = (np.concatenate([getattr(one, name) for one in origins]) for name in ("series", "time", "gap"))
     found = {
         name: HistoricalForecasts(item.columns, np.concatenate([part.found[name].values for part in parts]))
         for name, item in parts[0].found.items()
     }
-    return replace(parts[0].origins, series=series, time=time), found
+    return replace(origins[0], series=series, time=time, gap=gap), found

@@ -21,7 +21,7 @@ from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, Traini
 from neuro_divergent.core.json import parse_json
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.fold_job import FoldForecasts, Plan, run_job
-from neuro_divergent.forecasting.evaluate.folds import Fold
+from neuro_divergent.forecasting.evaluate.folds import Fold, Ints
 from neuro_divergent.forecasting.evaluate.scores import HistoricalForecasts
 from neuro_divergent.forecasting.fit.job import read_table, write_table
 from neuro_divergent.forecasting.model.model import Model
@@ -60,7 +60,10 @@ def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
             ):
                 if failure is not None:
                     pool.shutdown(cancel_futures=True)
-                    raise TrainingError(f"training {number + 1} of {count} of a cross-validation failed: {failure}")
+                    sentence, facts = failure
+                    raise TrainingError(
+                        f"training {number + 1} of {count} of a cross-validation failed: {sentence}", **facts
+                    )
         except BrokenProcessPool as error:
             raise TrainingError(
                 "a process of the cross-validation ended before its work was done. A script that asks for n_jobs needs "
@@ -68,8 +71,8 @@ def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
             ) from error
 
 
-def _do(job: tuple[str, int, int]) -> str | None:
-    """One job of a folder, in a process of the pool; the sentence of what went wrong, if something did."""
+def _do(job: tuple[str, int, int]) -> tuple[str, dict[str, Any]] | None:
+    """One job of a folder, in a process of the pool; what went wrong, if something did: its sentence and its facts."""
     import torch
 
     folder, number, threads = job
@@ -77,7 +80,7 @@ def _do(job: tuple[str, int, int]) -> str | None:
     try:
         work(Path(folder), number)
     except NeuroDivergentError as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}", error.facts
     return None
 
 
@@ -101,14 +104,18 @@ def _described(plan: Plan) -> dict[str, Any]:
 
 
 def _fold_facts(fold: Fold) -> dict[str, Any]:
-    sides = {"train": fold.train, "test": fold.test}
-    rows = {name: [part.tolist() for part in side] for name, side in sides.items()}
+    sides = {"train": fold.train, "test": fold.test, "hidden": fold.hidden}
+    rows = {name: None if side is None else [part.tolist() for part in side] for name, side in sides.items()}
     return rows | {"number": fold.number, "gap": fold.gap, "group": fold.group}
 
 
 def _fold(facts: Mapping[str, Any]) -> Fold:
-    train, test = (tuple(np.array(part, dtype=np.int64) for part in facts[name]) for name in ("train", "test"))
-    return Fold(facts["number"], (train[0], train[1]), (test[0], test[1]), facts["gap"], facts["group"])
+    def rows(name: str) -> tuple[Ints, Ints]:
+        first, last = (np.array(part, dtype=np.int64) for part in facts[name])
+        return first, last
+
+    hidden = None if facts["hidden"] is None else rows("hidden")
+    return Fold(facts["number"], rows("train"), rows("test"), facts["gap"], facts["group"], hidden)
 
 
 def work(folder: Path, number: int) -> None:
@@ -144,6 +151,6 @@ def _read(folder: Path, number: int, job: Sequence[Fold], table: TimeSeriesDataF
             for i, (name, names, levels) in enumerate(listed)
         }
         steps = next(iter(found.values())).values.shape[1]
-        origins = Origins(table, arrays["series"], arrays["time"], steps, fold.gap)
+        origins = Origins.at(table, arrays["series"], arrays["time"], steps, gap=fold.gap)
         parts.append(FoldForecasts(fold, origins, found))
     return parts

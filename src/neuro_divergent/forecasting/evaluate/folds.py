@@ -5,8 +5,9 @@ On the time axis of a fold, with rows that are neither in the middle:
     ├──────── trained on ────────┤ purge ├ gap ┤── test ──┤
     ├──────────── seen by forecasts ─────┤
 
-Rows of `purge` are not trained on, but a forecast may look back at them. Rows of `gap` nobody sees: it is as if they
-had not arrived yet, and the forecast reaches over them. Letters: S series.
+Rows of `purge` are not trained on, but a forecast may look back at them. Rows of `gap` are seen by nobody in the fold.
+Every forecast of a test part sees rows up to `gap` steps before its first target, and reaches over the rest; where the
+test part is longer than the horizon, the rows of the gap stay hidden from the later forecasts, too. Letters: S series.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.grid import shifts_from_earliest
+from neuro_divergent.data.windows.split import common_dates
 
 Ints = npt.NDArray[np.int64]
 Steps = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0.0, lt=1.0)]
+SERIES_GROUPS = 5
+"""How many groups of series `series_splits=True` means."""
+
 Pairs = Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
@@ -42,6 +48,8 @@ class Fold:
     """How many rows before each forecast are hidden from it."""
     group: int = 0
     """Which part of the series is tested."""
+    hidden: tuple[Ints, Ints] | None = None
+    """[S], [S] the rows of the gap, which no forecast of the fold sees; None without a gap."""
 
     def __post_init__(self) -> None:
         begin, end = self.train[1], self.test[0] - self.gap
@@ -60,21 +68,42 @@ class TimeSeriesSplit(Description):
     n_splits: Annotated[int, Field(ge=1)] = 5
     """How many test parts."""
     test_size: Steps | None = None
-    """Length of a test part in steps, or as a share of the longest series; None for the models' horizon."""
+    """Length of a test part in steps; None for the models' horizon. A share of the longest series is what all test
+    parts take together: 0.2 with n_splits=5 tests the last fifth of the rows in five parts of 4 % each, none of them
+    shorter than the horizon."""
     gap: Annotated[int, Field(ge=0)] = 0
-    """Steps before a test part that are neither trained on nor seen."""
+    """Steps before a test part that are neither trained on nor seen by any forecast of it. Every forecast sees rows up
+    to this many steps before its first target."""
     purge: Annotated[int, Field(ge=0)] = 0
     """Further steps at the end of the training part that are not trained on, but seen by forecasts."""
     window: Literal["expanding"] | Steps = "expanding"
     """Train on everything before ("expanding"), or on a window of this length that slides along."""
     step_size: Steps | None = None
     """Distance of two test parts; None for the test size, so that they do not overlap."""
-    align: Literal["date", "series"] = "date"
-    """Count back from the newest time stamp of the table, the same for all series, or from the end of each series."""
+    align: Literal["auto", "date", "series"] = "date"
+    """Count back from the newest time stamp of the table, the same for all series, or from the end of each series.
+    "auto" counts from the newest time stamp, or from the end of each series where their steps are counted by whole
+    numbers."""
     block_size: Annotated[int, Field(ge=1)] = 1
     """Sizes are rounded up to whole blocks of this many steps, such as 7 for weeks that stay together."""
-    series_splits: Annotated[int, Field(ge=1)] = 1
-    """Number of groups of series; more than 1 tests each group with models that were trained on the other series."""
+    series_splits: Annotated[bool, Strict()] | Annotated[int, Field(ge=1)] = 1
+    """Number of groups of series; more than 1 tests each group with models that were trained on the other series. True
+    makes 5 groups, or one for each series where there are fewer; 1 and False do not split by series."""
+
+    @field_validator("test_size", "window", "step_size", mode="before")
+    @classmethod
+    def _steps_or_share(cls, value: Any, info: ValidationInfo) -> Any:
+        expanding = info.field_name == "window"
+        if value is None or (expanding and value == "expanding"):
+            return value
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
+            return int(value)
+        if isinstance(value, float | np.floating) and 0 < value < 1:
+            return float(value)
+        raise ConfigError(
+            f"{info.field_name} must be a whole number of steps, a share between 0 and 1, "
+            f"""{'or "expanding"' if expanding else "or None"}, but got {info.field_name}={value!r}"""
+        )
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
@@ -94,13 +123,19 @@ class TimeSeriesSplit(Description):
     def folds(self, table: TimeSeriesDataFrame, h: int) -> list[Fold]:
         """The folds of a table, in the order of time."""
         lengths = table.store.lengths
-        ends = lengths if self.align == "series" else newest(table)
+        by_date = self.align == "date" or (self.align == "auto" and common_dates(table.store))
+        ends = newest(table) if by_date else lengths
         moments = self._moments(lengths, ends, h)
-        return moments if self.series_splits == 1 else [part for fold in moments for part in self._groups(fold)]
+        return [part for fold in moments for part in self._groups(fold)] if self.splits_series else moments
+
+    @property
+    def splits_series(self) -> bool:
+        """Whether models are tested on series that they were not trained on."""
+        return self.series_splits is True or self.series_splits > 1
 
     def _moments(self, lengths: Ints, ends: Ints, h: int) -> list[Fold]:
         longest = int(lengths.max(initial=0))
-        size = self._steps(self.test_size, longest) if self.test_size is not None else self._whole(h)
+        size = self._test_steps(longest, h)
         step = size if self.step_size is None else self._steps(self.step_size, longest)
         folds = []
         for number in range(self.n_splits):
@@ -112,7 +147,8 @@ class TimeSeriesSplit(Description):
                 begin = np.maximum(stop - self._steps(self.window, longest), 0)
             test = (np.clip(first, 0, lengths), np.clip(last, 0, lengths))
             train = (np.minimum(begin, lengths), np.clip(stop, 0, lengths))
-            folds.append(Fold(number, train, test, self.gap))
+            hidden = (np.clip(first - self.gap, 0, lengths), np.clip(first, 0, lengths)) if self.gap else None
+            folds.append(Fold(number, train, test, self.gap, hidden=hidden))
         self._check(folds[0], size, step, longest)
         return folds
 
@@ -128,16 +164,23 @@ class TimeSeriesSplit(Description):
 
     def _groups(self, fold: Fold) -> list[Fold]:
         count = len(fold.test[0])
-        if count < self.series_splits:
-            raise DataError(f"series_splits={self.series_splits} needs as many series, but the table has {count}")
-        group = np.arange(count) * self.series_splits // count
+        groups = min(SERIES_GROUPS, count) if self.series_splits is True else self.series_splits
+        if count < max(groups, 2):
+            needed = "at least 2" if self.series_splits is True else "as many"
+            raise DataError(f"series_splits={self.series_splits} needs {needed} series, but the table has {count}")
+        group = np.arange(count) * groups // count
         parts = []
-        for number in range(self.series_splits):
+        for number in range(groups):
             tested = group == number
             train = (fold.train[0], np.where(tested, fold.train[0], fold.train[1]))
             test = (fold.test[0], np.where(tested, fold.test[1], fold.test[0]))
-            parts.append(Fold(fold.number, train, test, fold.gap, number))
+            parts.append(replace(fold, train=train, test=test, group=number))
         return parts
+
+    def _test_steps(self, longest: int, h: int) -> int:
+        if self.test_size is None or isinstance(self.test_size, int):
+            return self._whole(h if self.test_size is None else self.test_size)
+        return self._whole(max(h, round(self.test_size * longest / self.n_splits)))
 
     def _steps(self, size: float, longest: int) -> int:
         return self._whole(size if isinstance(size, int) else max(1, round(size * longest)))
@@ -149,9 +192,8 @@ class TimeSeriesSplit(Description):
 def newest(table: TimeSeriesDataFrame) -> Ints:
     """[S] the row that each series would have after the newest time stamp of the table; not less than its own end."""
     store = table.store
-    ends = table.frequency.advance(store.start, store.lengths, store.time_zone)
-    latest = np.full(len(ends), ends.max())
-    rows, _ = table.frequency.positions(store.start, latest, store.time_zone)
+    ends = store.times(store.lengths)
+    rows, _ = store.rows_at(np.full(len(ends), ends.max()))
     return np.maximum(rows, store.lengths)
 
 
@@ -159,13 +201,14 @@ def user_folds(splitter: Any, table: TimeSeriesDataFrame) -> list[Fold]:
     """Folds from anything that yields pairs of training and test positions.
 
     Positions count the time steps of the table from its earliest to its newest time stamp (for one series: its rows).
+    Positions between the training and the test side are a gap, as in `TimeSeriesSplit`: no forecast of the fold sees
+    them.
     Whatever the order in which they come, folds are numbered in the order of time.
     """
     store = table.store
-    origin = np.full(len(store.start), store.start.min())
-    shifts, _ = table.frequency.positions(origin, store.start, store.time_zone)
+    shifts, _ = shifts_from_earliest(store)
     steps = int((shifts + store.lengths).max())
-    pairs = [tuple(pair) for pair in _pairs(splitter, steps)]
+    pairs = [_positions(number, pair, steps) for number, pair in enumerate(_pairs(splitter, steps))]
     folds = [_user_fold(number, pair, shifts, store.lengths) for number, pair in enumerate(pairs)]
     if not folds:
         raise ConfigError("a splitter must yield at least one pair of training and test positions, but got none")
@@ -188,8 +231,25 @@ def _pairs(splitter: Any, steps: int) -> Pairs:
     )
 
 
-def _user_fold(number: int, pair: Any, shifts: Ints, lengths: Ints) -> Fold:
-    train, test = (np.sort(np.asarray(side, dtype=np.int64).reshape(-1)) for side in pair)
+def _positions(number: int, pair: Any, steps: int) -> tuple[Ints, Ints]:
+    """The two sides of a pair in order; whatever is no pair of positions of the table is refused."""
+    sides = [np.asarray(side).reshape(-1) for side in pair] if isinstance(pair, Iterable) else []
+    if len(sides) != 2 or any(len(side) and not np.issubdtype(side.dtype, np.integer) for side in sides):
+        raise ConfigError(
+            "a splitter must yield pairs (training positions, test positions) of whole numbers, such as "
+            f"(range(100), range(100, 112)), but fold {number} is something else"
+        )
+    for side in sides:
+        if len(side) and (side.min() < 0 or side.max() >= steps):
+            raise ConfigError(
+                f"positions go from 0 to {steps - 1} in this table, but fold {number} has {side.min()} to {side.max()}"
+            )
+    train, test = (np.sort(side.astype(np.int64)) for side in sides)
+    return train, test
+
+
+def _user_fold(number: int, pair: tuple[Ints, Ints], shifts: Ints, lengths: Ints) -> Fold:
+    train, test = pair
     if not len(train) or not len(test):
         raise ConfigError(
             f"every fold needs training and test positions, but fold {number} has {len(train)} and {len(test)}"
@@ -206,4 +266,7 @@ def _user_fold(number: int, pair: Any, shifts: Ints, lengths: Ints) -> Fold:
     def rows(first: int, last: int) -> tuple[Ints, Ints]:
         return np.clip(first - shifts, 0, lengths), np.clip(last - shifts, 0, lengths)
 
-    return Fold(number, rows(int(train[0]), int(train[-1]) + 1), rows(int(test[0]), int(test[-1]) + 1))
+    # What lies between the two sides is in neither: nobody is to see it.
+    gap = int(test[0] - train[-1] - 1)
+    sides = rows(int(train[0]), int(train[-1]) + 1), rows(int(test[0]), int(test[-1]) + 1)
+    return Fold(number, *sides, gap, hidden=rows(int(train[-1]) + 1, int(test[0])) if gap else None)

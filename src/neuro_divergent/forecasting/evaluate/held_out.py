@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from neuro_divergent.data.windows.grid import shifts_from_earliest
+from neuro_divergent.forecasting.evaluate.residuals import Bias, Dependence, bias_of, dependence_of
 from neuro_divergent.forecasting.evaluate.scores import Evaluation, HistoricalForecasts, Truth, scored, truth_of
 from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
@@ -27,6 +29,8 @@ Ints = npt.NDArray[np.int64]
 
 MAX_FORECASTS = 1500
 NEIGHBOUR_SERIES, NEIGHBOURS = 5, 200
+FEW_STRETCHES = 6
+"""So many stretches of time are enough to judge a bias by them."""
 MAX_MOMENTS = 48
 """Of a model that sees all series at once: each moment is a forecast of everything."""
 
@@ -60,16 +64,23 @@ class HeldOut:
             return frame
         return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_dataframe(frame)
 
-    def autocorrelation(self, lags: int) -> Floats:
-        """[lags] of the errors one step ahead, each series around its own mean; empty where there are too few."""
-        products, squares = np.zeros(lags), 0.0
-        for errors in self.neighbours:
-            if len(errors) <= 2 * lags or not np.isfinite(errors).any():
-                continue
-            centred = np.nan_to_num(errors - np.nanmean(errors))
-            squares += float(centred @ centred)
-            products += [float(centred[lag:] @ centred[:-lag]) for lag in range(1, lags + 1)]
-        return products / squares if squares > 0 else np.empty(0)
+    def bias(self) -> Bias:
+        """The bias of all forecasts. Errors of one stretch of h rows count as one group, of all series together.
+
+        Where there are fewer than FEW_STRETCHES of those, each series has groups of its own.
+        """
+        origins = self.truth.origins
+        shifts, _ = shifts_from_earliest(origins.table.store)  # series between the steps of others are near enough
+        moment = origins.time + origins.gap + shifts[origins.series]
+        stretch = (moment.max() + origins.steps - 1 - (moment[:, None] + np.arange(origins.steps))) // origins.steps
+        if len(np.unique(stretch[np.isfinite(self.errors)])) < FEW_STRETCHES:
+            stretch = stretch + (int(stretch.max()) + 1) * origins.series[:, None]
+        return bias_of(self.errors, self.truth.actual, stretch)
+
+    def dependence(self, most: int) -> Dependence | None:
+        """How errors one step ahead depend on those before, up to `most` lags; None where there are too few."""
+        lags = min(most, max(map(len, self.neighbours), default=0) // 3)
+        return dependence_of(self.neighbours, lags)
 
     def observed_shares(self) -> list[tuple[float, float]]:
         """For each probability level of the forecasts, the share of values that were not above it."""

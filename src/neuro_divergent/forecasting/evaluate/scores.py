@@ -6,18 +6,22 @@ Letters: N forecasts, S series, H steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent import metrics
+from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, season_of
+from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, naive_scales, season_of
+from neuro_divergent.forecasting.network.column_names import check_figure_names
 from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.historical import Origins, actual
 from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
 
@@ -26,10 +30,16 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Axis = int | tuple[int, ...] | None
+Aggregate = Literal["pooled", "mean"]
+"""One figure over the values of all series, or the mean of the figures of the series."""
 
-POINT = ("mae", "mse", "rmse", "mape", "smape", "mase", "rmsse", "owa", "r2", "bias", "directional_accuracy")
+POINT = (
+    *("mae", "mse", "rmse", "mape", "smape", "mase", "rmsse", "owa", "r2"),
+    *("bias", "bias_percent", "directional_accuracy"),
+)
 PROBABILISTIC = ("pinball", "scaled_crps", "coverage", "interval_score")
-DEFAULT = ("mae", "rmse", "smape", "mase", *PROBABILISTIC)
+DEFAULT = ("mae", "rmse", "smape", "mase", "bias_percent", *PROBABILISTIC)
 
 
 @dataclass(frozen=True)
@@ -63,20 +73,14 @@ class Truth:
         return self.origins.time
 
     @property
-    def gap(self) -> int:
-        """Rows between the last one seen and the first one forecast."""
+    def gap(self) -> Ints:
+        """[N] rows between the last one seen and the first one forecast."""
         return self.origins.gap
 
     @property
     def naive_name(self) -> str:
         """Name of the seasonal naive forecast."""
         return f"seasonal naive ({self.season})"
-
-    def where(self, chosen: npt.NDArray[Any]) -> Truth:
-        """The truth at some of the origins."""
-        return replace(
-            self, origins=self.origins.where(chosen), actual=self.actual[chosen], naive=self.naive[chosen]
-        )  # fmt: skip
 
     def with_naive(self, found: dict[str, HistoricalForecasts]) -> dict[str, HistoricalForecasts]:
         """The forecasts of models, and the seasonal naive one after them."""
@@ -85,17 +89,15 @@ class Truth:
 
     def scales(self, *, squared: bool) -> Floats:
         """[N, 1] in-sample error of the seasonal naive forecast, over the rows before the series is first forecast."""
-        store = self.origins.table.store
-        scale = np.full((len(store.ids), 1), np.nan)
-        for number in np.unique(self.series):
-            stop = int(self.time[self.series == number].min())
-            first = int(store.offsets[number])
-            y = np.asarray(store.y[first : first + stop], dtype=np.float64)
-            if store.mask is not None:
-                y = np.where(store.mask[first : first + stop], y, np.nan)
-            if len(y) > self.season:
-                scale[number] = metrics.naive_scale(y, self.season, squared=squared)
-        return scale[self.series]
+        return (self._squared_scales if squared else self._absolute_scales)[self.series, None]
+
+    @cached_property
+    def _absolute_scales(self) -> Floats:
+        return naive_scales(self.origins.table.store, _rows_before(self.origins), self.season, squared=False)
+
+    @cached_property
+    def _squared_scales(self) -> Floats:
+        return naive_scales(self.origins.table.store, _rows_before(self.origins), self.season, squared=True)
 
     def last(self) -> Floats:
         """[N, 1] the value before the first step."""
@@ -116,6 +118,8 @@ class Evaluation:
     """The forecasts themselves: id, time, cutoff, actual value, a column per model and level."""
     season: int
     """The season of the naive forecast."""
+    aggregate: Aggregate = "pooled"
+    """How `overall` and `by_step` sum up the series."""
     table: pl.DataFrame = field(repr=False)
     """`overall` as a polars frame."""
 
@@ -129,7 +133,8 @@ class Evaluation:
         return float(row[metric][0])
 
     def __repr__(self) -> str:
-        return f"Evaluation(seasonal naive of {self.season})\n{self.table}"
+        how = "all values pooled" if self.aggregate == "pooled" else "mean of the series"
+        return f"Evaluation(seasonal naive of {self.season}, {how})\n{self.table}"
 
 
 def evaluate(
@@ -143,6 +148,7 @@ def evaluate(
     step_size: int | None = None,
     h: int | None = None,
     season: int | None = None,
+    aggregate: Aggregate = "pooled",
 ) -> Evaluation:
     """Forecast the last windows of a table that the models were not trained on, and score them.
 
@@ -157,9 +163,14 @@ def evaluate(
         step_size: distance of two of them; None for h.
         h: steps to forecast; None for the models' horizon.
         season: of the naive forecast; None finds it in the data.
+        aggregate: how `overall` and `by_step` sum up the series. "pooled" takes one figure over the values of all
+            series: the root of RMSE and RMSSE is taken once, after the mean. "mean" takes the figure of each series
+            first, and the mean of these. A series without a figure (MASE of a constant history) is left out.
     """
-    steps = h or min(forecaster.model.h for forecaster in forecasters)
-    step = step_size or steps
+    check_aggregate(aggregate)
+    steps = checked_horizon(h, min(forecaster.model.h for forecaster in forecasters))
+    step = steps if step_size is None else at_least_one("step_size", step_size)
+    n_windows = at_least_one("n_windows", n_windows)
     lengths = table.store.lengths
     first = lengths - steps - (n_windows - 1) * step
     together = any(forecaster.model.together for forecaster in forecasters)
@@ -172,30 +183,55 @@ def evaluate(
     for forecaster in forecasters:
         columns = forecaster.columns(level, quantiles)
         found[forecaster.model.name] = HistoricalForecasts(columns, origins.forecasts(forecaster, columns))
-    return scored(truth_of(origins, season=season), found, metrics)
+    return scored(truth_of(origins, season=season), found, metrics, aggregate)
 
 
-def truth_of(origins: Origins, *, season: int | None = None) -> Truth:
-    """The actual values at some origins, and the seasonal naive forecasts of them."""
-    store, gap = origins.table.store, origins.gap
-    season = season_of(store) if season is None else season
-    naive = naive_from(store, origins.series, origins.time, origins.steps + gap, season)[:, gap:]
+def truth_of(origins: Origins, *, season: int | None = None, seen: TimeSeriesDataFrame | None = None) -> Truth:
+    """The actual values at some origins, and the seasonal naive forecasts of them.
+
+    Args:
+        origins: where the forecasts start.
+        season: of the naive forecast; None finds it in the rows before the first forecast of each series.
+        seen: the table as forecasts see it, where that is not the table of the origins (rows of a gap are hidden).
+    """
+    store = (seen or origins.table).store
+    season = season_of(store, _rows_before(origins)) if season is None else season
+    naive = np.full((len(origins), origins.steps), np.nan)
+    for gap in np.unique(origins.gap).tolist():
+        some = origins.gap == gap
+        steps = origins.steps + gap
+        naive[some] = naive_from(store, origins.series[some], origins.time[some], steps, season)[:, gap:]
     return Truth(origins=origins, actual=origins.actual(), naive=naive, season=season)
 
 
-def scored(truth: Truth, found: dict[str, HistoricalForecasts], names: Sequence[AnyMetric] | None = None) -> Evaluation:
+def _rows_before(origins: Origins) -> Ints:
+    """[S] how many rows of each series lie before its first forecast; 0 without one."""
+    first = np.full(origins.table.n_series, np.iinfo(np.int64).max)
+    np.minimum.at(first, origins.series, origins.time)
+    return np.where(first < np.iinfo(np.int64).max, first, 0)
+
+
+def scored(
+    truth: Truth,
+    found: dict[str, HistoricalForecasts],
+    names: Sequence[AnyMetric] | None = None,
+    aggregate: Aggregate = "pooled",
+) -> Evaluation:
     """Scores of forecasts that are there already."""
-    wanted, table = check_names(names), truth.origins.table
-    everyone = truth.with_naive(found)
+    check_aggregate(aggregate)
     given = names is not None
-    overall = [{"model": name} | figures(truth, item, wanted, None, given) for name, item in everyone.items()]
-    by_step, by_series = [], []
-    for name, item in everyone.items():
-        steps = figures(truth, item, wanted, 0, given)
-        by_step.append(
-            pl.DataFrame({"model": [name] * truth.actual.shape[1], "step": range(1, truth.actual.shape[1] + 1)} | steps)
-        )
-        by_series.append(_by_series(truth, name, item, wanted, given))
+    wanted = check_names(names)
+    table, steps = truth.origins.table, range(1, truth.actual.shape[1] + 1)
+    check_figure_names(table.schema, wanted)
+    overall, by_series, by_step = [], [], []
+    for name, item in truth.with_naive(found).items():
+        own = series_figures(truth, item, wanted, given)
+        by_series.append(_by_series(truth, name, own))
+        overall.append({"model": name} | overall_figures(truth, item, wanted, given, aggregate, own))
+        ahead = figures(truth, item, wanted, 0, given)
+        if aggregate == "mean":
+            ahead = _means(truth, item, series_figures(truth, item, wanted, given, each_step=True))
+        by_step.append(pl.DataFrame({"model": [name] * len(steps), "step": steps} | ahead))
     frames = [pl.DataFrame(overall), pl.concat(by_series, how="diagonal"), pl.concat(by_step, how="diagonal")]
     columns = by_column(found) | {truth.naive_name: truth.naive}
     give = table.as_input_library
@@ -205,6 +241,7 @@ def scored(truth: Truth, found: dict[str, HistoricalForecasts], names: Sequence[
         by_step=give(frames[2]),
         frame=give(truth.origins.frame(columns)),
         season=truth.season,
+        aggregate=aggregate,
         table=frames[0],
     )
 
@@ -216,18 +253,70 @@ def by_column(found: dict[str, HistoricalForecasts]) -> dict[str, Floats]:
     }
 
 
-def _by_series(
-    truth: Truth, name: str, item: HistoricalForecasts, wanted: Mapping[str, Metric | None], given: bool
-) -> pl.DataFrame:
-    rows = []
+def overall_figures(
+    truth: Truth,
+    item: HistoricalForecasts,
+    wanted: Mapping[str, Metric | None],
+    given: bool,
+    aggregate: Aggregate,
+    own: dict[str, Floats] | None = None,
+) -> dict[str, float]:
+    """One figure per metric; `own` are the figures of the series, if they are known already."""
+    if aggregate == "pooled":
+        return figures(truth, item, wanted, None, given)
+    each = series_figures(truth, item, wanted, given) if own is None else own
+    return {name: float(value) for name, value in _means(truth, item, each).items()}
+
+
+def _means(truth: Truth, item: HistoricalForecasts, each: dict[str, Floats]) -> dict[str, Any]:
+    """The mean over the series that have a figure; NaN where a forecast is missing, which must not look better."""
+    silent = bool((np.isnan(item.values).any(axis=2) & ~np.isnan(truth.actual)).any())
+    result = {}
+    for name, values in each.items():
+        known = ~np.isnan(values)
+        count = known.sum(axis=0)
+        mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+        result[name] = np.where((count == 0) | silent, np.nan, mean)
+    return result
+
+
+def series_figures(
+    truth: Truth,
+    item: HistoricalForecasts,
+    wanted: Mapping[str, Metric | None],
+    given: bool,
+    *,
+    each_step: bool = False,
+) -> dict[str, Floats]:
+    """[S] every figure of each series that was forecast, in the order of their numbers; or [S, H], for each step ahead.
+
+    Series with as many forecasts as each other are computed together: the work grows with the number of series.
+    """
+    order = np.argsort(truth.series, kind="stable")
+    numbers, first, counts = np.unique(truth.series[order], return_index=True, return_counts=True)
+    result: dict[str, Floats] = {}
+    shape = (len(numbers), truth.actual.shape[1]) if each_step else (len(numbers),)
+    for count in np.unique(counts):
+        some = np.flatnonzero(counts == count)
+        rows = order[first[some, None] + np.arange(count)]  # [S, n] the forecasts of each series
+        found = figures(truth, item, wanted, 1 if each_step else (1, 2), given, rows)
+        for name, values in found.items():
+            result.setdefault(name, np.full(shape, np.nan))[some] = values
+    return result
+
+
+def _by_series(truth: Truth, name: str, own: dict[str, Floats]) -> pl.DataFrame:
     table = truth.origins.table
     id_col = table.schema.id_col
     label = "model" if id_col != "model" else "model_name"  # two columns of one name would be one
-    for number in np.unique(truth.series):
-        some = truth.series == number
-        values = figures(truth.where(some), HistoricalForecasts(item.columns, item.values[some]), wanted, None, given)
-        rows.append({label: name, id_col: table.ids[number].item()} | values)
-    return pl.DataFrame(rows)
+    ids = table.ids[np.unique(truth.series)].tolist()
+    return pl.DataFrame({label: [name] * len(ids), id_col: ids} | own)
+
+
+def check_aggregate(aggregate: str) -> None:
+    """Refuse a way of summing up series that there is none of."""
+    if aggregate not in get_args(Aggregate):
+        raise ConfigError(f"aggregate must be 'pooled' or 'mean', but got aggregate={aggregate!r}")
 
 
 def check_names(wanted: Sequence[AnyMetric] | None) -> dict[str, Metric | None]:
@@ -236,44 +325,57 @@ def check_names(wanted: Sequence[AnyMetric] | None) -> dict[str, Metric | None]:
 
 
 def figures(
-    truth: Truth, item: HistoricalForecasts, wanted: Mapping[str, Metric | None], axis: int | None, given: bool = True
+    truth: Truth,
+    item: HistoricalForecasts,
+    wanted: Mapping[str, Metric | None],
+    axis: Axis,
+    given: bool = True,
+    rows: Ints | None = None,
 ) -> dict[str, Any]:
-    """Every figure along an axis of [N, H]; those of intervals once per level."""
+    """Every figure along an axis of [N, H]; those of intervals once per level.
+
+    With `rows` [S, n] the arrays are [S, n, H]: the forecasts with these numbers.
+    """
+    chosen: Any = slice(None) if rows is None else rows
+    values = item.values[chosen]
     result: dict[str, Any] = {}
     for name, own in wanted.items():
         if own is not None:
-            result[name] = figure(own, truth.actual, item.values[:, :, 0], axis)
+            result[name] = figure(own, truth.actual[chosen], values[..., 0], axis)
         elif name in POINT:
-            result[name] = _point_figure(name, truth, item.values[:, :, 0], axis)
+            result[name] = _point_figure(name, truth, values[..., 0], axis, chosen)
         elif len(item.columns.names) > 1:
-            result |= _probabilistic_figures(name, truth, item, axis)
+            result |= _probabilistic_figures(name, truth.actual[chosen], item.columns, values, axis)
         elif given and "naive" not in item.columns.names[0]:
             raise ConfigError(f"{name} is a figure of intervals or quantiles: ask for them with level= or quantiles=")
     return result
 
 
-def _point_figure(name: str, truth: Truth, forecast: Floats, axis: int | None) -> Any:
+def _point_figure(name: str, truth: Truth, forecast: Floats, axis: Axis, chosen: Any) -> Any:
     function: Callable[..., Any] = metrics.METRICS[name]
+    actual = truth.actual[chosen]
     if name in ("mase", "rmsse"):
-        return function(truth.actual, forecast, scale=truth.scales(squared=name == "rmsse"), axis=axis)
+        return function(actual, forecast, scale=truth.scales(squared=name == "rmsse")[chosen], axis=axis)
     if name == "owa":
-        return function(truth.actual, forecast, truth.naive, scale=truth.scales(squared=False), axis=axis)
+        scale = truth.scales(squared=False)[chosen]
+        return function(actual, forecast, truth.naive[chosen], scale=scale, axis=axis)
     if name == "directional_accuracy":
-        return function(truth.actual, forecast, last=truth.last(), axis=axis)
-    return function(truth.actual, forecast, axis=axis)
+        return function(actual, forecast, last=truth.last()[chosen], axis=axis)
+    return function(actual, forecast, axis=axis)
 
 
-def _probabilistic_figures(name: str, truth: Truth, item: HistoricalForecasts, axis: int | None) -> dict[str, Any]:
-    levels = np.array([np.nan if level is None else level for level in item.columns.levels])
+def _probabilistic_figures(name: str, actual: Floats, columns: Columns, values: Floats, axis: Axis) -> dict[str, Any]:
     at = {
-        round(float(level), 9): item.values[:, :, position] for position, level in enumerate(levels) if level == level
+        round(float(level), 9): values[..., position]
+        for position, level in enumerate(columns.levels)
+        if level is not None
     }
     shares = sorted(at)
     if name == "scaled_crps":
         stacked = np.stack([at[share] for share in shares], axis=-1)
-        return {name: metrics.scaled_crps(truth.actual, stacked, levels=shares, axis=axis)}
+        return {name: metrics.scaled_crps(actual, stacked, levels=shares, axis=axis)}
     if name == "pinball":
-        losses = [metrics.pinball(truth.actual, at[share], q=share, axis=axis) for share in shares]
+        losses = [metrics.pinball(actual, at[share], q=share, axis=axis) for share in shares]
         return {name: np.mean(losses, axis=0) if axis is not None else float(np.mean(losses))}
     result: dict[str, Any] = {}
     for share in shares:
@@ -282,14 +384,13 @@ def _probabilistic_figures(name: str, truth: Truth, item: HistoricalForecasts, a
             continue
         percent = round(100 - 200 * share, 6)
         extra = {"level": percent} if name == "interval_score" else {}
-        result[f"{name}-{percent:g}"] = metrics.METRICS[name](truth.actual, at[share], at[other], **extra, axis=axis)
+        result[f"{name}-{percent:g}"] = metrics.METRICS[name](actual, at[share], at[other], **extra, axis=axis)
     return result
 
 
 def insample(forecaster: Forecaster, table: TimeSeriesDataFrame, step_size: int, columns: Columns) -> pl.DataFrame:
     """Forecasts from every step_size-th row of a table, counted from its end, beside the truth."""
-    if step_size < 1:
-        raise ConfigError(f"step_size must be at least 1, but got step_size={step_size}")
+    step_size = at_least_one("step_size", step_size)
     h, lengths = forecaster.model.h, table.store.lengths
     together = forecaster.model.together
     origins = Origins.windows(table, np.ones_like(lengths), steps=h, step_size=step_size, together=together)

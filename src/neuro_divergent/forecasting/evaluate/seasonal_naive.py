@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,9 +12,12 @@ from neuro_divergent.data.time import seasonality
 from neuro_divergent.forecasting.predict.historical import by_series
 
 
-def season_of(store: SeriesStore) -> int:
-    """The season that a naive forecast repeats: the strongest one that the data confirms, else 1 (the last value)."""
-    found = seasonality.detect(store.y, store.offsets, store.mask, store.freq)
+def season_of(store: SeriesStore, rows: npt.NDArray[np.int64] | None = None) -> int:
+    """The season that a naive forecast repeats: the strongest one that the data confirms, else 1 (the last value).
+
+    Only the first rows[s] rows of each series are looked at; None for all.
+    """
+    found = seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows)
     return found[0] if found else 1
 
 
@@ -22,6 +27,36 @@ def seasonal_naive(store: SeriesStore, h: int, season: int) -> npt.NDArray[np.fl
     A series shorter than a season repeats what it has; one without any observed value gives NaN.
     """
     return naive_from(store, np.arange(len(store.ids)), store.lengths, h, season)
+
+
+def naive_scales(
+    store: SeriesStore, stop: npt.NDArray[np.int64], season: int, *, squared: bool
+) -> npt.NDArray[np.float64]:
+    """[S] mean absolute (or squared) error of the seasonal naive forecast inside the first stop[i] rows of each series.
+
+    NaN for a series without two observed values a season apart. Whole series are taken together, some rows at a time.
+    """
+    result = np.full(len(stop), np.nan)
+    for some in _blocks(stop):
+        pairs = np.maximum(stop[some] - season, 0)
+        own = np.repeat(np.arange(len(pairs)), pairs)
+        later = np.arange(len(own)) - np.repeat(np.cumsum(pairs) - pairs, pairs) + season
+        rows = store.offsets[:-1][some][own] + later
+        error = np.asarray(store.y[rows], dtype=np.float64) - np.asarray(store.y[rows - season], dtype=np.float64)
+        if store.mask is not None:
+            seen = store.mask[rows] & store.mask[rows - season]
+            own, error = own[seen], error[seen]
+        total = np.bincount(own, np.square(error) if squared else np.abs(error), minlength=len(pairs))
+        count = np.bincount(own, minlength=len(pairs))
+        result[some] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return result
+
+
+def _blocks(rows: npt.NDArray[np.int64], most: int = 1 << 21) -> list[slice]:
+    """Stretches of series with about `most` rows together."""
+    block = np.cumsum(rows) // most
+    edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(rows)]
+    return [slice(first, last) for first, last in pairwise(edges)]
 
 
 def naive_from(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.time import seasonality
@@ -9,8 +12,11 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.anchor import remembered
 
 
-def anchor_lengths(model: Model, store: SeriesStore) -> tuple[int, ...]:
-    """The season lengths that the model's anchor means for this table; () for none, (1,) for the last value."""
+def anchor_lengths(model: Model, store: SeriesStore, rows: npt.NDArray[np.int64] | None = None) -> tuple[int, ...]:
+    """The season lengths that the model's anchor means for this table; () for none, (1,) for the last value.
+
+    Seasons are looked for in the first rows[s] rows of each series, those that are trained on; None for all.
+    """
     wanted = model.anchor
     if wanted is None:
         return ()
@@ -24,7 +30,7 @@ def anchor_lengths(model: Model, store: SeriesStore) -> tuple[int, ...]:
                 f"input_size={model.input_size}, but got anchor={list(wanted)}. Raise input_size to {max(wanted)}"
             )
         return wanted
-    found = seasonality.detect(store.y, store.offsets, store.mask, store.freq)
+    found = seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows)
     fitting = tuple(length for length in found if length <= model.input_size)
     if wanted == "seasonal" and not fitting:
         raise DataError(

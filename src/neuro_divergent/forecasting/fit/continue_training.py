@@ -5,17 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.join import later_rows, read_again
 from neuro_divergent.data.read import series_checks
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.fit.fit import fit
-from neuro_divergent.forecasting.fit.training_rows import note_validation, trained_rows, training_rows
+from neuro_divergent.forecasting.fit.training_rows import (
+    note_held_out,
+    note_parent,
+    rows_to_train,
+    trained_rows,
+    training_rows,
+)
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.ahead import check_series
+from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -39,7 +48,8 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     if trained.config.validation_split is not None:
         # Only the end of the table was split, and of the rows before it the first training knows many.
         known_rows = np.maximum(trained_rows(forecaster, joined), trained_rows(trained, joined))
-        note_validation(trained.history, joined.store.lengths - known_rows)
+        note_held_out(trained.history, joined.store.lengths - known_rows, "update")
+    forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
     forecaster.module, forecaster.data = trained.module, joined
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
     forecaster.begin_lineage(forecaster)
@@ -53,6 +63,9 @@ def fine_tune(
     if not isinstance(data, TimeSeriesDataFrame):
         columns = columns or {"schema": forecaster.data.schema.replace(freq=None, time_type=None)}
         data = TimeSeriesDataFrame.from_frame(data, **columns)
+    given, data = data, forecaster.in_own_codes(data)
+    if data is not given:
+        forecaster.say_unknown(given)
     if config is None:
         own = forecaster.config.optimizer
         assert isinstance(own, Optimizer)
@@ -82,11 +95,12 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
     model = forecaster.model.replace(anchor=forecaster.anchor or None)
     local, shown = forecaster.local, table
     if local is not None:
-        local = local.including(table, training_rows(model, table.store, config))
+        local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))
         shown = local.scaled(table)
     result = fit(model, shown, config, short="drop", begin_with=begin)
     result.model, result.data, result.local = forecaster.model, table, local
     result.begin_lineage(forecaster)
+    note_parent(result, forecaster)
     return result
 
 
@@ -116,9 +130,20 @@ def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> Tim
     both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
     keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
     latest = both.unique(subset=keys, keep="last", maintain_order=True)
-    joined = read_again(latest, known)
+    # Both were judged when they were read: a category that came after the training rows has no name any more.
+    joined = read_again(latest, known.schema.replace(unknown_categories="keep"), (known, newer))
+    joined.schema = joined.schema.replace(unknown_categories=known.schema.unknown_categories)
+    joined._report.merged_targets = newer.report().merged_targets
     joined.store = series_checks.check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
     return joined
+
+
+def known_part(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:
+    """[S] how many first rows of each joined series lie before the end of the known table; 0 of a new series."""
+    number = {name: position for position, name in enumerate(known.ids.tolist())}
+    place = np.array([number.get(name, -1) for name in joined.ids.tolist()], dtype=np.int64)
+    end = known.store.times(known.store.lengths)
+    return np.where(place >= 0, splits.rows_before(joined.store, end[place]), 0)
 
 
 def _touched(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> TimeSeriesDataFrame:

@@ -5,15 +5,17 @@ Letters: B windows, H horizon, C channels, Q outputs, M probability levels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.agreement import check_together
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.augmentation import Augmentation, Compose, Jitter, Masking
 from neuro_divergent.data.windows.gather import Gather, as_tensors
@@ -21,10 +23,13 @@ from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.in_subprocess import supervised
 from neuro_divergent.forecasting.fit.task import ForecastTask
+from neuro_divergent.forecasting.fit.training_rows import note_parent
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.ahead import check_series, columns_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.historical import historical_forecasts
 from neuro_divergent.losses import HuberMQLoss, HuberQuantile, Loss, MQLoss, Quantile, Weighted
 from neuro_divergent.training.config.training_config import TrainingConfig
 
@@ -42,13 +47,16 @@ def distill(
     """Train a model on the truth and on another model's forecasts, and give the fitted forecaster.
 
     What is minimised is alpha · loss(output, truth) + (1 - alpha) · loss(output, teacher's forecast); the validation
-    knows only the truth. A student of quantiles learns the teacher's quantiles (their mean absolute distance); a
-    student of a distribution learns from draws of the teacher's distribution.
+    knows only the truth. The teacher's forecasts are those that its `predict` gives at the same moments, in original
+    units, with its own lookback, series scaling and columns. A student of quantiles learns the teacher's quantiles
+    (their mean absolute distance); a student of a distribution learns from draws of the teacher's distribution. What
+    the teacher was trained on counts as seen by the student.
 
     Args:
         teacher: a fitted model that forecasts at least as many steps; its lookback may be longer or shorter.
         student: the model to train.
-        data: a TimeSeriesDataFrame or a frame with the columns that the teacher was trained on.
+        data: a TimeSeriesDataFrame or a frame with the columns that the teacher was trained on; the student may take
+            others of them.
         config: how to train the student; None trains with its recipe.
         alpha: the share of the truth, from 0 (only the teacher) to 1 (only the truth).
         validation: later rows of the same series, as in `Model.fit`.
@@ -56,20 +64,32 @@ def distill(
     """
     config = config or TrainingConfig()
     _check(teacher, student, config, alpha)
-    if not isinstance(data, TimeSeriesDataFrame):
-        columns = columns or {"schema": teacher.data.schema}
-        data = TimeSeriesDataFrame.from_frame(data, **columns)
-    oracle = Oracle(teacher, data, student.h)
+    if isinstance(data, TimeSeriesDataFrame):
+        table, source = data, None
+    else:
+        table = TimeSeriesDataFrame.from_frame(data, **(columns or {"schema": teacher.data.schema}))
+        # The teacher reads the frame by itself, where the student is given other columns of it.
+        alike = columns_of(teacher.model, table.store) == columns_of(teacher.model, teacher.data.store)
+        source = None if alike else data
+    oracle = Oracle(teacher, table, student.h, source)
 
     def task(*arguments: Any, **named: Any) -> DistillationTask:
         return DistillationTask(oracle, alpha, *arguments, **named)
 
-    return fit(student, data, config, validation=validation, task=task)
+    fitted = fit(student, table, config, validation=validation, task=task)
+    if alpha < 1:
+        note_parent(fitted, teacher)
+    return fitted
 
 
 def _check(teacher: Forecaster, student: Model, config: TrainingConfig, alpha: float) -> None:
     if not 0.0 <= alpha <= 1.0:
         raise ConfigError(f"alpha must be between 0 and 1, but got alpha={alpha}")
+    if not isinstance(teacher, Forecaster) or not isinstance(student, Model):
+        raise ConfigError(
+            "the teacher must be one fitted model, such as model.fit(data) gives, and the student a model that is not "
+            f"fitted, but got {type(teacher).__name__} and {type(student).__name__}"
+        )
     if teacher.model.h < student.h:
         raise ConfigError(
             f"the teacher must forecast as many steps as the student, but got h={teacher.model.h} and h={student.h}"
@@ -79,6 +99,12 @@ def _check(teacher: Forecaster, student: Model, config: TrainingConfig, alpha: f
         raise ConfigError(
             f"teacher and student must both see one series at a time or both all of them, but {teacher.model.kind} and "
             f"{student.kind} differ"
+        )
+    if kinds[0] and (teacher.model.joint is not None or _sees_beyond(teacher, student)):
+        raise ConfigError(
+            f"a teacher that sees all series at once must forecast h={student.h} steps, as the student does, when it "
+            "takes columns known ahead, and must not reconcile its forecasts, but this one does not fit. Train another "
+            "teacher, or one that sees one series at a time"
         )
     changing = [step.kind for step in _steps(config.augmentation) if not isinstance(step, Jitter | Masking)]
     if changing and alpha < 1:
@@ -92,6 +118,12 @@ def _check(teacher: Forecaster, student: Model, config: TrainingConfig, alpha: f
         )
 
 
+def _sees_beyond(teacher: Forecaster, student: Model) -> bool:
+    """Whether the last windows of the student end where the teacher would need columns after the end of the table."""
+    spec = teacher.module.spec
+    return teacher.model.h > student.h and bool(spec.future or spec.categories)
+
+
 def _steps(augmentation: Augmentation | None) -> list[Augmentation]:
     """The single augmentations, those inside a Compose too."""
     if isinstance(augmentation, Compose):
@@ -99,34 +131,53 @@ def _steps(augmentation: Augmentation | None) -> list[Augmentation]:
     return [] if augmentation is None else [augmentation]
 
 
+DRAWN_LEVELS = tuple(np.linspace(0.025, 0.975, 20).tolist())
+"""A student of a distribution is taught by a quantile drawn from these."""
+
+
 class Oracle:
-    """What the teacher says about the windows of a table."""
+    """What the teacher forecasts at the windows of a table: the values of its `predict` at the same origins.
 
-    def __init__(self, teacher: Forecaster, table: TimeSeriesDataFrame, horizon: int) -> None:
-        model, store = teacher.model, taken_columns(teacher.model, table.store)
+    Args:
+        teacher: the fitted model; it forecasts with its own lookback, scaling and columns.
+        table: the rows that the student is trained on.
+        horizon: how many steps the student forecasts.
+        source: where the teacher finds its columns, if the table lacks some; None for the table.
+    """
+
+    def __init__(self, teacher: Forecaster, table: TimeSeriesDataFrame, horizon: int, source: Any = None) -> None:
         self.teacher, self.horizon = teacher, horizon
-        self.multivariate = model.capabilities.multivariate
-        self.offsets = store.offsets
-        hidden = tuple(name for name in table.schema.historical_categorical if name in store.categories)
-        shifts = grid_shifts(store) if self.multivariate else None
-        # The teacher has windows of its own, found by series and time: lookback and columns need not be the student's.
-        self.rows = Gather(store, model.input_size, model.h, shifts=shifts, historical_categorical=hidden)
+        self.table = teacher.table(table if source is None else source)
+        check_together(table, self.table, "rows", ("the student's table", "the teacher's"))
+        check_series(teacher, self.table)
+        self.rows = None
+        if teacher.model.capabilities.multivariate:
+            model, store = teacher.model, teacher.prepared(self.table)
+            hidden = tuple(name for name in self.table.schema.historical_categorical if name in store.categories)
+            self.rows = Gather(
+                store, model.input_size, model.h, shifts=grid_shifts(store), historical_categorical=hidden
+            )
 
-    @torch.no_grad()
-    def outputs(self, batch: Batch) -> Tensor:
-        """[B, H, C, Q] the teacher's outputs, in original units, for the windows of a student's batch."""
+    def forecasts(self, batch: Batch, levels: Sequence[float | None]) -> Tensor:
+        """[B, H, C, K] in original units, for the windows of a student's batch; None is the point forecast."""
         assert batch.series is not None
         assert batch.time is not None
-        time = batch.time.cpu().numpy()
-        series = np.zeros_like(time) if self.multivariate else batch.series.cpu().numpy()
-        start = (time if self.multivariate else self.offsets[series] + time) - self.teacher.model.input_size
-        windows = self.rows.batch(*as_tensors(series, time, start), clipped=True, partial_targets=True)
-        module = self.teacher.module.eval()
-        parameter = next(module.parameters())
-        outputs: Tensor = module(
-            windows._replace(target=None, target_mask=None, weight=None).to(parameter.device, parameter.dtype)
-        )
-        return outputs[:, : self.horizon].to(batch.y.device, batch.y.dtype)
+        columns = Columns(tuple(f"{self.teacher.model.name} {level}" for level in levels), tuple(levels))
+        series, time = batch.series.cpu().numpy(), batch.time.cpu().numpy()
+        if self.rows is None:
+            found = historical_forecasts(self.teacher, self.table, series, time, columns, self.horizon)[:, :, None]
+        else:
+            found = self._of_all_series(time, columns)[:, : self.horizon]
+        return torch.from_numpy(found).to(batch.y.device, batch.y.dtype)
+
+    def _of_all_series(self, time: npt.NDArray[np.int64], columns: Columns) -> npt.NDArray[np.float64]:
+        """[B, H, C, K] of a teacher that sees all series at once; a series that has not begun is masked."""
+        assert self.rows is not None
+        places = as_tensors(np.zeros_like(time), time, time - self.teacher.model.input_size)
+        windows = self.rows.batch(*places, clipped=True, partial_targets=True)
+        values = self.teacher.outputs(windows._replace(target=None, target_mask=None, weight=None), columns)
+        local = self.teacher.local
+        return values if local is None else local.original(values.swapaxes(0, 2), self.table).swapaxes(0, 2)
 
 
 class DistillationTask(ForecastTask):
@@ -162,28 +213,24 @@ class DistillationTask(ForecastTask):
         truth = self.loss.values(output, wanted(batch.target), batch)
         if self.alpha == 1.0:
             return truth
-        said = self.oracle.outputs(batch)
         if self.by_quantiles:
-            taught = self._quantile_distance(output, said, wanted)
+            taught = self._quantile_distance(output, self.oracle.forecasts(batch, self.loss.levels), wanted)
         else:
-            taught = self.loss.values(output, wanted(self._taught(said)), batch)
+            taught = self.loss.values(output, wanted(self._taught(batch)), batch)
         return self.alpha * truth + (1.0 - self.alpha) * taught
 
-    def _taught(self, said: Tensor) -> Tensor:
+    def _taught(self, batch: Batch) -> Tensor:
         """[B, H, C] the teacher's point forecast, or a draw from its distribution."""
-        loss = self.oracle.teacher.loss
         if not self.loss.probabilistic:
-            return loss.point(said)
-        levels = torch.linspace(0.025, 0.975, 20, device=said.device, dtype=said.dtype)
-        values = loss.quantiles(said, levels)
+            return self.oracle.forecasts(batch, (None,)).squeeze(-1)
+        values = self.oracle.forecasts(batch, DRAWN_LEVELS)
         # Drawn from the generator that the engine has keyed by the step.
-        chosen = torch.randint(len(levels), (*values.shape[:-1], 1)).to(values.device)
+        chosen = torch.randint(values.shape[-1], (*values.shape[:-1], 1)).to(values.device)
         return values.gather(-1, chosen).squeeze(-1)
 
-    def _quantile_distance(self, output: Tensor, said: Tensor, wanted: Callable[[Tensor], Tensor]) -> Tensor:
+    def _quantile_distance(self, output: Tensor, theirs: Tensor, wanted: Callable[[Tensor], Tensor]) -> Tensor:
         """[B, H, C] mean absolute distance of the student's quantiles from the teacher's."""
-        levels = torch.tensor(self.loss.levels, device=said.device, dtype=said.dtype)
-        theirs = self.oracle.teacher.loss.quantiles(said, levels)
+        levels = torch.tensor(self.loss.levels, device=theirs.device, dtype=theirs.dtype)
         taught = torch.stack([wanted(quantile) for quantile in theirs.unbind(-1)], dim=-1)
         return (self.loss.quantiles(output, levels) - taught).abs().mean(dim=-1)
 

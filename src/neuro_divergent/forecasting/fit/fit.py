@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.join import later_rows
+from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.split import rows_before
 from neuro_divergent.data.windows.windows import Short
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.prepare import prepare
 from neuro_divergent.forecasting.fit.task import ForecastTask
+from neuro_divergent.forecasting.fit.training_rows import split_rule
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -21,6 +30,8 @@ from neuro_divergent.training.runs.resume import Resume
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.network.module import ForecastModule
+
+log = logging.getLogger(__name__)
 
 
 def fit(
@@ -53,6 +64,11 @@ def job_of(
     **columns: Any,
 ) -> Job:
     """The job of the arguments that `Model.fit` takes; the tables are read here."""
+    check_arguments(columns, TrainingConfig, PredictionIntervals)
+    if config is not None and not isinstance(config, TrainingConfig):
+        raise ConfigError(f"config must be a TrainingConfig(...), but got {type(config).__name__}")
+    if "min_length" in columns:  # `short` answers for both lengths: the one asked for, and the one the model needs
+        columns["short"] = short
     table = TimeSeriesDataFrame.from_frame(data, **columns)
     return Job(
         model=model,
@@ -65,6 +81,16 @@ def job_of(
         task=task,
         begin_with=begin_with,
     )
+
+
+def check_arguments(columns: Mapping[str, Any], *owners: type[Description]) -> None:
+    """Refuse arguments that are no columns but fields of one of these classes, and say where they belong."""
+    for name in columns:
+        if name in TrainingConfig.elsewhere and name not in DataSchema.model_fields:
+            raise ConfigError(f"there is no argument {name!r}; write TrainingConfig({TrainingConfig.elsewhere[name]})")
+        owner = next((owner for owner in owners if name in owner.model_fields), None)
+        if owner is not None and name not in DataSchema.model_fields:
+            raise ConfigError(f"there is no argument {name!r}; it is a field: {owner.__name__}({name}=...)")
 
 
 def check_resumable(
@@ -84,22 +110,48 @@ def check_resumable(
 
 def _with_intervals(job: Job, settings: PredictionIntervals) -> Forecaster:
     """Train twice: without the last windows, to measure errors on them, and on everything, to forecast."""
+    if not isinstance(settings, PredictionIntervals):
+        raise ConfigError(
+            "prediction_intervals must be settings such as PredictionIntervals(n_windows=20), but got "
+            f"prediction_intervals={settings!r}"
+        )
     _refuse_resume(job)
     model, table = job.model, job.table
     rows = settings.rows(model.h)
-    long = table.store.lengths > rows
+    cut = _rows_before_windows(job, rows)
+    long = cut > 0
     if not long.any():
         raise DataError(
-            f"prediction intervals hold back {rows} rows of each series (h={model.h}, n_windows={settings.n_windows}, "
-            f"step_size={settings.step_size}), but the longest has {int(table.store.lengths.max(initial=0))}. "
-            "Ask for fewer windows"
+            f"prediction intervals hold back {rows} rows of each series "
+            + settings.too_few(model.h, int(table.store.lengths.max(initial=0)), model.input_size + model.h)
         )
-    kept = table if long.all() else table.select(table.ids[long].tolist())
-    earlier = Job(model, kept.drop_last(rows), job.config.unsaved(), short=job.short, local_scaler=job.local_scaler)
-    measured = prepare(earlier).finish()
+    kept, cut = table if long.all() else table.select(table.ids[long].tolist()), cut[long]
+    first = kept.store.offsets[:-1]
+    past = cut_rows(kept.store, np.arange(kept.n_series), first, first + cut)
+    shorter = TimeSeriesDataFrame(past, kept.schema, kept.report(), library=kept.library)
+    earlier = Job(model, shorter, job.config.unsaved(), short=job.short, local_scaler=job.local_scaler)
     fitted = prepare(job).finish()
-    fitted.intervals = calibrate(measured, kept, settings)
+    if fitted.loss.probabilistic:
+        log.warning(
+            "%s has intervals of its own: prediction_intervals are not used. Leave them out, or train with a loss of "
+            "one point, such as MAE", fitted.loss.kind,
+        )  # fmt: skip
+        return fitted
+    measured = prepare(earlier).finish()
+    fitted.intervals = calibrate(measured, kept, settings, cut)
     return fitted
+
+
+def _rows_before_windows(job: Job, rows: int) -> npt.NDArray[np.int64]:
+    """[S] how many first rows of each series come before the windows on which errors are measured.
+
+    Where validation begins at one date, the windows do, too: no series is learned from later than another is measured.
+    """
+    store = job.table.store
+    if split_rule(store, job.config) == "series":
+        return store.lengths - rows
+    newest = int(np.argmax(store.times(store.lengths)))
+    return rows_before(store, store.times([store.lengths[newest] - rows], np.array([newest]))[0])
 
 
 def _refuse_resume(job: Job) -> None:

@@ -111,19 +111,23 @@ def _obstacle(wanted: Sequence[Wanted], options: dict[str, Any]) -> str | None:
 
 
 def _stacked(wanted: Sequence[Wanted], stacked: Stacked, options: dict[str, Any]) -> list[Forecaster]:
-    """Train what can be stacked as one computation."""
+    """Train what can be stacked as one computation; a member that cannot be prepared leaves its error."""
 
-    def prepared(member: Wanted) -> Run:
-        return prepare(job_of(*member, task=RowsForecastTask, **options))
+    def prepared(member: Wanted) -> Run | NeuroDivergentError:
+        try:
+            return prepare(job_of(*member, task=RowsForecastTask, **options))
+        except NeuroDivergentError as error:
+            return error
 
     first = prepared(wanted[0])
-    reason = not_worth_it(first.training.state) if stacked == "auto" else None
-    if reason is not None:  # the others are not even prepared: their tables may be large
-        return _one_after_the_other(wanted, reason, options, first)
-    runs = [first, *(prepared(member) for member in wanted[1:])]
+    if stacked == "auto" and isinstance(first, Run) and (reason := not_worth_it(first.training.state)):
+        return _one_after_the_other(wanted, reason, options, first)  # the others' tables may be large: not prepared
+    found = [first, *(prepared(member) for member in wanted[1:])]
+    runs = [run for run in found if isinstance(run, Run)]
     members = [(run.training.task, run.training.state) for run in runs]
     failures = train_many(members, stacked=stacked, title=wanted[0][0].name)
-    return results([failures.get(number) or run.forecaster() for number, run in enumerate(runs)])
+    ended = iter(failures.get(number) or run.forecaster() for number, run in enumerate(runs))
+    return results([item if isinstance(item, NeuroDivergentError) else next(ended) for item in found])
 
 
 def _one_after_the_other(

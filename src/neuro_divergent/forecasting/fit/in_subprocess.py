@@ -78,7 +78,8 @@ def _error_of(folder: Path) -> NeuroDivergentError | None:
     """The error that a process left behind, of the class that it had there; only classes of our own are looked up."""
     try:
         left = parse_json((folder / ERROR).read_bytes(), ERROR)
-        kind, sentence = getattr(errors, left["kind"]), str(left["sentence"])
+        kind = getattr(errors, left["kind"])
+        known = isinstance(kind, type) and issubclass(kind, NeuroDivergentError)
+        return kind(str(left["sentence"]), **left["facts"]) if known else None
     except (OSError, NeuroDivergentError, AttributeError, KeyError, TypeError):
         return None
-    return kind(sentence) if isinstance(kind, type) and issubclass(kind, NeuroDivergentError) else None

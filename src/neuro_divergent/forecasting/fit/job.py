@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core import files
-from neuro_divergent.core.json import parse_json
+from neuro_divergent.core.json import MAX_JSON_BYTES, parse_json
+from neuro_divergent.core.plain_files import plain_bytes
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.store import SeriesStore
@@ -64,7 +65,7 @@ class Job:
     @classmethod
     def read(cls, folder: Path) -> Job:
         """The job that `write` left in a folder; it goes on from the newest checkpoint of its directory."""
-        document = parse_json((folder / JOB).read_bytes(), JOB)
+        document = parse_json(plain_bytes(folder / JOB, MAX_JSON_BYTES), JOB)
         config = TrainingConfig.from_dict(document["config"])
         tables = {name: read_table(folder / name, facts) for name, facts in document["tables"].items()}
         changes = {name: getattr(config, name) for name in document["resume_with"]}

@@ -7,8 +7,10 @@ from typing import Any
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.vocabulary import categories_in, with_categories
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.fit.anchors import anchor_lengths
+from neuro_divergent.forecasting.fit.training_rows import training_rows
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import build_module
@@ -23,15 +25,19 @@ def num_parameters(
     """Build the module of a description and count; see `Model.num_parameters`."""
     resolved = (config or TrainingConfig()).resolved(model.recipe(1))
     assert isinstance(resolved.loss, Loss)
-    spec, anchor = _sizes(model, data, columns)
+    spec, anchor = _sizes(model, data, resolved, columns)
     return count_parameters(build_module(model, spec, resolved.loss, anchor, resolved.seed), resolved.freeze)
 
 
-def _sizes(model: Model, data: Any, columns: dict[str, Any]) -> tuple[InputSpec, tuple[int, ...]]:
+def _sizes(
+    model: Model, data: Any, config: TrainingConfig, columns: dict[str, Any]
+) -> tuple[InputSpec, tuple[int, ...]]:
     """The sizes of the network, and the season lengths of its anchor."""
     if data is not None and not isinstance(data, InputSpec):
         table = TimeSeriesDataFrame.from_frame(data, **columns)
         model.check_table(table)
+        rows = training_rows(model, table.store, config)
+        table = with_categories(table, categories_in(table, rows))
         store = taken_columns(model, table.store)
         windows = Windows(
             store,
@@ -40,7 +46,7 @@ def _sizes(model: Model, data: Any, columns: dict[str, Any]) -> tuple[InputSpec,
             multivariate=model.capabilities.multivariate,
             short="drop",
         )
-        return windows.spec(), anchor_lengths(model, store)
+        return windows.spec(), anchor_lengths(model, store, rows)
     if model.anchor in ("auto", "seasonal"):
         raise ConfigError(
             f"anchor={model.anchor!r} takes its season lengths from the data, but got no table. "

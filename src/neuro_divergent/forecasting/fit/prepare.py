@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 
+from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.join import joined
+from neuro_divergent.data.schema.load_report import listing
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.vocabulary import categories_in, with_categories
 from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.anchors import anchor_lengths
 from neuro_divergent.forecasting.fit.job import Job
-from neuro_divergent.forecasting.fit.problem import Problem
+from neuro_divergent.forecasting.fit.problem import DECIDED_ON, Problem
 from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.fit.series_scaling import scaled_job
 from neuro_divergent.forecasting.fit.training import training_of
-from neuro_divergent.forecasting.fit.training_rows import training_rows
+from neuro_divergent.forecasting.fit.training_rows import split_rule, training_rows
+from neuro_divergent.forecasting.network.column_names import check_column_names
 from neuro_divergent.forecasting.network.columns_taken import columns_left_out, taken_columns
+from neuro_divergent.losses import Loss
+from neuro_divergent.losses.base import outside_support, support_rule
+from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.runs.resume import kept_facts
 
 log = logging.getLogger(__name__)
 
 
 def prepare(job: Job) -> Run:
     """Everything before the first step of a job; nothing is trained or written yet."""
-    config = job.resume.applied(job.config)
-    shown, local, whole = scaled_job(job)
+    config, old = _with_rule(job.resume.applied(job.config), job)
+    job = replace(job, config=config)
+    given = job if old or job.begin_with is not None else _with_seen_categories(job)
+    shown, local, whole = scaled_job(given)
     model, table = shown.model, shown.table
+    check_column_names([model.name], table.schema)
     model.check_table(table)
     validation_rows: Range | None = None
     if shown.validation is not None:
@@ -32,25 +45,96 @@ def prepare(job: Job) -> Run:
         trained: Range = (np.zeros_like(rows), rows)
         validation_rows = (rows, table.store.lengths)
     else:
-        trained = (np.zeros(table.n_series, dtype=np.int64), table.store.lengths)
+        rows = training_rows(model, table.store, config)
+        trained = (np.zeros_like(rows), table.store.lengths)
+        late = (rows < model.input_size + model.h) & (table.store.lengths - rows >= model.h)
+        if late.any():
+            log.warning(
+                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Set "
+                "split_by='series' to train on all of them",
+                int(late.sum()),
+                table.n_series,
+            )
     for role, names in columns_left_out(model, table.store).items():
         log.warning("%s takes no %s columns: %s is left out", model.kind, role, ", ".join(names))
     store = taken_columns(model, table.store)
+    deciding = store.lengths if old else rows
     problem = Problem(
         model=model,
         store=store,
-        anchor=anchor_lengths(model, store),
+        anchor=anchor_lengths(model, store, deciding),
+        rows=deciding,
         historical_categorical=tuple(n for n in table.schema.historical_categorical if n in store.categories),
         short=job.short,
         times=lambda: table.all_times().to_numpy(),
         task=job.task,
         begin_with=job.begin_with,
+        decided_on_all=old,
     )
-    resolved = config.resolved(model.recipe(len(problem.windows(trained))))
+    resolved = config.resolved(model.recipe(len(_countable(problem).windows(trained))))
     if validation_rows is None and resolved.validation_split is not None:
-        rows = training_rows(model, store, resolved)
         trained, validation_rows = (np.zeros_like(rows), rows), (rows, store.lengths)
     if config.early_stopping == "auto" and (validation_rows is None or len(problem.windows(validation_rows)) == 0):
         resolved = resolved.replace(early_stopping=None)  # the recipe's has nothing to look at; a user's is refused
+    for loss in (resolved.loss, resolved.validation_loss):
+        if isinstance(loss, Loss):
+            _check_targets(loss, store, job.local_scaler)
     training = training_of(problem, resolved, trained, validation_rows, job.resume)
     return Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local)
+
+
+def _with_rule(config: TrainingConfig, job: Job) -> tuple[TrainingConfig, bool]:
+    """The configuration with the way the rows are split decided, and whether held-out rows decide things, too.
+
+    A run that goes on keeps its own rules: those of earlier versions were split series by series, and looked at all
+    rows for seasons, categories and the like.
+    """
+    kept = kept_facts(config, job.resume)
+    old = kept is not None and DECIDED_ON not in kept["identity"]
+    if config.split_by != "auto":
+        return config, old
+    if kept is not None:
+        return config.replace(split_by=kept["config"].get("split_by", "series")), old
+    return config.replace(split_by=split_rule(job.table.store, config)), old
+
+
+def _with_seen_categories(job: Job) -> Job:
+    """The job whose table knows only the categories of its training rows: their codes do not depend on later rows."""
+    store = job.table.store
+    if not store.categories:
+        return job
+    rows = store.lengths if job.validation is not None else training_rows(job.model, store, job.config)
+    known = categories_in(job.table, rows)
+    later = {name: [value for value in values if value not in known[name]] for name, values in store.categories.items()}
+    for name, values in later.items():
+        if values:
+            log.warning("column %r: %s is not in the training rows: unknown to the model", name, listing(values))
+    return replace(job, table=with_categories(job.table, known)) if any(later.values()) else job
+
+
+def _countable(problem: Problem) -> Problem:
+    """The problem whose held-out rows all count as observed: how much of them is missing must not decide a recipe."""
+    store = problem.store
+    if store.mask is None or not bool((problem.rows < store.lengths).any()):
+        return problem
+    number = np.arange(len(store.y)) - np.repeat(store.offsets[:-1], store.lengths)
+    held_out = number >= np.repeat(problem.rows, store.lengths)
+    return replace(problem, store=store.replace(mask=store.mask | held_out), indexed={})
+
+
+def _check_targets(loss: Loss, store: SeriesStore, local_scaler: str | None) -> None:
+    """Refuse targets that the loss's distribution cannot take: a count is never negative."""
+    wrong = outside_support(loss, store.y)
+    if wrong is not None and store.mask is not None:
+        wrong &= store.mask
+    if wrong is None or not wrong.any():
+        return
+    row = int(wrong.argmax())
+    series = int(np.searchsorted(store.offsets, row, side="right")) - 1
+    scaled = "" if local_scaler is None else f" after local_scaler={local_scaler!r}"
+    what = "Leave local_scaler out" if local_scaler is not None else "Check these values"
+    raise DataError(
+        f"{support_rule(loss)}, but series {store.ids[series].item()!r} has {float(store.y[row]):g}{scaled} (row "
+        f"{row - int(store.offsets[series])} of the series; {int(wrong.sum())} values in the whole table). {what}, or "
+        "train with a distribution of all numbers such as StudentT, or with MQLoss"
+    )

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.store.store import SeriesStore
-from neuro_divergent.data.windows.samplers import Curriculum as CurriculumSampler
-from neuro_divergent.data.windows.samplers import Sampler, Sequential, easy_first
+from neuro_divergent.data.windows.samplers import EasyFirst, Sampler, Sequential, easy_first
 from neuro_divergent.data.windows.windows import Range, Short, Windows
 from neuro_divergent.forecasting.fit.task import ForecastTask, WindowSource
 from neuro_divergent.forecasting.model.model import Model
@@ -30,6 +29,10 @@ MAX_VALIDATION_WINDOWS = 4096
 """A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
 
 
+DECIDED_ON = "decided_on"
+"""What a run's identity says of the rows that decided anchors, categories, weights and curricula."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """What is to be learned: a model, the columns it can take, and how windows are cut from them."""
@@ -37,6 +40,8 @@ class Problem:
     model: Model
     store: SeriesStore
     anchor: tuple[int, ...]
+    rows: npt.NDArray[np.int64]
+    """[S] how many first rows of each series decide what is taken from the data: those that are trained on."""
     historical_categorical: tuple[str, ...]
     short: Short
     times: Callable[[], npt.NDArray[np.generic]]
@@ -45,6 +50,8 @@ class Problem:
     """How a batch of windows becomes values to minimise."""
     begin_with: Callable[[ForecastModule], None] | None = None
     """Gives a new module the weights that it starts from."""
+    decided_on_all: bool = False
+    """Whether the run is one of a version that let the held-out rows decide, too; it keeps what it decided."""
     indexed: dict[Any, Windows] = field(default_factory=dict, compare=False, repr=False)
     """The windows that were asked for: each part of the table is indexed once."""
 
@@ -55,9 +62,14 @@ class Problem:
         store = self.store
         rows = np.arange(len(store.y)) - np.repeat(store.offsets[:-1], store.lengths)
         age = np.repeat(store.lengths, store.lengths) - 1 - rows
-        weights = loss.row_weights(age, self.times(), store.y)
-        if weights is None:
-            return self
+        trained = rows < np.repeat(self.rows, store.lengths)
+        weights, times = np.empty(len(rows)), self.times()
+        # A function may look at all the rows that it is given: those that are held out must not weigh the others.
+        for part in (trained, ~trained) if not trained.all() else (slice(None),):
+            found = loss.row_weights(age[part], times[part], store.y[part])
+            if found is None:
+                return self
+            weights[part] = found
         weights = weights if store.weight is None else weights * store.weight
         return replace(self, store=replace(store, weight=weights.astype(store.y.dtype)), indexed={})
 
@@ -85,10 +97,11 @@ def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[st
     for rows in (*trained, *(held or ())):
         digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
     data = {"series": len(store.ids), "rows": len(store.y), "freq": store.freq, "fingerprint": digest.hexdigest()}
-    return {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor), "short": problem.short}
+    known = {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor), "short": problem.short}
+    return known if problem.decided_on_all else known | {DECIDED_ON: "training rows"}
 
 
-def sampler_of(config: TrainingConfig, windows: Windows, store: SeriesStore, cap: int | None) -> Sampler:
+def sampler_of(config: TrainingConfig, windows: Windows, problem: Problem, cap: int | None) -> Sampler:
     """The sampler of a training: shuffled or in order, or the easy series first."""
     curriculum = config.curriculum
     if not isinstance(curriculum, EasySeriesFirst):
@@ -103,10 +116,11 @@ def sampler_of(config: TrainingConfig, windows: Windows, store: SeriesStore, cap
     if epochs is None:
         steps = min(-(-len(windows) // size), cap or len(windows))
         epochs = max(1, -(-int(config.max_steps or 1) // steps))
-    return CurriculumSampler(
+    return EasyFirst(
         windows.boundaries,
         size,
-        order=easy_first(store),
+        # A run of an earlier version keeps its order, in which what was missing counted as a value.
+        order=easy_first(problem.store.replace(mask=None) if problem.decided_on_all else problem.store, problem.rows),
         share=lambda epoch: curriculum.series_share(epoch, epochs),
         seed=config.seed,
         drop_last=config.drop_last,
@@ -119,7 +133,10 @@ def validation_source(
     """The held-out windows, at most about MAX_VALIDATION_WINDOWS of them; None when no series is long enough."""
     windows = problem.windows(held)
     if len(windows) == 0:
-        log.warning("no series is long enough to hold back a validation part: training without validation")
+        log.warning(
+            "no series has a validation part of %d rows, which one window needs: training without validation",
+            problem.model.h,
+        )
         return None
     step = max(1, -(-len(windows) // MAX_VALIDATION_WINDOWS))
     if step > 1:

@@ -26,4 +26,5 @@ def results(found: Sequence[Forecaster | NeuroDivergentError]) -> list[Forecaste
         f"{sentence}{more} The forecasters of the others are in `forecasters` of this error",
         forecasters=[item if isinstance(item, Forecaster) else None for item in found],
         failures=failures,
+        **error.facts,
     ) from error

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.forecasting.fit.task import ForecastTask, target_weights
+from neuro_divergent.forecasting.fit.task import ForecastTask, loss_weights, target_weights
 from neuro_divergent.forecasting.network.module import ForecastModule
 
 
@@ -33,10 +33,11 @@ class RowsForecastTask(ForecastTask):
         """For each member what `score` gives for its share of the windows."""
         assert isinstance(module, ForecastModule)
         assert batch.target is not None
-        weights = target_weights(batch, self.validation_loss)
-        sums = _sums_of(module.loss_values(batch, self.validation_loss), weights, members)
+        loss = self.validation_loss
+        sums = _sums_of(module.loss_values(batch, loss), loss_weights(batch, loss), members)
         if not self.metrics:
             return sums
+        weights = target_weights(batch, loss)
         parts = [None] * members if weights is None else weights.chunk(members)
         outputs, targets = module(batch).chunk(members), batch.target.chunk(members)
         found = zip(sums, outputs, targets, parts, strict=True)

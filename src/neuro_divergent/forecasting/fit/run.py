@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError, NotFittedError
+from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.training import training_of
-from neuro_divergent.forecasting.fit.training_rows import note_validation
+from neuro_divergent.forecasting.fit.training_rows import note_held_out
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.predict.validated import How
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
 from neuro_divergent.training.runs.lock import run_lock
@@ -66,15 +70,18 @@ class Run:
             self._supervise()
         state = self.training.complete()
         if self.config.refit_on_all:
+            _refuse_half(state)
             state = self._refit(state)
         return self.forecaster(state)
 
     def forecaster(self, state: TrainState | None = None) -> Forecaster:
         """The forecaster of a training that has ended."""
         state = state or self.training.state
-        if self.job.validation is not None and self._held_out is not None:
+        if self._held_out is not None and not self.config.refit_on_all:
             # Whoever looks for rows that were not trained on must know of these: the table holds both.
-            note_validation(state.history, self._table.store.lengths - np.asarray(self._held_out[0]))
+            rows, cutoff = self._table.store.lengths - np.asarray(self._held_out[0]), self.cutoff
+            split: How = "series" if cutoff is None else "date"
+            note_held_out(state.history, rows, "given" if self.job.validation is not None else split, cutoff)
         module = state.module
         assert isinstance(module, ForecastModule)
         model = self.problem.model
@@ -95,6 +102,18 @@ class Run:
         fitted.begin_lineage()
         return fitted
 
+    @property
+    def cutoff(self) -> Any:
+        """The time from which on the rows of every series are held out; None without one."""
+        store, share = self._table.store, self.config.validation_split
+        if self.config.split_by != "date" or not isinstance(share, float) or self.job.validation is not None:
+            return None
+        if self.config.refit_on_all:  # everything is trained on in the end
+            return None
+        if self._held_out is None or not bool((np.asarray(self._held_out[0]) < store.lengths).any()):
+            return None
+        return common_cutoff(store, share, self.problem.model.h)
+
     def close(self) -> None:
         """Give the run up; one that was saved can be resumed."""
         self.training.close()
@@ -112,18 +131,29 @@ class Run:
 
     def _refit(self, found: TrainState) -> TrainState:
         """Train afresh on all rows, for the epochs that validation found best."""
-        config, problem = self.config, self.problem
+        config, lengths = self.config, self.problem.store.lengths
+        problem = replace(self.problem, rows=lengths, indexed={})  # all of them are trained on now
         epochs = found.history.best_epoch or len(found.history)
-        lengths = problem.store.lengths
         again = config.replace(max_epochs=epochs, validation_split=None, early_stopping=None, refit_on_all=False)
         if config.checkpoints is not None:  # a run of its own, inside the run
             again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
         with run_lock(config.checkpoints):  # a new run in the directory would set the refit aside, too
             resume = _refit_from(again, self.training.resume)
             state = training_of(problem, again, (np.zeros_like(lengths), lengths), None, resume).complete()
+            _refuse_half(state)
         state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
         state.config = config
         return state
+
+
+def _refuse_half(state: TrainState) -> None:
+    """A request to stop leaves a model that is to be refitted without one of its two trainings."""
+    if state.history.stopped == STOPPED_ON_REQUEST:
+        raise NotFittedError(
+            "a model that is refitted on all rows is there when both trainings are done, but a stop was requested "
+            f"after step {state.step}. What was done is saved in {state.run_directory}: go on with resume='auto'",
+            advice=[Advice("resume", "auto")],
+        )
 
 
 def _refit_from(config: TrainingConfig, resume: Resume) -> Resume:

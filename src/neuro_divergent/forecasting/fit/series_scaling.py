@@ -11,14 +11,16 @@ from neuro_divergent.data.join import joined
 from neuro_divergent.data.read.series_checks import cut_rows
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.job import Job
-from neuro_divergent.forecasting.fit.training_rows import training_rows
+from neuro_divergent.forecasting.fit.training_rows import rows_to_train, training_rows
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling, with_store
 
 
 def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame | None]:
     """The job with its series scaled, the scaling, and the table in its own units.
 
-    The scaling is measured on training rows only. Without a local scaler the job is as it was, and the others are None.
+    The scaling is measured on training rows only. A series with too few of them is not trained on: it is measured where
+    it is forecast, unless a refit trains on all its rows. Without a local scaler the job is as it was, and the others
+    are None.
     """
     name, table = job.local_scaler, job.table
     if name is None:
@@ -28,7 +30,11 @@ def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame 
         whole, rows = joined(table, job.validation)
         shown, later = _apart(local.scaled(whole), rows)
         return replace(job, table=shown, validation=later), local, whole
-    local = LocalScaling.fit(name, table, training_rows(job.model, table.store, job.config))
+    local = LocalScaling.fit(
+        name, table, training_rows(job.model, table.store, job.config), least=rows_to_train(job.model)
+    )
+    if job.config.refit_on_all:
+        local = local.including(table, table.store.lengths)
     return replace(job, table=local.scaled(table)), local, table
 
 

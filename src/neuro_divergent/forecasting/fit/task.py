@@ -77,7 +77,7 @@ class ForecastTask(ScoredTask):
         """Unreduced loss and weights of a batch of windows."""
         assert isinstance(module, ForecastModule)
         values = self.values(module, batch)
-        weights = target_weights(batch, self.loss)
+        weights = loss_weights(batch, self.loss)
         if self._horizon is not None and (shown := self._horizon()) < values.shape[1]:
             weights = torch.ones_like(values) if weights is None else weights.clone()
             weights[:, shown:] = 0.0
@@ -91,9 +91,11 @@ class ForecastTask(ScoredTask):
         """Sums of the validation loss, and of the metrics in original units."""
         assert isinstance(module, ForecastModule)
         assert batch.target is not None
-        weights = target_weights(batch, self.validation_loss)
-        sums = {"loss": loss_sums(module.loss_values(batch, self.validation_loss), weights)}
-        return sums | (self.metric_sums(module(batch), batch.target, weights) if self.metrics else {})
+        loss = self.validation_loss
+        sums = {"loss": loss_sums(module.loss_values(batch, loss), loss_weights(batch, loss))}
+        if not self.metrics:
+            return sums
+        return sums | self.metric_sums(module(batch), batch.target, target_weights(batch, loss))
 
     def split(self, batch: Batch, parts: int) -> list[Batch]:
         """Micro-batches of equal size, the last one smaller if it does not divide."""
@@ -113,7 +115,7 @@ class ForecastTask(ScoredTask):
 
     def _bad_series(self, batch: Batch, values: Tensor) -> list[str]:
         """Names of the series whose values are not finite; those that do not count are not to blame."""
-        weights = target_weights(batch, self.loss)
+        weights = loss_weights(batch, self.loss)
         bad = ~torch.isfinite(values) if weights is None else ~torch.isfinite(values) & (weights > 0)
         if batch.series is None or len(self._names) == 0:
             return []
@@ -148,3 +150,12 @@ def target_weights(batch: Batch, loss: Loss) -> Tensor | None:
         return importance
     mask = batch.target_mask.to(batch.y.dtype)
     return mask if importance is None else mask * importance
+
+
+def loss_weights(batch: Batch, loss: Loss) -> Tensor | None:
+    """The weights of a loss: `target_weights`, and 0 where the loss leaves a target out."""
+    assert batch.target is not None
+    weights, counted = target_weights(batch, loss), loss.counted(batch.target)
+    if counted is None:
+        return weights
+    return counted.to(batch.y.dtype) if weights is None else weights * counted

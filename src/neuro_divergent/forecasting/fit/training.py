@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
+import torch
 
 from neuro_divergent.core.devices import resolve_device
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.scaling.columns import column_statistics
+from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.problem import Problem, identity_of, sampler_of, validation_source
 from neuro_divergent.forecasting.fit.task import WindowSource, refuse_classes
-from neuro_divergent.forecasting.network.module import build_module
+from neuro_divergent.forecasting.network.module import ForecastModule, build_module
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config.curriculum import GrowingHorizon
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -20,6 +24,8 @@ from neuro_divergent.training.runs.resume import Resume
 from neuro_divergent.training.state.precision import Precision
 from neuro_divergent.training.trainer import prepare
 from neuro_divergent.training.training_run import TrainingRun
+
+log = logging.getLogger(__name__)
 
 
 def training_of(
@@ -38,25 +44,29 @@ def training_of(
         problem if held_out is None or config.validation_loss is None else given.weighted(config.validation_loss)
     )
     store = problem.store
+    if store.y.dtype == np.float64 and precision.dtype != torch.float64:
+        _warn_rounding(store)
     windows = problem.windows(trained)
     if len(windows) == 0:
-        raise DataError(
-            f"no series has a window to train on: input_size={model.input_size} and h={model.h} need "
-            f"{model.input_size + model.h} rows before the validation part, but the longest series has "
-            f"{int(store.lengths.max(initial=0))} rows. Shorten input_size or h, or set validation_split=None"
-        )
+        raise _no_window(problem, trained)
     module = build_module(model, windows.spec(), loss, problem.anchor, config.seed)
     module.adapt_columns(*column_statistics(store, np.asarray(trained[1])))
     if problem.begin_with is not None:
         problem.begin_with(module)
     cap = None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)
     placed: dict[str, Any] = {"device": device, "dtype": precision.dtype}
-    sampler = sampler_of(config, windows, store, cap)
+    sampler = sampler_of(config, windows, problem, cap)
     source = WindowSource(
         windows, sampler, steps_per_epoch=cap, augmentation=config.augmentation, seed=config.seed, **placed
     )
     scored = None if held_out is None else validation_source(validated, config, held_out, placed)
     state = prepare(module, config, source, scored, precision)
+    if not isinstance(state.module, ForecastModule):
+        raise ConfigError(
+            "a strategy trains a model's own module, changed in place, but "
+            f"{type(state.strategy).__name__}.prepare gave a {type(state.module).__name__} around it. Register hooks "
+            "or shard the parameters of the module, and return it"
+        )
     horizon = None
     if isinstance(config.curriculum, GrowingHorizon):
         curriculum = config.curriculum
@@ -65,3 +75,32 @@ def training_of(
     task = problem.task(loss, config.validation_loss, config.metrics, horizon, names=store.ids, columns=columns)
     identity = lambda: identity_of(problem, trained, held_out)  # noqa: E731
     return TrainingRun(task, state, title=model.name, resume=resume, identity=identity)
+
+
+def _warn_rounding(store: SeriesStore) -> None:
+    """A table of float64 is rounded to the precision of the training, window by window."""
+    seen = store.y if store.mask is None else np.where(store.mask, store.y, np.nan)
+    merged = merged_by_rounding(seen, store.offsets[:-1], np.arange(len(store.ids)), len(store.ids))
+    if merged.any():
+        log.warning("%s", described({store.ids[s].item(): int(merged[s]) for s in np.flatnonzero(merged)}))
+
+
+def _no_window(problem: Problem, trained: Range) -> DataError:
+    """Why there is nothing to train on: the series are too short, or too little of them was observed."""
+    model, store = problem.model, problem.store
+    need, rows = model.input_size + model.h, np.asarray(trained[1]) - np.asarray(trained[0])
+    longest = int(rows.max(initial=0))
+    if longest < need or store.mask is None:
+        whole = int(store.lengths.max(initial=0))
+        return DataError(
+            f"no series has a window to train on: input_size={model.input_size} and h={model.h} need {need} rows "
+            f"before the validation part, but the longest series has {longest} there ({whole} rows in all). Shorten "
+            "input_size or h, or set validation_split=None",
+            advice=[Advice("training.validation_split", None)],
+        )
+    seen = int(np.count_nonzero(store.mask))
+    return DataError(
+        f"no series has a window to train on: {seen} of {len(store.y)} rows have an observed value "
+        f"(freq={store.freq!r}), and none of the windows of {need} rows has one both in its lookback and in its "
+        "horizon. Check the target column, and whether freq is the distance of the rows"
+    )

@@ -1,14 +1,21 @@
-"""Which rows a model was trained on: whoever judges it looks only at those after them."""
+"""Which rows a model was trained on: whoever judges it looks only at those after them.
+
+What cannot be shown to be unseen counts as trained on.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from neuro_divergent.data.agreement import check_together, names_of
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows import split as splits
+from neuro_divergent.forecasting.predict.ahead import context_rows
+from neuro_divergent.forecasting.predict.validated import HELD_OUT, TRAINED_BEFORE, How, held_out_event
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -19,24 +26,66 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
-VALIDATION_GIVEN = "validation_given"
-"""The event in the history of a training whose table ends with validation rows that no split of it would find:
-`rows` of each series, in their order."""
+
+def note_held_out(history: History, rows: Ints, how: How, time: Any = None) -> None:
+    """Write down how many rows at the end of each series were held out, and how they were chosen.
+
+    Args:
+        history: of the training.
+        rows: [S] how many, in the order of the series.
+        how: as `How` says.
+        time: where they begin, for a date.
+    """
+    plain = str(time) if isinstance(time, np.datetime64) else None if time is None else int(time)
+    event = {"event": HELD_OUT, "rows": rows.tolist(), "how": how, "time": plain}
+    history.events.insert(0, {"step": 0, "epoch": 0} | event)
 
 
-def note_validation(history: History, rows: Ints) -> None:
-    """Write down how many rows at the end of each series of a table are for validation."""
-    history.events.insert(0, {"step": 0, "epoch": 0, "event": VALIDATION_GIVEN, "rows": rows.tolist()})
+def note_parent(fitted: Forecaster, parent: Forecaster) -> None:
+    """Write down what a model was trained on that another one learned from."""
+    ends = _ends(parent)
+    dates = parent.data.store.start.dtype.kind == "M"
+    event = {"event": TRAINED_BEFORE, "ids": list(ends), "until": list(ends.values()), "dates": dates}
+    fitted.history.events.insert(0, {"step": 0, "epoch": 0} | event)
+
+
+def split_rule(store: SeriesStore, config: TrainingConfig) -> Literal["date", "series"]:
+    """Whether the held-out rows of all series begin at one time, or are the end of each series."""
+    if config.split_by == "auto":
+        return "date" if splits.common_dates(store) else "series"
+    return config.split_by
+
+
+def held_out_share(model: Model, store: SeriesStore, config: TrainingConfig) -> float | None:
+    """The share of the rows that a configuration holds back; None for none."""
+    share = config.validation_split
+    if share == "auto":
+        share = config.resolved(model.recipe(len(store.y))).validation_split
+    return share if isinstance(share, float) else None
 
 
 def training_rows(model: Model, store: SeriesStore, config: TrainingConfig) -> Ints:
     """[S] how many first rows of each series a configuration trains on; those after them are for validation."""
-    share = config.validation_split
-    if share == "auto":
-        share = config.resolved(model.recipe(len(store.y))).validation_split
-    if not isinstance(share, float):
+    share = held_out_share(model, store, config)
+    if share is None:
         return store.lengths
-    return splits.split_by_time(store, share, model.h, lookback=model.input_size).train[1]
+    cut = splits.split_at_cutoff if split_rule(store, config) == "date" else splits.split_by_time
+    return cut(store, share, model.h, lookback=model.input_size).train[1]
+
+
+def rows_to_train(model: Model) -> int:
+    """How many training rows a series needs at least to be in a window of the training, padded ones included.
+
+    A model of all series at once sees every row.
+    """
+    return 1 if model.capabilities.multivariate else model.h + 1
+
+
+def unseen_from(members: Sequence[Forecaster], table: TimeSeriesDataFrame) -> Ints:
+    """[S] the first row of each series of a table after all those that any of the models was trained on."""
+    for member, name in zip(members, names_of([member.model.name for member in members]), strict=True):
+        check_together(member.data, table, "clock", (name, "the table"))
+    return np.asarray(np.max([trained_rows(member, table) for member in members], axis=0))
 
 
 def trained_rows(fitted: Forecaster, table: TimeSeriesDataFrame) -> Ints:
@@ -44,22 +93,36 @@ def trained_rows(fitted: Forecaster, table: TimeSeriesDataFrame) -> Ints:
 
     The end of the training is found by its time, because a table may reach further than the model's own, or less far.
     """
-    own, store = fitted.data.store, table.store
-    if not fitted.has_context:  # its rows are gone, and with them the time of the last one
-        return store.lengths
-    end = fitted.data.frequency.advance(own.start, _own_rows(fitted), own.time_zone)
-    number = {name: position for position, name in enumerate(own.ids.tolist())}
-    known = np.array([number.get(name, -1) for name in store.ids.tolist()], dtype=np.int64)
-    return splits.rows_before(store, np.where(known >= 0, end[known], store.start))
+    store, ends = table.store, _ends(fitted)
+    nothing = _ticks(store.start)
+    until = np.array([ends.get(name, nothing[i]) for i, name in enumerate(store.ids.tolist())], dtype=np.int64)
+    return splits.rows_before(store, until.astype(store.start.dtype))
+
+
+def _ends(fitted: Forecaster) -> dict[Any, int]:
+    """By series, the first moment that a model, and those it learned from, were not trained on."""
+    own = fitted.data.store
+    ticks = _ticks(own.times(_own_rows(fitted)))
+    ends = dict(zip(own.ids.tolist(), ticks.tolist(), strict=True))
+    for event in (event for event in fitted.history.events if event.get("event") == TRAINED_BEFORE):
+        if event["dates"] == (own.start.dtype.kind == "M"):  # rows of another kind of time are other rows
+            for name, until in zip(event["ids"], event["until"], strict=True):
+                ends[name] = max(until, ends.get(name, until))
+    return ends
 
 
 def _own_rows(fitted: Forecaster) -> Ints:
+    """[S] how many first rows of its own table a model was trained on."""
     store = fitted.data.store
-    if fitted.config.refit_on_all:
+    if not fitted.has_context:
+        # One row of those that were kept is there, so the table ended within so many; an update may have added others.
+        return np.maximum(store.lengths, context_rows(fitted.model, fitted.data.schema))
+    given = held_out_event(fitted.history)
+    if fitted.config.refit_on_all or given is None or len(given["rows"]) != len(store.ids):
         return store.lengths
-    given = [event["rows"] for event in fitted.history.events if event.get("event") == VALIDATION_GIVEN]
-    if given:
-        # Counted from the end, because a model that was saved has kept the end of its table only.
-        return store.lengths - np.array(given[0], dtype=np.int64)
-    # Of such a rest the split takes less than it took of the whole: what it calls held back was.
-    return training_rows(fitted.model, store, fitted.config)
+    # Counted from the end, because a model that was saved has kept the end of its table only.
+    return store.lengths - np.array(given["rows"], dtype=np.int64)
+
+
+def _ticks(times: npt.NDArray[Any]) -> Ints:
+    return np.asarray(times.astype("datetime64[us]") if times.dtype.kind == "M" else times).astype(np.int64)

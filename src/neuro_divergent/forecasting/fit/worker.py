@@ -59,7 +59,7 @@ def main(arguments: list[str], run: Callable[[Path], None] = work) -> int:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
         with suppress(StorageError):  # of a full disk the exit code must be enough
-            files.write_json(folder / ERROR, {"kind": kind.__name__, "sentence": str(error)})
+            files.write_json(folder / ERROR, {"kind": kind.__name__, "sentence": str(error), "facts": error.facts})
         return POINTLESS if _would_come_again(error) else 1
     return 0
 

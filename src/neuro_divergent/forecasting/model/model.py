@@ -54,6 +54,24 @@ class Model(Description):
     capabilities: ClassVar[Capabilities] = Capabilities()
     paper: ClassVar[str] = ""
     """Where the model was published."""
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "fit(data, TrainingConfig(optimizer=AdamW(learning_rate=...)))",
+        "early_stop_patience_steps": "fit(data, TrainingConfig(early_stopping=EarlyStopping(patience=...)))",
+        "random_seed": "fit(data, TrainingConfig(seed=...))",
+        "scaler_type": "scaler=...",
+    } | {
+        name: f"fit(data, TrainingConfig({name}=...))"
+        for name in (
+            "max_steps",
+            "max_epochs",
+            "batch_size",
+            "loss",
+            "validation_loss",
+            "optimizer",
+            "callbacks",
+            "seed",
+        )
+    }
 
     h: Annotated[int, Field(ge=1)]
     """How many steps ahead are forecast."""
@@ -82,7 +100,7 @@ class Model(Description):
 
     @property
     def together(self) -> bool:
-        """Whether all series are forecast from one moment: the network sees them at once, or their forecasts meet."""
+        """True if all series share one forecast origin: the model is multivariate, or its forecasts are reconciled."""
         return self.capabilities.multivariate or self.joint is not None
 
     def recipe(self, windows: int) -> TrainingConfig:
@@ -106,7 +124,8 @@ class Model(Description):
         Args:
             data: a TimeSeriesDataFrame, or any frame that `TimeSeriesDataFrame.from_frame` takes.
             config: how to train; None trains with the model's recipe.
-            validation: later rows of the same series to validate on, instead of the last part of `data`.
+            validation: later rows of the same series to validate on, instead of the last part of `data`; rows that are
+                not after the training rows of their series are refused.
             short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
             prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the
                 last windows, to measure its errors on them.

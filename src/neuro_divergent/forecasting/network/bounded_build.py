@@ -35,7 +35,7 @@ def build_bounded(build: Callable[[], M], shapes: Mapping[str, tuple[int, ...]])
         shapes: the shape of each tensor in the file.
     """
     try:
-        fit(_sketch(build, len(shapes)), shapes)
+        check_shapes(_sketch(build, len(shapes)), shapes)
         with _limited(len(shapes)):
             return build()
     except NeuroDivergentError:
@@ -54,7 +54,7 @@ def _sketch(build: Callable[[], M], tensors: int) -> M:
             return build()
 
 
-def fit(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse tensors that are not those of the module."""
     own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     if own.keys() != shapes.keys():

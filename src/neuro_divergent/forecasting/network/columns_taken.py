@@ -8,8 +8,8 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.forecasting.model.model import Model
 
 _EMPTY: dict[str, dict[str, Any]] = {
-    "future": {"future": None, "future_names": ()},
-    "historical": {"historical": None, "historical_names": ()},
+    "future": {"future": None, "future_fills": None, "future_names": ()},
+    "historical": {"historical": None, "historical_fills": None, "historical_names": ()},
     "static": {"static": None, "static_names": ()},
     "categorical": {"categorical": None, "static_categorical": None, "categories": {}},
 }

@@ -57,7 +57,7 @@ class ForecastModule(nn.Module):
         recursive = hasattr(network, "feedback")
         self._told_by_window = recursive and (self.head is not None or loss.units == "original")
         if recursive and not self._told_by_window:
-            network.feedback = loss.point  # type: ignore[assignment]  # torch says Module
+            network.feedback = loss.centre  # type: ignore[assignment]  # torch says Module
         # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
         for name, width in (("future", spec.future), ("historical", spec.historical), ("static", spec.static)):
             self.register_buffer(f"{name}_mean", torch.zeros(width))
@@ -184,10 +184,10 @@ class ForecastModule(nn.Module):
                 output = self.head(output, output.new_tensor([0.5]))
             # A scaler that bends values takes only losses whose outputs are values, and their point is one of them.
             if self.loss.units == "scaled" or not self.scaler.affine:
-                return self.loss.point(output)
+                return self.loss.centre(output)
             location, scale = self.scaler.affine_map(stats)
             known = self.loss.unscale(_raised(output, location.dtype), location, scale)
-            told = self.scaler.transform(self.loss.point(known).unsqueeze(-1), stats)
+            told = self.scaler.transform(self.loss.centre(known).unsqueeze(-1), stats)
             return told.squeeze(-1).to(output.dtype)
 
         return point

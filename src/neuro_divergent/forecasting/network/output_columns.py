@@ -14,7 +14,9 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.seeding import torch_generator
 from neuro_divergent.data.scaling.per_window import Statistics
 from neuro_divergent.forecasting.network.module import ForecastModule
-from neuro_divergent.losses import Loss
+from neuro_divergent.losses import ImplicitQuantile, Loss, Weighted
+from neuro_divergent.losses.point_choice import PointChoice
+from neuro_divergent.losses.probability_levels import check_percentages
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,9 @@ class Columns:
     def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
         """The columns for a batch, [B, H, C, columns], in original units."""
         if module.head is not None:
-            # An implicit quantile network is asked for all levels at once, the median among them, so that none cross.
-            wanted = [0.5 if level is None else level for level in self.levels]
-            asked = sorted(set(wanted))
-            found = module.original(module.forecast(batch, _tensor(asked, batch)))[..., : len(asked)]
-            return torch.stack([found[..., asked.index(level)] for level in wanted], dim=-1)
+            return self._asked_of_head(module, batch)
         output = module(batch)
-        point = module.loss.point(output)
+        point = self._point(module, batch, output)
         asked = list(self.probabilities)
         if not asked:
             return point.unsqueeze(-1)
@@ -54,6 +52,31 @@ class Columns:
             found = module.loss.quantiles(output, _tensor(asked, batch))
         parts |= {level: found[..., position] for position, level in enumerate(asked)}
         return torch.stack([parts[level] for level in self.levels], dim=-1)
+
+    def _asked_of_head(self, module: ForecastModule, batch: Batch) -> Tensor:
+        """An implicit quantile network is asked for all levels at once, those of the point too, so that none cross."""
+        inner = _unweighted(module.loss)
+        own = inner.point_levels if isinstance(inner, ImplicitQuantile) else (0.5,)
+        asked = sorted({*self.probabilities, *own})
+        found = module.original(module.forecast(batch, _tensor(asked, batch)))
+        values, levels = found.chunk(2, dim=-1)
+        places = [asked.index(level) for level in own]
+        point = module.loss.point(torch.cat([values[..., places], levels[..., places]], dim=-1))
+        parts = [point if level is None else values[..., asked.index(level)] for level in self.levels]
+        return torch.stack(parts, dim=-1)
+
+    def _point(self, module: ForecastModule, batch: Batch, output: Tensor) -> Tensor:
+        """[B, H, C] the point forecast; a median that is not the loss's own is that of the drawn trajectories."""
+        inner = _unweighted(module.loss)
+        other = isinstance(inner, PointChoice) and inner.shows == "median" and inner.own_point == "mean"
+        if other and hasattr(module.network, "sample_paths"):
+            return drawn_quantiles(module, batch, _tensor([0.5], batch))[..., 0]
+        return module.loss.point(output)
+
+
+def _unweighted(loss: Loss) -> Loss:
+    """The loss inside of its weights."""
+    return _unweighted(loss.loss) if isinstance(loss, Weighted) else loss
 
 
 def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:
@@ -110,7 +133,9 @@ def forecast_columns(
     if len(columns.names) > 1 and not (loss.probabilistic or calibrated):
         raise ConfigError(
             f"{loss.kind} forecasts a point, so there are no intervals to give. Train with MQLoss(level=[...]) or "
-            "DistributionLoss(...), or add them: fit(..., prediction_intervals=PredictionIntervals())"
+            "DistributionLoss(...), or add them: fit(..., prediction_intervals=PredictionIntervals())",
+            rule="has intervals",
+            got=loss.kind,
         )
     return columns
 
@@ -126,9 +151,8 @@ def named_columns(name: str, level: tuple[float, ...], quantiles: tuple[float, .
     """Names and probability levels of what was asked for."""
     names: list[str] = [name]
     levels: list[float | None] = [None]
+    check_percentages(level)
     for percent in level:
-        if not 0 < percent < 100:
-            raise ConfigError(f"level is in percent, between 0 and 100, but got level={percent!r}")
         half = (100 - percent) / 200
         names += [f"{name}-lo-{percent:g}", f"{name}-hi-{percent:g}"]
         levels += [half, 1 - half]

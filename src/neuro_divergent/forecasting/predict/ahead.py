@@ -6,6 +6,7 @@ Letters: S series, H the model's horizon, K columns of the forecast.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,13 @@ import polars as pl
 import torch
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.counts import at_least_one
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.features.features import reach
 from neuro_divergent.data.read.files import take_over
 from neuro_divergent.data.read.future_values import FutureValues, future_stamps
+from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.store.fills import FILLED
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
@@ -101,19 +106,37 @@ def _recursive(
             f"{steps} steps are more than the model's h={own}, so its forecasts would be fed back, but the columns "
             f"{known} are known only up to now. Train with h={steps}, or without them"
         )
-    forecaster.say_once(
-        "recursive", f"{name} was trained for h={own}: the {steps} steps asked for are forecast by feeding its point "
-        "forecasts back, so intervals do not widen with what is uncertain before them"
+    forecaster.warn_once(
+        "recursive", f"{name} was trained for h={own}: steps {own + 1} to {steps} are extrapolated by feeding its "
+        f"point forecasts back; the intervals add the errors of the steps before. Train with h={steps} to learn them"
     )  # fmt: skip
     store = tail(store, forecaster.model.input_size)
+    carried, (least, most) = np.zeros((len(store.ids), len(columns.names))), forecaster.loss.support
     parts: list[npt.NDArray[np.float64]] = []
     for first in range(0, steps, own):
         block = FutureValues(_block(ahead.future, first, own), _block(ahead.categorical, first, own))
-        values = direct(forecaster, store, columns, block)
-        parts.append(values)
+        values, carried = widened(direct(forecaster, store, columns, block), columns.levels, carried)
+        parts.append(np.clip(values, least, most) if first else values)
         if first + own < steps:
             store = tail(extended(store, values[:, :, 0], block), forecaster.model.input_size)
     return np.concatenate(parts, axis=1)[:, :steps]
+
+
+def widened(
+    values: npt.NDArray[np.float64], levels: Sequence[float | None], carried: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Forecasts [S, H, K] of one block with the errors of the blocks before, and the errors at its last step [S, K].
+
+    A quantile lies at a distance d from the point forecast. The distance c of the last step before the block adds to it
+    as independent errors do, √(d² + c²). This is right for a random walk, and too wide for a series that soon returns
+    to its level; an interval is never narrower than that of the step before the block.
+    """
+    side = np.array([0.0 if level is None else np.sign(level - 0.5) for level in levels])
+    distance = (values - values[:, :, :1]) * side
+    before = carried[:, None, :]
+    added = np.where(before > 0, np.hypot(np.maximum(distance, 0.0), before), distance)
+    result = np.where(side == 0, values, values[:, :, :1] + side * added)
+    return result, np.maximum(added[:, -1] * np.abs(side), 0.0)
 
 
 def _block(part: npt.NDArray[Any] | None, first: int, width: int) -> npt.NDArray[Any] | None:
@@ -140,6 +163,10 @@ def extended(store: SeriesStore, y: npt.NDArray[np.floating], ahead: FutureValue
 
     seen = np.ones((count, added), dtype=bool)
     changes: dict[str, Any] = {"y": joined(store.y, y), "mask": joined(store.mask, seen)}
+    for name in FILLED:  # a forecast stands for an observed value
+        codes = getattr(store, name)
+        if codes is not None:
+            changes[name] = joined(codes, np.zeros((count * added, *codes.shape[1:]), np.int8))
     if store.future is not None and ahead.future is not None:
         changes["future"] = joined(store.future, ahead.future)
     if store.categorical is not None and ahead.categorical is not None:
@@ -183,6 +210,17 @@ def columns_of(model: Model, store: SeriesStore) -> tuple[Any, ...]:
     return taken.future_names, taken.historical_names, taken.static_names, codes, categories
 
 
+def knows_more(model: Model, store: SeriesStore, known: SeriesStore) -> bool:
+    """Whether a store has the columns that a model takes, and all categories that it knows, and further ones."""
+    (*columns, categories), (*wanted, fewer) = columns_of(model, store), columns_of(model, known)
+    there = dict(categories)
+    return (
+        columns == wanted
+        and list(there) == [name for name, _ in fewer]
+        and all(set(values) <= set(there[name]) for name, values in fewer)
+    )
+
+
 def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
     """A multivariate model forecasts just the series it was trained on."""
     if not forecaster.model.capabilities.multivariate or table is forecaster.data:
@@ -210,13 +248,16 @@ def check_ends(forecaster: Forecaster, store: SeriesStore) -> None:
         )
 
 
+def context_rows(model: Model, schema: DataSchema) -> int:
+    """How many last rows of a series a saved model keeps to forecast from."""
+    back = reach(schema.features)
+    # Lags are computed again when rows are added: what they look back at must be there, for each of the windows.
+    return model.input_size + (back + model.h - 1 if back else 0)
+
+
 def checked_horizon(h: int | None, default: int) -> int:
     """A number of steps of at least 1."""
-    if h is None:
-        return default
-    if isinstance(h, bool) or not isinstance(h, int | np.integer) or h < 1:
-        raise ConfigError(f"h must be a whole number of at least 1, but got h={h!r}")
-    return int(h)
+    return default if h is None else at_least_one("h", h)
 
 
 def future_frame(table: TimeSeriesDataFrame, h: int) -> pl.DataFrame:
@@ -225,8 +266,7 @@ def future_frame(table: TimeSeriesDataFrame, h: int) -> pl.DataFrame:
     store, schema = table.store, table.schema
     if store.time_zone is None and schema.time_type in ("datetime[us]", "int64"):
         # What `future_times` gives, without the conversions that these types do not need.
-        steps = store.lengths[:, None] + np.arange(h)
-        times = pl.Series(schema.time_col, table.frequency.advance(store.start[:, None], steps).reshape(-1))
+        times = pl.Series(schema.time_col, table.horizon_times(h))
     else:
         times = table.future_times(h)
     return pl.DataFrame([*ids, times])
@@ -241,7 +281,7 @@ def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
 
 def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFrame:
     """The rows of `future_frame` that a table of future values does not have."""
-    schema, store = table.schema, table.store
+    schema = table.schema
     needed = future_frame(table, h)
     given = take_over(future)[0].collect()
     keys = [schema.time_col] if schema.id_type == "none" else [schema.id_col, schema.time_col]
@@ -255,8 +295,7 @@ def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFr
     codes = np.zeros(len(given)) if schema.id_type == "none" else given[schema.id_col].rank("dense").to_numpy()
     stamps = future_stamps(given, codes, schema)
     ticks = stamps.ticks if stamps.unit == "i" else stamps.times().astype("datetime64[us]").astype(np.int64)
-    steps = store.lengths[:, None] + np.arange(h)
-    wanted = table.frequency.advance(store.start[:, None], steps, store.time_zone).reshape(-1).astype(np.int64)
+    wanted = table.horizon_times(h).astype(np.int64)
     left, right = pl.DataFrame({"ticks": wanted}), pl.DataFrame({"ticks": ticks})
     if schema.id_type != "none":
         left = left.with_columns(needed[schema.id_col].cast(pl.String).alias("id"))

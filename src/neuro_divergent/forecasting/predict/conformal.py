@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.network.output_columns import Columns
-from neuro_divergent.forecasting.predict.historical import Origins, by_series
+from neuro_divergent.forecasting.predict.historical import Origins, by_series, window_places
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -49,16 +49,33 @@ class PredictionIntervals(Description):
     """Windows at the end of each series on which errors are measured."""
     method: Method = "conformal_distribution"
     """How scores become intervals."""
-    step_size: Annotated[int, Field(ge=1)] = 1
-    """Distance of two windows."""
+    step_size: Annotated[int, Field(ge=1)] | None = None
+    """Distance of two windows; None for the model's h, so that they do not overlap. Overlapping windows have nearly the
+    same errors: many of them still say little about other days."""
     pooling: Literal["auto", "series", "panel"] = "auto"
     """Whose scores count for a series: its own, those of all series, or its own as soon as they are enough."""
     gamma: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.02
     """How fast the adaptive method moves."""
 
+    def step(self, h: int) -> int:
+        """The distance of two windows for a model of this horizon."""
+        return h if self.step_size is None else self.step_size
+
     def rows(self, h: int) -> int:
         """How many rows at the end of a series the windows take."""
-        return h + (self.n_windows - 1) * self.step_size
+        return h + (self.n_windows - 1) * self.step(h)
+
+    def too_few(self, h: int, longest: int, before: int) -> str:
+        """The end of an error about short series: the settings, the longest series, and how many windows fit.
+
+        Args:
+            h: the model's horizon.
+            longest: rows of the longest series.
+            before: rows that must stay before the first window.
+        """
+        most = (longest - before - h) // self.step(h) + 1
+        advice = f"Ask for at most n_windows={most}" if most > 0 else "Give longer series, or a smaller h"
+        return f"(h={h}, n_windows={self.n_windows}, step_size={self.step(h)}), but the longest has {longest}. {advice}"
 
 
 @dataclass(frozen=True)
@@ -77,30 +94,28 @@ class Calibration:
         """[N, H, K] the columns around point forecasts [N, H] of series of these names.
 
         A series whose errors were not measured has the scale given, or where that is NaN the mean of the others.
+        Beyond the measured H steps the errors add as independent ones do: step b·H + k has √(r_k² + b·r_H²), which is
+        right for a random walk and never narrower than the step before.
         """
-        horizon = self.scores.shape[2]
-        if point.shape[1] > horizon:
-            raise ConfigError(
-                f"the intervals were measured for {horizon} steps ahead, but {point.shape[1]} are asked for. Train "
-                f"with h={point.shape[1]}, or ask for the point forecast alone"
-            )
         number = {name: position for position, name in enumerate(self.ids.tolist())}
         rows = np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.int64)
         scale = np.where(rows >= 0, self.scale[rows], np.where(np.isnan(scale), self.scale.mean(), scale))
         central = {level: abs(2 * level - 1) for level in columns.probabilities}
-        radius = self._radii(sorted(set(central.values())))
+        measured = self._radii(sorted(set(central.values())))
+        radius = {coverage: _carried_on(radii, point.shape[1]) for coverage, radii in measured.items()}
         values = np.empty((*point.shape, len(columns.names)))
         for position, level in enumerate(columns.levels):
             if level is None:
                 values[..., position] = point
                 continue
-            width = radius[central[level]][rows][:, : point.shape[1]] * scale[:, None]
+            width = radius[central[level]][rows] * scale[:, None]
             values[..., position] = point + np.sign(level - 0.5) * width
         return values
 
     def _radii(self, coverages: list[float]) -> dict[float, Floats]:
         """[S + 1, H] for each central coverage; the last row is for series that were never seen."""
         result: dict[float, Floats] = {}
+        self._say_too_few(coverages)
         least = np.zeros((len(self.ids) + 1, self.scores.shape[2]))
         for coverage in coverages:
             # Wider coverage never has a narrower interval, whatever the adaptive method has learned for each.
@@ -118,13 +133,19 @@ class Calibration:
         if chosen.any():
             each = self._of_pools(self.scores[:, :, None], coverage)
             everyone[:-1][chosen] = each[chosen]
-        count = int(windows.sum()) if not own else int(windows.min(initial=0))
-        if not enough(np.array([count]), coverage)[0]:
-            log.warning(
-                "%d windows are too few for an interval of %g %%: the widest error seen is used. Raise n_windows",
-                count, 100 * coverage,
-            )  # fmt: skip
         return everyone
+
+    def _say_too_few(self, coverages: list[float]) -> None:
+        """One warning for all intervals, ascending, that want more scores than there are."""
+        windows = np.sum(~np.isnan(self.scores), axis=1).min(axis=1)
+        own = self.settings.pooling == "series" and len(windows) > 0
+        count = int(windows.min() if own else windows.sum())
+        wide = [coverage for coverage in coverages if not enough(np.array([count]), coverage)[0]]
+        if wide:
+            log.warning(
+                "%d windows are too few for intervals of %g %%%s: the widest error seen is used. Raise n_windows",
+                count, 100 * wide[0], " and more" if len(wide) > 1 else "",
+            )  # fmt: skip
 
     def _of_pools(self, scores: Floats, coverage: float) -> Floats:
         """[P, W, M, H] → [P, H]"""
@@ -153,26 +174,105 @@ class Calibration:
         return cls(settings, ids, scores, scale)
 
 
-def calibrate(forecaster: Forecaster, table: TimeSeriesDataFrame, settings: PredictionIntervals) -> Calibration:
-    """Measure the errors of a model on the last windows of a table that it was not trained on."""
+def _carried_on(radii: Floats, steps: int) -> Floats:
+    """[S, steps] radii [S, H] cut, or carried on beyond H."""
+    block, step = np.divmod(np.arange(steps), radii.shape[1])
+    # Not √(r² + 0), which may round: the measured steps keep their radii.
+    return np.where(block == 0, radii[:, step], np.hypot(radii[:, step], np.sqrt(block) * radii[:, -1:]))
+
+
+def calibrate(
+    forecaster: Forecaster,
+    table: TimeSeriesDataFrame,
+    settings: PredictionIntervals,
+    unseen: npt.NDArray[np.int64] | None = None,
+) -> Calibration:
+    """Measure the errors of a model on the last windows of a table that it was not trained on.
+
+    Args:
+        forecaster: the model.
+        table: what is forecast.
+        settings: how many windows, and what their errors become.
+        unseen: [S] the first row of each series that the model was not trained on: windows that begin before it are
+            left out, and counted. None where the model was trained without the last windows.
+    """
     h, lengths = forecaster.model.h, table.store.lengths
     first, together = lengths - settings.rows(h), forecaster.model.together
-    origins = Origins.windows(table, first, steps=h, step_size=settings.step_size, together=together)
+    lost = unseen is not None and bool((unseen > np.maximum(first, 1)).any())  # to rows that were trained on
+    if unseen is not None:
+        first = _after(first, unseen, table, settings, h)
+    origins = Origins.windows(table, first, steps=h, step_size=settings.step(h), together=together)
     if not len(origins):
         raise DataError(
-            f"prediction intervals need {settings.rows(h)} rows after the first of a series (h={h}, "
-            f"n_windows={settings.n_windows}, step_size={settings.step_size}), but the longest has "
-            f"{int(lengths.max(initial=0))}. Ask for fewer windows"
+            f"prediction intervals need {settings.rows(h)} rows after the first of a series "
+            + settings.too_few(h, int(lengths.max(initial=0)), 1)
         )
+    most = int(np.bincount(origins.series).max())
+    if not lost and most < settings.n_windows:
+        log.warning("n_windows=%d asked for, but the longest series has rows for %d windows", settings.n_windows, most)
     errors = np.abs(origins.actual() - origins.points(forecaster))
     scale = series_scale(table.store, first)
     scores = np.full((table.n_series, settings.n_windows, h), np.nan)
     series = origins.series
-    window = settings.n_windows - 1 - (lengths[series] - h - origins.time) // settings.step_size
+    window = settings.n_windows - 1 - (lengths[series] - h - origins.time) // settings.step(h)
     scores[series, window] = errors / scale[series][:, None]
     if np.isnan(scores).all():
         raise DataError("prediction intervals need observed values in the last windows, but got none")
     return Calibration(settings, table.ids, scores, scale)
+
+
+def _after(
+    first: npt.NDArray[np.int64],
+    unseen: npt.NDArray[np.int64],
+    table: TimeSeriesDataFrame,
+    settings: PredictionIntervals,
+    h: int,
+) -> npt.NDArray[np.int64]:
+    """[S] the first row that may be forecast, where only unseen ones may; none left is an error, some are said."""
+    lengths = table.store.lengths
+    left = np.maximum(first, unseen)
+    asked, found = (len(window_places(lengths, begin, lengths, h, settings.step(h))[0]) for begin in (first, left))
+    if not found and asked:
+        raise DataError(
+            f"prediction intervals are measured on rows that the model was not trained on, but no series has {h} of "
+            f"them at its end (series {table.ids[0].item()!r} was trained on up to row {int(unseen[0])} of "
+            f"{int(lengths[0])}). Give later rows, or train with prediction_intervals=PredictionIntervals(...)"
+        )
+    if found < asked:
+        log.warning(
+            "%d of %d windows are left to measure errors on: the others have rows that the model was trained on",
+            found, asked,
+        )  # fmt: skip
+    return left
+
+
+def refreshed(forecaster: Forecaster, table: TimeSeriesDataFrame, known: npt.NDArray[np.int64]) -> Calibration | None:
+    """The calibration of a model with the scores of new rows added, before it is trained on them.
+
+    The windows begin after the `known` rows [S] of each series of the table, `step` apart. Steps that have not come yet
+    are left out. Of every series and step the newest n_windows scores are kept. None without a calibration.
+    """
+    old, h = forecaster.intervals, forecaster.model.h
+    if old is None:
+        return None
+    number = {name: position for position, name in enumerate(old.ids.tolist())}
+    places = np.array([number.get(name, -1) for name in table.ids.tolist()], dtype=np.int64)
+    rows = np.where((places >= 0) & (known > 0), table.store.lengths - known, 0)
+    counts = -(-rows // old.settings.step(h))
+    series = np.repeat(np.arange(len(counts)), counts)
+    window = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts, counts)
+    time = known[series] + window * old.settings.step(h)
+    origins = Origins.at(table, series, time, h, together=forecaster.model.together)
+    if not len(origins):
+        return old
+    found = np.full((len(old.ids), int(counts.max()), h), np.nan)
+    place = places[origins.series]
+    window = (origins.time - known[origins.series]) // old.settings.step(h)
+    found[place, window] = np.abs(origins.actual() - origins.points(forecaster)) / old.scale[place][:, None]
+    scores = np.concatenate([old.scores, found], axis=1)
+    # The scores of each step in the order of time, after what was not observed; then the last ones.
+    order = np.argsort(~np.isnan(scores), axis=1, kind="stable")
+    return replace(old, scores=np.take_along_axis(scores, order, axis=1)[:, -old.scores.shape[1] :])
 
 
 def series_scale(store: SeriesStore, until: npt.NDArray[np.int64] | None = None) -> Floats:

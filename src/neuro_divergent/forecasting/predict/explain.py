@@ -73,6 +73,11 @@ class Explanation:
         labels, positions = self._labels(name, values)
         each = len(labels)
         schema = self.table.schema
+        for column in {schema.id_col, schema.time_col} & {"feature", "position", "attribution"}:
+            raise ConfigError(
+                f"an explanation has columns feature, position and attribution besides the id and the time of the "
+                f"table, but one of those is named {column!r}. Rename it, or use `values`"
+            )
         last = max(self.steps)
         times = self.table.future_times(last)
         rows = (np.arange(series)[:, None] * last + np.array(self.steps) - 1).reshape(-1)

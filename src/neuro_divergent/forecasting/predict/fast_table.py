@@ -42,9 +42,8 @@ def quick_table(frame: Any, like: TimeSeriesDataFrame) -> TimeSeriesDataFrame | 
         start=times[:1],
         freq=like.store.freq,
     )
-    table = TimeSeriesDataFrame(store, schema, _report(store), library="polars")
-    table.__dict__["frequency"] = like.frequency  # parsed already
-    return table
+    store.__dict__["frequency"] = like.frequency  # parsed already
+    return TimeSeriesDataFrame(store, schema, _report(store), library="polars")
 
 
 def _plain(like: TimeSeriesDataFrame) -> bool:

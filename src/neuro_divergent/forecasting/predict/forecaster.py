@@ -17,18 +17,22 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.join import on_grid_of, read_again
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.vocabulary import say_unknown, with_categories
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
 from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
-from neuro_divergent.forecasting.predict import ahead as horizon
+from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.fast_table import quick_table
 from neuro_divergent.forecasting.predict.lineage import Lineage, new_lineage
+from neuro_divergent.forecasting.predict.validated import validated_on
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.base import Point
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
@@ -90,6 +94,20 @@ class Forecaster:
         return self.module.loss
 
     @property
+    def point(self) -> Point | None:
+        """What the point forecast is: the "mean" or the "median" of what may come; None where the loss aims at neither.
+
+        It belongs to the loss, `MQLoss(point="mean")`. It may be changed afterwards, `fitted.point = "mean"`, where
+        the loss knows a distribution: the weights stay as they are.
+        """
+        return self.loss.shows
+
+    @point.setter
+    def point(self, value: Point) -> None:
+        self.module.loss = self.loss.showing(value)
+        self.config = self.config.replace(loss=self.module.loss)
+
+    @property
     def lineage(self) -> Lineage | None:
         """Which training made the model, from which other model, on which data; None for files that do not say.
 
@@ -142,11 +160,12 @@ class Forecaster:
             future: a table with the columns known ahead for every step of the horizon; the calendar's are computed.
             level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
-            h: how many steps; None for the model's. More than those are forecast by feeding forecasts back.
+            h: how many steps; None for the model's. More than those are forecast by feeding point forecasts back; the
+                error at the end of a block then adds to the errors of the next one, √(d² + c²).
         """
         table = self.table(data)
         columns = self.columns(level, quantiles)
-        steps = horizon.checked_horizon(h, self.model.h)
+        steps = ahead.checked_horizon(h, self.model.h)
         values = self.forecast_values(table, columns, future=future, h=steps)
         return table.as_input_library(self.long_frame(table, columns, values))
 
@@ -155,7 +174,8 @@ class Forecaster:
     ) -> Floats:
         """The forecasts as an array [series, horizon, columns], for those who want no frame."""
         columns = columns or point_column(self.model.name)
-        values = horizon.forecast(self, table, self.network_columns(columns), future=future, h=h)
+        table = self.in_own_codes(table)
+        values = ahead.forecast(self, table, self.network_columns(columns), future=future, h=h)
         return self.finished(values, table, columns)
 
     def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
@@ -202,13 +222,22 @@ class Forecaster:
     def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
         """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
 
+        Windows with rows that the model was trained on, or may have been, are left out; none left is an error.
+
         Args:
             data: rows after the training data, with enough rows before them for the lookback.
             intervals: how many windows and which method; None for the defaults.
         """
+        from neuro_divergent.forecasting.fit.training_rows import unseen_from
         from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 
-        self.intervals = calibrate(self, self.table(data), intervals or PredictionIntervals())
+        if self.loss.probabilistic:
+            raise ConfigError(
+                f"{self.loss.kind} has intervals of its own, which calibrate would not change. Train with a loss of "
+                "one point, such as MAE, to have them measured"
+            )
+        table = self.table(data)
+        self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen_from([self], table))
         return self
 
     def predict_insample(
@@ -238,6 +267,9 @@ class Forecaster:
 
     def update(self, data: Any, config: TrainingConfig | None = None) -> Self:
         """Go on training on newer rows, from the present weights, and forecast after them from now on.
+
+        Prediction intervals are renewed: the errors of the present weights on the new rows, which they have not seen,
+        take the place of the oldest ones.
 
         Args:
             data: rows after those known (rows known already are replaced), or new series for a univariate model.
@@ -279,13 +311,13 @@ class Forecaster:
     def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
         """The id and time of every step to forecast: what a table of future values needs a row for."""
         table = self.table(data)
-        frame = horizon.future_frame(table, horizon.checked_horizon(h, self.model.h))
+        frame = ahead.future_frame(table, ahead.checked_horizon(h, self.model.h))
         return table.as_input_library(frame)
 
     def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
         """The rows that a table of future values lacks; none when it is complete."""
         table = self.table(data)
-        frame = horizon.missing_future(table, future, horizon.checked_horizon(h, self.model.h))
+        frame = ahead.missing_future(table, future, ahead.checked_horizon(h, self.model.h))
         return table.as_input_library(frame)
 
     def table(self, data: Any = None) -> TimeSeriesDataFrame:
@@ -299,20 +331,35 @@ class Forecaster:
         if isinstance(data, TimeSeriesDataFrame):
             if data.freq != self.data.freq:
                 raise DataError(f"the model was trained on freq {self.data.freq!r}, but the data has {data.freq!r}")
-            if horizon.columns_of(self.model, data.store) == horizon.columns_of(self.model, self.data.store):
-                return data
+            known = self.in_own_codes(data)
+            if known is not data:
+                self.say_unknown(data)
+            if ahead.columns_of(self.model, known.store) == ahead.columns_of(self.model, self.data.store):
+                return on_grid_of(self.data, known)
             # Other columns, or categories that have other codes: read as the training data was, or refused there.
-            found = TimeSeriesDataFrame.from_frame(data.to_polars(), schema=self.data.schema)
-            found.library = data.library
-            return found
+            return read_again(data.to_polars(), self.data.schema, (data,))
         quick = quick_table(data, self.data)
-        return quick if quick is not None else TimeSeriesDataFrame.from_frame(data, schema=self.data.schema)
+        if quick is not None:
+            return quick
+        return on_grid_of(self.data, TimeSeriesDataFrame.from_frame(data, schema=self.data.schema))
+
+    def in_own_codes(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+        """A table that knows further categories, with the codes of the model's training rows; others as they are."""
+        own = self.data.store.categories
+        if not own or table.store.categories == own or not ahead.knows_more(self.model, table.store, self.data.store):
+            return table
+        return with_categories(table, own)
+
+    def say_unknown(self, table: TimeSeriesDataFrame) -> None:
+        """Log the categories of a table that the model takes and does not know, or refuse them by the policy."""
+        own = taken_columns(self.model, self.data.store).categories
+        say_unknown(table, own, self.data.schema.unknown_categories)
 
     def windows(self, store: SeriesStore) -> Windows:
         """The windows from which a store is forecast; those of the training data are kept."""
         if self._own_windows is not None and self._own_windows[0] is store:
             return self._own_windows[1]
-        windows = horizon.forecast_windows(self, store)
+        windows = ahead.forecast_windows(self, store)
         if store is self.data.store:
             self._own_windows = (store, windows)
         return windows
@@ -332,14 +379,14 @@ class Forecaster:
         """The forecasts [S, h, K] as rows of id, time and columns."""
         dtype = np.float64 if self.config.precision == "float64" else np.float32
         flat = values.reshape(-1, values.shape[-1]).astype(dtype)
-        frame = horizon.future_frame(table, values.shape[1])
+        frame = ahead.future_frame(table, values.shape[1])
         return frame.hstack([pl.Series(name, flat[:, i]) for i, name in enumerate(columns.names)])
 
-    def say_once(self, key: str, sentence: str) -> None:
-        """Log a sentence the first time that it is due."""
+    def warn_once(self, key: str, sentence: str) -> None:
+        """Log a warning the first time that it is due."""
         if key not in self._said:
             self._said.add(key)
-            log.info(sentence)
+            log.warning(sentence)
 
     def forward(self, window: Tensor | Batch) -> Tensor:
         """Raw windows [B, L] (or a Batch) → forecasts [B, H], or [B, H, Q] for several outputs, in original units."""
@@ -410,5 +457,5 @@ class Forecaster:
         return (
             f"Forecaster({self.model.name}: h={self.model.h}, input_size={self.model.input_size}, "
             f"{self.num_parameters:,} parameters, {len(self.history)} epoch{'s' * (len(self.history) != 1)}, "
-            f"{self.data.n_series:,} series)"
+            f"{self.data.n_series:,} series{f', validated on {part}' if (part := validated_on(self)) else ''})"
         )

@@ -17,11 +17,15 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.agreement import check_together, positions
 from neuro_divergent.data.read.future_values import FutureValues
-from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.read.series_checks import cut_rows, select_series
+from neuro_divergent.data.schema.load_report import listing
+from neuro_divergent.data.store.fills import carried, shown_rows
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
+from neuro_divergent.data.windows.split import rows_before
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.output_columns import Columns, point_column
 from neuro_divergent.forecasting.predict.ahead import SERIES_PER_BATCH, check_series, from_store
@@ -48,8 +52,8 @@ class Origins:
     """[N] first row of the series that the forecast does not see."""
     steps: int
     """How many rows each forecast has."""
-    gap: int = 0
-    """Rows between the last one seen and the first one forecast."""
+    gap: Ints
+    """[N] rows between the last one seen and the first one forecast."""
 
     @classmethod
     def windows(
@@ -87,22 +91,55 @@ class Origins:
         """
         if together:
             series, time = same_moments(table, series, time)
-        return cls(table, series, time, steps, gap)
+        return cls(table, series, time, steps, np.full(len(series), gap, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.series)
 
     def where(self, chosen: npt.NDArray[Any]) -> Self:
         """Some of the origins, by a mask [N] or by their numbers."""
-        return replace(self, series=self.series[chosen], time=self.time[chosen])
+        return replace(self, series=self.series[chosen], time=self.time[chosen], gap=self.gap[chosen])
+
+    def on(self, table: TimeSeriesDataFrame, lookback: int) -> Self:
+        """The same series and moments in another table, such as one with other columns.
+
+        Args:
+            table: it must have the rows that are forecast, and those that a forecast looks back at.
+            lookback: how many of those are needed at most.
+        """
+        if table.store is self.table.store:
+            return self
+        check_together(self.table, table, "clock")
+        own, other = self.table.store, table.store
+        place = positions(other.ids, own.ids)
+        absent = np.setdiff1d(self.series, np.flatnonzero(place >= 0))
+        if len(absent):
+            raise DataError(f"forecasts that are compared are of the same series, but a table lacks "
+                            f"{listing(own.ids[absent].tolist())}. Give one table for all")  # fmt: skip
+        both = np.unique(self.series)
+        mine, theirs = select_series(own, both), select_series(other, place[both])
+        # How many rows earlier the other table begins; one of the two counts is 0.
+        shift = np.zeros(len(own.ids), dtype=np.int64)
+        shift[both] = rows_before(theirs, mine.start) - rows_before(mine, theirs.start)
+        series, time = place[self.series], self.time + shift[self.series]
+        lacking = (time < np.minimum(self.time, lookback)) | (time + self.gap + self.steps > other.lengths[series])
+        if lacking.any():
+            number = int(np.flatnonzero(lacking)[0])
+            moment = self.table.times(int(self.series[number]), int(self.time[number]), 1)[0]
+            raise DataError(
+                f"forecasts that are compared are of the same moments, but a table lacks rows around {moment} of "
+                f"series {own.ids[self.series[number]].item()!r}. Give one table for all"
+            )
+        return replace(self, table=table, series=series, time=time)
 
     def forecasts(self, forecaster: Forecaster, columns: Columns) -> Floats:
         """[N, steps, K] what a model forecasts; NaN where a series has no row before the origin."""
         values = np.full((len(self), self.steps, len(columns.names)), np.nan)
-        some = self.time > 0
-        reach = self.steps + self.gap
-        found = historical_forecasts(forecaster, self.table, self.series[some], self.time[some], columns, reach)
-        values[some] = found[:, self.gap :]
+        table = forecaster.in_own_codes(self.table)
+        for gap in np.unique(self.gap).tolist():
+            some = (self.time > 0) & (self.gap == gap)
+            series, time, reach = self.series[some], self.time[some], self.steps + gap
+            values[some] = historical_forecasts(forecaster, table, series, time, columns, reach)[:, gap:]
         return values
 
     def points(self, forecaster: Forecaster) -> Floats:
@@ -113,10 +150,13 @@ class Origins:
         """[N, steps] the values that were forecast; NaN where none was observed, or after the end of the series."""
         return actual(self.table.store, self.series, self.time + self.gap, self.steps)
 
+    def rows(self) -> Ints:
+        """[N, steps] the row of its series that each value is a forecast of."""
+        return np.asarray((self.time + self.gap)[:, None] + np.arange(self.steps))
+
     def inside(self) -> npt.NDArray[np.bool_]:
         """[N, steps] whether a forecast row lies inside the table."""
-        rows = self.time[:, None] + self.gap + np.arange(self.steps)
-        return np.asarray(rows < self.table.store.lengths[self.series][:, None])
+        return np.asarray(self.rows() < self.table.store.lengths[self.series][:, None])
 
     def frame(self, forecasts: dict[str, Floats], keep: npt.NDArray[np.bool_] | None = None) -> pl.DataFrame:
         """The forecasts as rows: id, time, cutoff (the last row seen), actual value, one column per forecast.
@@ -128,10 +168,9 @@ class Origins:
         table = self.table
         schema, store = table.schema, table.store
         which, step = np.nonzero(self.inside() if keep is None else keep)
-        begin = store.start[self.series]
-        rows = self.time[which] + self.gap + step
-        stamps = table._stamps(table.frequency.advance(begin[which], rows, store.time_zone))
-        cutoff = table._stamps(table.frequency.advance(begin, self.time - 1, store.time_zone))[which]
+        rows = self.rows()[which, step]
+        stamps = table._stamps(store.times(rows, self.series[which]))
+        cutoff = table._stamps(store.times(self.time - 1, self.series))[which]
         columns: list[pl.Series] = []
         if schema.id_type != "none":
             columns.append(pl.Series(schema.id_col, store.ids[self.series].tolist())[which])
@@ -150,6 +189,9 @@ def historical_forecasts(
     """
     if not len(series):
         return np.empty((0, steps, len(columns.names)))
+    read = forecaster.table(table)  # with the columns of this model, whoever read the table first
+    check_together(table, read, "rows", ("the table", f"the table as {forecaster.model.name} reads it"))
+    table = read
     check_series(forecaster, table)
     network = forecaster.network_columns(columns)
     if forecaster.model.joint is not None:
@@ -200,7 +242,7 @@ def _from_rows(
     if forecaster.local is None:
         return from_store(forecaster, cut, columns, ahead, steps)
     scaler = forecaster.local.of(table, series, stop)
-    scaled = cut.replace(y=scaler.transform_flat(cut.y, cut.offsets, cut.mask))
+    scaled = cut.replace(y=scaler.transform_flat(cut.y, cut.offsets, shown_rows(cut)))
     values = from_store(forecaster, scaled, columns, ahead, steps)
     return np.asarray(scaler.inverse(values, np.arange(len(series))), dtype=np.float64)
 
@@ -237,11 +279,14 @@ def _together(
 
 
 def _ahead(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, steps: int) -> FutureValues:
-    """The columns known ahead, from the table itself; beyond its end the last row is repeated."""
+    """The columns known ahead, from the table itself; beyond its end the last row is repeated.
+
+    An empty cell repeats the one before: who forecasts has to fill it before he knows the next one.
+    """
     span = max(steps, forecaster.model.h)
     rows = store.offsets[:-1][series, None] + time[:, None] + np.arange(span)
     rows = np.minimum(rows, store.offsets[1:][series, None] - 1)
-    future = None if store.future is None else store.future[rows]
+    future = None if store.future is None else carried(store, rows, series)
     codes = None if store.categorical is None else store.categorical[rows].copy()
     if codes is not None:
         names = list(store.categories)[: codes.shape[2]]

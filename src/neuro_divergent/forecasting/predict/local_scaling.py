@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.store.fills import shown_rows
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
@@ -21,16 +22,22 @@ class LocalScaling:
         self.name, self.scaler, self.ids = name, scaler, ids
 
     @classmethod
-    def fit(cls, name: str, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
-        """Measure the first `until` rows of each series: what is held back must not be seen."""
-        store = table.store
-        scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until, store.ids)
-        return cls(name, scaler, store.ids)
+    def fit(
+        cls, name: str, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1
+    ) -> LocalScaling:
+        """Measure the first `until` rows of each series: what is held back must not be seen.
 
-    def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64]) -> LocalScaling:
-        """The scaling with the new series of a table, which are to be trained on: their first `until` rows."""
-        known = set(self.ids.tolist())
-        new = np.array([place for place, name in enumerate(table.ids.tolist()) if name not in known], dtype=np.int64)
+        A series with fewer than `least` of them, or with none observed, is not trained on and stays a new one.
+        """
+        store, some = table.store, _measurable(table, until, least)
+        scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until[some], store.ids, some)
+        return cls(name, scaler, store.ids[some])
+
+    def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1) -> LocalScaling:
+        """The scaling with the new series of a table, measured on their first `until` rows; `least` as in `fit`."""
+        known, names = set(self.ids.tolist()), table.ids.tolist()
+        new = _measurable(table, until, least)
+        new = new[[names[place] not in known for place in new.tolist()]]
         found = self.of(table, new, until[new]).to_arrays()
         arrays = {name: np.concatenate([array, found[name]]) for name, array in self.scaler.to_arrays().items()}
         ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # other tables, other types
@@ -62,7 +69,7 @@ class LocalScaling:
     def scaled_store(self, table: TimeSeriesDataFrame) -> SeriesStore:
         """The store of a table with its target scaled."""
         store = table.store
-        return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, store.mask))
+        return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, shown_rows(store)))
 
     def original(self, values: npt.NDArray[np.float64], table: TimeSeriesDataFrame) -> npt.NDArray[np.float64]:
         """Forecasts [S, ...] of the series of a table in their own units."""
@@ -78,6 +85,16 @@ class LocalScaling:
         return cls(
             facts["name"], series_scaler(facts["name"]).from_arrays(arrays), np.array(facts["ids"], dtype=object)
         )
+
+
+def _measurable(table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int64]:
+    """The series with at least `least` rows among their first `until`, one of them observed."""
+    store = table.store
+    observed = until
+    if store.mask is not None:
+        before = np.append(0, np.cumsum(store.mask))
+        observed = before[store.offsets[:-1] + until] - before[store.offsets[:-1]]
+    return np.flatnonzero((until >= least) & (observed > 0))
 
 
 def with_store(table: TimeSeriesDataFrame, store: SeriesStore) -> TimeSeriesDataFrame:

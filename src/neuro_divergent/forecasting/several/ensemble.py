@@ -14,13 +14,17 @@ import numpy.typing as npt
 
 from neuro_divergent import metrics
 from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.agreement import differ
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit_many import fit_many
-from neuro_divergent.forecasting.fit.training_rows import trained_rows
+from neuro_divergent.forecasting.fit.training_rows import trained_rows, unseen_from
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.column_names import check_column_names
 from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.predict.ahead import checked_horizon, columns_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.forecasting.several.tables import tables_together
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
 
@@ -48,6 +52,12 @@ class Ensemble:
     ) -> None:
         if not members:
             raise ConfigError("an ensemble needs at least one fitted model, but got none")
+        for member in members:
+            if not isinstance(member, Forecaster):
+                raise ConfigError(
+                    "members of an ensemble are fitted models, such as model.fit(data) gives, but got "
+                    f"{type(member).__name__}"
+                )
         if method not in ("mean", "median"):
             raise ConfigError(f"members are combined by 'mean' or 'median', but got method={method!r}")
         if method == "median" and weights is not None:
@@ -61,6 +71,8 @@ class Ensemble:
         freqs = {member.data.freq for member in members}
         if len(freqs) > 1:
             raise ConfigError(f"members of an ensemble forecast the same steps, but were trained on {sorted(freqs)}")
+        for member in members:
+            check_column_names([name], member.data.schema)
         self.members = tuple(members)
         self.weights = given / given.sum()
         self.method, self.name = method, name
@@ -84,10 +96,13 @@ class Ensemble:
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
     ) -> Any:
-        """The combined forecast as a frame; see `Forecaster.predict`."""
+        """The combined forecast as a frame; see `Forecaster.predict`.
+
+        Without data every member forecasts after its own table: these must end at the same moments for the same series.
+        """
         asked = [member.columns(level or (), quantiles or ()) for member in self.members]
-        steps = h or self.h
-        tables = [member.table(data) for member in self.members]
+        steps = checked_horizon(h, self.h)
+        tables = tables_together(self.members, data)
         values = np.stack(
             [
                 member.forecast_values(table, columns, future=future, h=steps)
@@ -137,8 +152,8 @@ def ensemble(
         members: the models, trained on one kind of table.
         method: "mean"; "median"; "weighted": by one over the validation error; "greedy": the members that, added one
             at a time and with repetition, lower the validation error of the mean most (Caruana et al. 2004).
-        validation: a table whose end the models were not trained on; None takes the rows of the training data after
-            the last moment that any member was trained on.
+        validation: a table whose end the models were not trained on; None takes the training data. Of either, only the
+            rows count after the last moment that any member was trained on.
         metric: mae, mse, rmse, mape or smape.
         rounds: how many times the greedy method adds a member.
         name: of the forecast's column.
@@ -183,24 +198,40 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     h = min(member.model.h for member in members)
     longest = max(members, key=lambda member: member.model.input_size)
     table = longest.table(validation)
-    lengths = table.store.lengths
-    if validation is None:
-        if any((trained_rows(member, member.data) >= member.data.store.lengths).all() for member in members):
-            raise ConfigError(
-                "weights need rows that no member was trained on, but some held nothing back, or were saved, which "
-                "keeps the last rows only. Give validation=..."
-            )
-        first = np.max([trained_rows(member, table) for member in members], axis=0)
-    else:
-        first = np.minimum(lengths, longest.model.input_size)
+    if validation is None and any(
+        (trained_rows(member, member.data) >= member.data.store.lengths).all() for member in members
+    ):
+        raise ConfigError(
+            "weights need rows that no member was trained on, but some held nothing back, or were saved, which "
+            "keeps the last rows only. Give validation=..."
+        )
+    # A forecast looks back at as many rows as in the training, so that no member is judged by less than it needs.
+    first = np.maximum(unseen_from(members, table), np.minimum(table.store.lengths, longest.model.input_size))
     together = any(member.model.together for member in members)
     origins = Origins.windows(table, first, steps=h, step_size=max(1, h // 2), together=together)
     if not len(origins):
         raise DataError(
-            f"weights need a window of {h} steps that no member was trained on, but no series has one. "
-            "Give a longer validation=..."
+            f"weights need a window of {h} steps that no member was trained on, after {longest.model.input_size} rows "
+            "to look back at, but no series has one. Give a longer validation=..."
         )
-    return np.stack([origins.points(member) for member in members]), origins.actual()
+    truth = origins.actual()
+    return np.stack([_points(origins, truth, member, validation) for member in members]), truth
+
+
+def _points(origins: Origins, truth: Floats, member: Forecaster, validation: Any) -> Floats:
+    """[N, H] the forecasts of a member, which may know columns that the table of the origins does not have."""
+    if columns_of(member.model, origins.table.store) == columns_of(member.model, member.data.store):
+        return origins.points(member)
+    own = origins.on(member.table(validation), member.model.input_size)
+    odd = differ(truth, own.actual())
+    if odd is not None:
+        number, step = (int(part) for part in np.argwhere(odd)[0])
+        raise DataError(
+            f"members of an ensemble forecast one target in one unit, but series "
+            f"{origins.table.ids[origins.series[number]].item()!r} has {truth[number, step]:g} in one table and "
+            f"{own.actual()[number, step]:g} in that of {member.model.name}. Train all on one table"
+        )
+    return own.points(member)
 
 
 def seed_ensemble(

@@ -17,9 +17,12 @@ from neuro_divergent.forecasting.evaluate.scores import Evaluation, evaluate, in
 from neuro_divergent.forecasting.fit.results import results
 from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.column_names import check_column_names
+from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import beside
+from neuro_divergent.forecasting.several.tables import tables_together
 from neuro_divergent.training.runs.checkpoint_store import inside
 
 if TYPE_CHECKING:
@@ -66,6 +69,8 @@ class NeuralForecast:
             forecasters[0].data.freq,
             local_scaler_type=None if local is None else local.name,
         )
+        for forecaster in forecasters:
+            check_column_names([model.name for model in self.models], forecaster.data.schema)
         for model, forecaster in zip(self.models, forecasters, strict=True):
             forecaster.model = model
             self.forecasters[model.name] = forecaster
@@ -108,7 +113,8 @@ class NeuralForecast:
             data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
             config: how to train, for all models or by name; None trains with their recipes. Where several models
                 would be saved in one directory, each has a folder of its name in it.
-            validation: later rows of the same series to validate on, instead of the last part of `data`.
+            validation: later rows of the same series to validate on, instead of the last part of `data`; rows that are
+                not after the training rows of their series are refused.
             prediction_intervals: how point forecasts get intervals; the models are trained a second time for that.
             short: what to do with series too short for a model: refuse, leave out, or pad them.
             resume: "auto" goes on with each model in its own directory, a path with each in its folder there. One that
@@ -119,6 +125,7 @@ class NeuralForecast:
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
         table = self._read(data, columns)
+        check_column_names([model.name for model in self.models], table.schema)
         configs = _in_own_directories(configs_of([model.name for model in self.models], config))
         options: dict[str, Any] = {"prediction_intervals": prediction_intervals, "local_scaler": self.local_scaler_type}
         options |= {"validation": validation, "short": short}
@@ -140,12 +147,10 @@ class NeuralForecast:
 
         Levels are given by the models that have them; a model that forecasts a point without intervals is refused.
         """
-        table, steps = self.table(data), h or self.h
+        steps, fitted = checked_horizon(h, self.h), list(self._fitted().values())
         frame: pl.DataFrame | None = None
-        for forecaster in self._fitted().values():
+        for forecaster, table in zip(fitted, tables_together(fitted, data), strict=True):
             asked = forecaster.columns(level, quantiles)
-            # Each model has kept as many rows as it looks back; a table of the user's is read once.
-            table = forecaster.table(None) if data is None else table
             values = forecaster.forecast_values(table, asked, future=future, h=steps)
             own = forecaster.long_frame(table, asked, values)
             frame = own if frame is None else frame.hstack(own.select(asked.names))
@@ -191,10 +196,10 @@ class NeuralForecast:
         from neuro_divergent.forecasting.predict.sample_paths import simulate
 
         frame: pl.DataFrame | None = None
-        table = self.table(data)
-        for name, forecaster in self._fitted().items():
+        fitted = list(self._fitted().values())
+        for forecaster, table in zip(fitted, tables_together(fitted, data), strict=True):
             own = simulate(forecaster, table, n_paths=n_paths, future=future, h=self.h, **options)
-            frame = own if frame is None else frame.hstack([own[name]])
+            frame = own if frame is None else frame.hstack([own[forecaster.model.name]])
         return table.as_input_library(frame if frame is not None else pl.DataFrame())
 
     def explain(self, data: Any = None, *, future: Any = None, **options: Any) -> dict[str, Explanation]:
@@ -296,6 +301,7 @@ def distinct(models: Sequence[Model]) -> list[Model]:
         if number and f"{name}{number}" in taken:
             raise ConfigError(f"models need different names, but {name}{number} is there twice. Give alias=...")
         result.append(model.replace(alias=f"{name}{number}") if number else model)
+    check_column_names([model.name for model in result])
     return result
 
 

@@ -17,30 +17,42 @@ from torch import Tensor, nn
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
-from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.formats import check_format
 from neuro_divergent.core.json import dump_json, from_plain, to_plain
+from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
-from neuro_divergent.data.features.features import reach
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
-from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.store.files import anchor_fits
+from neuro_divergent.data.store.fills import wrong_fills
+from neuro_divergent.data.store.store import ROW_ARRAYS, SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_sizes, fit
+from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_shapes, check_sizes
+from neuro_divergent.forecasting.predict.ahead import context_rows
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.lineage import Lineage
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.storage.check_saved import (
+    check_calibration,
+    check_events,
+    check_limits,
+    check_rows,
+    check_scaling,
+    checked_anchor,
+    checked_library,
+    checked_spec,
+)
 from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
-_BLOCKS = ("y", "mask", "future", "historical", "static", "categorical", "static_categorical", "weight")
+_BLOCKS = (*ROW_ARRAYS, "static", "static_categorical")
 MODEL_FORMAT = 1
 """Version of model.json. A reader takes this one and older ones; a key that older files lack has a default."""
 
@@ -54,11 +66,13 @@ def save(
     forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
 ) -> None:
     """Write a forecaster; see `Forecaster.save`."""
-    model, back = forecaster.model, reach(forecaster.data.schema.features)
-    # Lags are computed again when rows are added: what they look back at must be there, for each of the windows.
-    data = forecaster.data.tail(model.input_size + (back + model.h - 1 if back else 0))
+    data = forecaster.data.tail(context_rows(forecaster.model, forecaster.data.schema))
     if not context:
         data = data.head(1)  # the names and the schema stay, the values do not
+    weights = _plain_tensors(forecaster.module)
+    check_limits(
+        forecaster.model, int(data.store.lengths.max(initial=0)), _widest(weights)
+    )  # or it could not be read again
     arrays, facts = _pack(data.store, values=context)
     extras, extra_facts = _pack_extras(forecaster)
     history = forecaster.history.to_dict()
@@ -83,7 +97,7 @@ def save(
         document["lineage"] = asdict(forecaster.lineage)
     contents = {
         MODEL_DOCUMENT: dump_json(document, MODEL_DOCUMENT),
-        "weights.safetensors": write_tensors(_plain_tensors(forecaster.module)),
+        "weights.safetensors": write_tensors(weights),
         "context.safetensors": safetensors.numpy.save(arrays),
         _HISTORY: safetensors.numpy.save(steps),
     } | extras
@@ -105,18 +119,20 @@ def load(
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside
-    if is_many(path):
-        return load_many(path, lambda part: load_one(part, device=device, using=using))
-    return load_one(path, device=device, using=using)
+    if settled(Path(path), lambda: is_many(path)):
+        return load_many(path, lambda part, contents: _load(part, contents, device=device, using=using))
+    return _load(path, bundle.read(path), device=device, using=using)
 
 
-def load_one(
-    path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
+def _load(
+    path: str | os.PathLike[str],
+    contents: Mapping[str, bytes],
+    *,
+    device: str,
+    using: Mapping[str, Callable[..., Any]] | None,
 ) -> Forecaster:
-    """Read a saved Forecaster; see `load`."""
     from neuro_divergent.forecasting.network.module import build_module
 
-    contents = bundle.read(path)
     missing = {MODEL_DOCUMENT, "weights.safetensors", "context.safetensors"} - contents.keys()
     if missing:
         raise CorruptFileError(f"{path} is not a saved forecaster: it lacks {', '.join(sorted(missing))}")
@@ -128,7 +144,7 @@ def load_one(
         model = Model.from_dict(document["model"])
         config = _config(document["config"], using)
         schema = DataSchema.from_dict(document["data"])
-        spec = InputSpec(**document["spec"] | {"categories": tuple(document["spec"]["categories"])})
+        spec = checked_spec(document["spec"])
         loss = config.loss
         if not isinstance(loss, Loss):
             raise ConfigError("the configuration of a saved model names its loss, but this one does not")
@@ -136,11 +152,15 @@ def load_one(
             raise CorruptFileError(f"{path}: {MODEL_DOCUMENT} gives two horizons or two input sizes")
         store = _unpack(contents["context.safetensors"], document["context"])
         history = _history(document["history"], contents.get(_HISTORY))
-        anchor = tuple(document["anchor"])
+        check_rows(store, schema, model, spec, f"{path}/context.safetensors")
+        check_events(history, store)
+        anchor = checked_anchor(document["anchor"], model.input_size)
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        check_limits(model, int(store.lengths.max()), _widest(tensors))
         module = build_bounded(lambda: build_module(model, spec, loss, anchor, config.seed), shapes)
         _take(module, tensors)
-        data = TimeSeriesDataFrame(store, schema, DataReport(), library=document.get("library", "polars"))
+        library = checked_library(document.get("library", "polars"))
+        data = TimeSeriesDataFrame(store, schema, DataReport(), library=library)
     except NeuroDivergentError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
@@ -192,6 +212,10 @@ def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
+def _widest(tensors: Mapping[str, Tensor]) -> int:
+    return max((side for tensor in tensors.values() for side in tensor.shape), default=0)
+
+
 def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
     tensors = read_tensors(data, name)
     for key, tensor in tensors.items():
@@ -202,7 +226,7 @@ def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Give a module the tensors of a file, in the file's precision."""
-    fit(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    check_shapes(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     own = module.state_dict()
     formats = {tensor.dtype for name, tensor in tensors.items() if own[name].is_floating_point()}
     foreign = [name for name, tensor in tensors.items() if tensor.is_floating_point() != own[name].is_floating_point()]
@@ -215,6 +239,8 @@ def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> TrainingConfig:
     """How the model was trained, without the places where that run was kept: going on with it would write there."""
+    if isinstance(data, dict):  # models of versions without this field were split series by series
+        data = {"split_by": "series"} | data
     config = TrainingConfig.from_dict(data, using=using)
     if config.callbacks:
         raise CorruptFileError(
@@ -254,6 +280,8 @@ def _lineage(data: Any) -> Lineage | None:
 
 def _pack(store: SeriesStore, *, values: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays = {"offsets": store.offsets, "start": _as_integers(store.start)}
+    if store.grid_anchor is not None:
+        arrays["grid_anchor"] = _as_integers(store.grid_anchor)
     for name in _BLOCKS:
         block = getattr(store, name)
         if block is not None:
@@ -279,22 +307,26 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
     except Exception as error:
         raise CorruptFileError(f"context.safetensors must be a safetensors file, but is not: {error}") from None
     start = arrays.pop("start")
+    anchor = arrays.pop("grid_anchor", start)  # models saved before it was kept count from their first row
     offsets = arrays.pop("offsets")
     ids = np.array(facts["ids"])
     rows = len(arrays["y"])
-    if start.dtype.kind != "i" or start.dtype.itemsize != 8 or offsets.dtype.kind != "i" or offsets.ndim != 1:
+    whole = all(times.dtype == np.int64 for times in (start, anchor))
+    if not whole or offsets.dtype.kind != "i" or offsets.ndim != 1:
         raise CorruptFileError("context.safetensors must hold its times and offsets as whole numbers, but does not")
     if (
         len(offsets) != len(ids) + 1
-        or len(start) != len(ids)
+        or start.shape != ids.shape
+        or anchor.shape != ids.shape
         or int(offsets[-1]) != rows
         or (np.diff(offsets) < 0).any()
     ):
         raise CorruptFileError("context.safetensors must hold one start and one offset per series, but does not")
-    return SeriesStore(
+    store = SeriesStore(
         ids=ids,
         offsets=offsets,
         start=start if facts["integer_time"] else start.view("datetime64[us]"),
+        grid_anchor=anchor if facts["integer_time"] else anchor.view("datetime64[us]"),
         freq=facts["freq"],
         time_zone=facts["time_zone"],
         future_names=tuple(facts["future_names"]),
@@ -303,6 +335,14 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
         categories={name: tuple(values) for name, values in facts["categories"].items()},
         **{name: arrays[name] for name in _BLOCKS if name in arrays},
     )
+    broken = wrong_fills(store)
+    if broken is not None:
+        raise CorruptFileError(f"context.safetensors must hold rows as they were written, but does not: {broken}")
+    if not anchor_fits(store):
+        raise CorruptFileError("context.safetensors must hold a grid_anchor whose grid holds the start, but does not")
+    if facts.get("values") is False:  # zeros stand for the values that were left out: nobody is to learn from them
+        return store.replace(mask=np.zeros(rows, dtype=bool))
+    return store
 
 
 def _as_integers(start: np.ndarray) -> np.ndarray:
@@ -317,8 +357,10 @@ def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, An
         facts["intervals"] = forecaster.intervals.facts()
         arrays |= {f"intervals.{name}": array for name, array in forecaster.intervals.to_arrays().items()}
     if forecaster.local is not None:
-        facts["local"] = forecaster.local.facts()
-        arrays |= {f"local.{name}": array for name, array in forecaster.local.scaler.to_arrays().items()}
+        # The file keeps the last rows only: a series that was not trained on is measured now, on all of them.
+        local = forecaster.local.including(forecaster.data, forecaster.data.store.lengths)
+        facts["local"] = local.facts()
+        arrays |= {f"local.{name}": array for name, array in local.scaler.to_arrays().items()}
     if not arrays:
         return {}, {}
     return {
@@ -345,6 +387,8 @@ def _unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts:
 
     if "intervals" in facts:
         forecaster.intervals = Calibration.from_parts(facts["intervals"], part("intervals."))
+        check_calibration(forecaster.intervals, forecaster.model.h)
     if "local" in facts:
         forecaster.local = LocalScaling.from_parts(facts["local"], part("local."))
+        check_scaling(forecaster.local)
     return forecaster

@@ -18,13 +18,15 @@ from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, RegistryError
 from neuro_divergent.core.json import dump_json
+from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
 from neuro_divergent.core.runs.saved import INDEX_FORMAT, manifest_digest
 from neuro_divergent.core.runs.saved import is_many as is_many
 from neuro_divergent.core.runs.saved import read_index as read_index
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
-Loader = Callable[[Path], Forecaster]
+Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
+"""Makes a forecaster of the files of its bundle; the path is for messages."""
 
 _MAKERS = {
     "NeuralForecast": "neuro_divergent.forecasting.several.neural_forecast:from_saved",
@@ -63,13 +65,20 @@ def register_kind(kind: str, maker: str) -> None:
         raise RegistryError(f"a kind of saved models has one loader, but {kind!r} has {_MAKERS[kind]} and {maker}")
 
 
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[Path, dict[str, bytes]]]:
+    facts, members = read_index(path)
+    return facts, {member: bundle.read(member) for member in members}
+
+
 def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
     """What `save_many` wrote, such as a NeuralForecast or an Ensemble."""
-    facts, members = read_index(path)
+    facts, members = settled(Path(path), lambda: _read(path))
     kind = facts.get("kind")
     if not isinstance(kind, str) or kind not in _MAKERS:
         raise CorruptFileError(f"{path} must name what was saved, but names {kind!r}")
-    forecasters = [loader(member) for member in members]
+    if not isinstance(facts.get("name", ""), str):
+        raise CorruptFileError(f"{path} must have a text as its name, but has {facts['name']!r}")
+    forecasters = [loader(member, contents) for member, contents in members.items()]
     module, _, function = _MAKERS[kind].partition(":")
     try:
         return getattr(import_module(module), function)(forecasters, facts)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
 from neuro_divergent.core.extras import require
 from neuro_divergent.core.json import to_plain
+from neuro_divergent.core.plain_files import open_plain
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 class JsonLines(CallbackSettings):
     """One JSON object per line and per fact: start, epoch, logged value, end. Made for machines."""
+
+    writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: Path
     """The file; lines are appended."""
@@ -81,20 +84,28 @@ class EventLines(Callback):
             self._logged += 1
 
 
-def append_line(path: Path, line: str) -> None:
-    """Append a line to a file by one write, so that a reader hardly ever meets half of it."""
+def append_line(path: Path, line: str, *, plain: bool = False) -> None:
+    """Append a line to a file by one write, so that a reader hardly ever meets half of it.
+
+    Args:
+        path: the file.
+        line: ends with a line break.
+        plain: refuse a link or a pipe of that name, which a stranger may have put into a run's directory.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "ab", buffering=0) as file:
+        with open_plain(path, "ab") if plain else open(path, "ab", buffering=0) as file:
             rest = memoryview(line.encode())
             while rest:  # a disk that becomes full takes a part first
                 rest = rest[file.write(rest) :]
     except OSError as error:
-        raise StorageError(f"the log {path} could not be written: {error.strerror or error}") from error
+        raise files.not_written(f"the log {path}", error) from error
 
 
 class CsvLog(CallbackSettings):
     """The history as a CSV file with one row per epoch, rewritten after each."""
+
+    writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: Path
     """The file."""
@@ -120,6 +131,8 @@ class _CsvLog(Callback):
 class TensorBoard(CallbackSettings):
     """Scalars for TensorBoard: step loss, gradient norm, and every column of the history."""
 
+    writes: ClassVar[tuple[str, ...]] = ("directory",)
+
     directory: Path
     """Where the event files go."""
     every: Annotated[int, Field(ge=1)] = 10
@@ -131,6 +144,8 @@ class TensorBoard(CallbackSettings):
 
 
 class _TensorBoard(Callback):
+    looks_at: ClassVar[frozenset[str]] = frozenset()
+
     def __init__(self, directory: Path, every: int) -> None:
         module = require("tensorboard", extra="tensorboard", purpose="The TensorBoard callback")
         del module
@@ -160,6 +175,8 @@ class _TensorBoard(Callback):
 
 class LossPlot(CallbackSettings):
     """The loss curves as a PNG that is redrawn while the training runs."""
+
+    writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: Path
     """The picture."""

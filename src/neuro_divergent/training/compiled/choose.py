@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.compiled.full_step import impossible, obstacle, onlooker
-from neuro_divergent.training.process import compiler_processes as compilers
+from neuro_divergent.training.process import compiler_processes
 from neuro_divergent.training.state.state import TrainState
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,10 @@ def decide(state: TrainState, kept: Mapping[str, Any] | None, callbacks: Sequenc
 
 
 def _whole(state: TrainState, kept: Mapping[str, Any], callbacks: Sequence[Callback]) -> bool:
-    """Whether a compiled step is compiled whole: as the run began, whoever watches it or looks on now."""
+    """Whether to compile the full step or only the network.
+
+    A resumed run keeps its first choice, even if its callbacks or its supervision are others now.
+    """
     began = kept.get("whole") if kept.get("compile") else None  # what began eagerly may be compiled in any way
     if began is False:
         reason: str | None = "it was so when the run began"
@@ -102,7 +105,7 @@ def _compiles(state: TrainState, callbacks: Sequence[Callback]) -> bool:
         return False
     if work(state) > COMPILE_WORK or obstacle(state.config, callbacks, state.module) is not None:
         return False
-    if not compilers.installed():
+    if not compiler_processes.installed():
         log.info("%d steps stay eager: compiling them would pay, but there is no C++ compiler", state.total_steps)
         return False
     log.info("the step is compiled, because %d of them save about %.0f s", state.total_steps, saved)

@@ -26,7 +26,7 @@ from neuro_divergent.optim import Optimizer, forget_gradients
 from neuro_divergent.optim.formulas import clip, clipping_has_formula, step_scalars, stored
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.compiled.network import no_compiler, quiet_imports, use_compiled
-from neuro_divergent.training.compiled.optimizer_formulas import Weight, collect, compilable, updated
+from neuro_divergent.training.compiled.weights import Weight, collect, compilable, updated
 from neuro_divergent.training.config.facts import Check, refusals
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics

@@ -14,12 +14,12 @@ Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
-def _as_place(value: object) -> object:
+def _as_address(value: object) -> object:
     # A Path would make s3:/bucket of s3://bucket.
     return Path(value) if isinstance(value, str) and not is_remote(value) else value
 
 
-Place = Annotated[Path | str, BeforeValidator(_as_place)]
+RunAddress = Annotated[Path | str, BeforeValidator(_as_address)]
 """A local directory, or an address that fsspec knows (s3://, gs://, memory://)."""
 
 
@@ -27,8 +27,9 @@ class Checkpoints(Description):
     """Where and when the state of a run is written, and how much of it is kept."""
 
     positional: ClassVar[tuple[str, ...]] = ("directory",)
+    writes: ClassVar[tuple[str, ...]] = ("directory",)
 
-    directory: Place
+    directory: RunAddress
     """The run's directory: a local one, or an address such as s3://bucket/run."""
     every_n_epochs: Count | None = 10
     """Save after every n-th epoch."""
@@ -60,8 +61,10 @@ class FaultTolerance(Description):
     retries: Annotated[int, Field(ge=0)] = 3
     """How often a crashed or hung training is started again from its last checkpoint; 0 trains unsupervised."""
     health_check_interval: Seconds = 60.0
-    """Seconds without a finished step after which the training counts as hung."""
+    """How often the training is looked at, in seconds. One that has finished no step since then counts as hung if that
+    also lasts more than ten times as long as its slowest step so far, the first one with its compilation included."""
     startup_seconds: Seconds = 300.0
-    """Seconds that starting up, one validation, or a checkpoint that is waited for may take."""
+    """Seconds that starting up with the first step, one validation, or a checkpoint that is waited for may take; more
+    if ten of the slowest steps take longer."""
     halve_on_out_of_memory: bool = True
     """Compute a batch in two halves, then four quarters, ... when the memory is too small for it; a validation, too."""

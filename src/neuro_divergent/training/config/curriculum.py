@@ -37,7 +37,8 @@ class GrowingHorizon(Curriculum):
 class EasySeriesFirst(Curriculum):
     """Draw from the smoothest series at first, and from more of them as training goes on.
 
-    A series is easy when the mean absolute difference of neighbours is small against its mean absolute deviation.
+    A series is easy when the mean absolute difference of neighbours is small against its mean absolute deviation, both
+    over its training rows.
     """
 
     start: Annotated[float, Field(gt=0.0, le=1.0)] = 0.25

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss, Weighted
 from neuro_divergent.optim import Constant, ScheduleFreeAdamW
 from neuro_divergent.training.config.curriculum import EasySeriesFirst
@@ -105,7 +105,8 @@ def _gradients(config: TrainingConfig) -> None:
     if config.loss_scale != "dynamic" and config.precision != "fp16":
         raise ConfigError(
             f"loss_scale is for precision='fp16', but got loss_scale={config.loss_scale} with "
-            f"precision={config.precision!r}"
+            f"precision={config.precision!r}",
+            advice=[Advice("training.precision", "fp16")],
         )
     if config.compile is True and config.activation_checkpointing is not None:
         raise ConfigError(

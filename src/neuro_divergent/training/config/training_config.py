@@ -5,7 +5,8 @@ A field is "auto" (the model's recipe decides, then the plain defaults below), N
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -25,7 +26,7 @@ from neuro_divergent.optim import (
     ScheduleFreeAdamW,
 )
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
-from neuro_divergent.training.config import rules as combinations
+from neuro_divergent.training.config import rules
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.curriculum import Curriculum, TeacherForcing
 from neuro_divergent.training.config.facts import (
@@ -44,6 +45,8 @@ from neuro_divergent.training.config.strategy import StrategySettings
 
 Auto = Literal["auto"]
 Count = Annotated[int, Field(ge=1)]
+MOST_THREADS = 1024
+"""Each thread takes memory before it works: the math library ends the process when there is none left."""
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
@@ -106,6 +109,10 @@ _NO_REFIT = (
     "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh module with "
     "validation_split=None and max_epochs=history.best_epoch"
 )
+_NO_DATES = (
+    "split_by='date' cuts series at one time, but a Trainer sees plain arrays, of which it holds back the last rows. "
+    "Leave split_by out"
+)
 _ONE_PROCESS_WATCHED = (
     "a supervisor watches one process, and a batch is halved by the process that has too little memory"
 )
@@ -114,6 +121,18 @@ _ONE_LOSS = "numerical gradients are differences of the reduced loss of one proc
 
 class TrainingConfig(DeclaredFields):
     """Everything that can be asked of a training. Each field is "auto", None (off) or a value."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "optimizer=AdamW(learning_rate=...)",
+        "lr": "optimizer=AdamW(learning_rate=...)",
+        "weight_decay": "optimizer=AdamW(weight_decay=...)",
+        "patience": "early_stopping=EarlyStopping(patience=...)",
+        "val_size": "validation_split=0.2",
+        "level": "loss=MQLoss(level=[...])",
+        "quantiles": "loss=MQLoss(quantiles=[...])",
+        "point": "loss=MQLoss(level=[...], point=...)",
+        "prediction_intervals": "fit(..., prediction_intervals=...)",
+    }
 
     max_epochs: Count | Auto | None = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
@@ -130,7 +149,19 @@ class TrainingConfig(DeclaredFields):
     validation_split: Share | Auto | None = option(
         "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Share of each series (of the rows, for arrays) at its end that is held back for validation."""
+    """Share of the rows, the latest ones, that is held back for validation."""
+    split_by: Literal["auto", "date", "series"] = option(
+        "auto",
+        resume="fixed",
+        compile=ANY,
+        stack=ANY,
+        arrays=only("auto", "series", why=_NO_DATES),
+        process="json",
+        distributed="same",
+    )
+    """Where validation begins: at one time for all series ("date"), so that nothing is trained on rows of the time that
+    another series is validated on, or at the end of each series by itself ("series"). "auto" takes one time where
+    several series have time stamps, and each series by itself where their steps are counted by whole numbers."""
     shuffle: bool = option(True, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
     """Draw windows in a random order that the seed decides; False keeps the order of time."""
     drop_last: bool = option(
@@ -279,7 +310,7 @@ class TrainingConfig(DeclaredFields):
     """Compile the whole optimizer step with torch.compile, or the network alone where an option does not allow that;
     "auto" does it for long trainings of small perceptrons, where it pays by far. A machine without a compiler stays
     eager, which the log says. Decided at the start of a run and kept by a resume."""
-    threads: Count | Auto = option(
+    threads: Annotated[Count, Field(le=MOST_THREADS)] | Auto = option(
         "auto", resume="changeable", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
     )
     """Threads of the math library while training; "auto" takes one for steps too small to share, else leaves them as
@@ -343,7 +374,7 @@ class TrainingConfig(DeclaredFields):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
-        combinations.check(self)
+        rules.check(self)
         for callback in self.callbacks:
             if not isinstance(callback, Callback | CallbackSettings):
                 raise ConfigError(f"callbacks must be Callback objects or their settings, but got {callback!r}")
@@ -406,6 +437,9 @@ class TrainingConfig(DeclaredFields):
             fields[name] = value
         if self.schedule == "auto" and isinstance(fields["optimizer"], ScheduleFreeAdamW):
             fields["schedule"] = None  # it needs none, and would be worse with one
+        loss, clipping = fields["loss"], fields["gradient_clipping"]
+        if self.gradient_clipping == "auto" and isinstance(clipping, ClipByNorm) and loss.size != 1.0:
+            fields["gradient_clipping"] = clipping.replace(max_norm=clipping.max_norm * loss.size)
         if self.max_steps is not None and self.max_epochs == "auto":
             fields["max_epochs"] = None
         if fields["max_epochs"] is None and self.max_steps is None:

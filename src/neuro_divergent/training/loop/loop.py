@@ -7,6 +7,7 @@ and private gradients are the same loop.
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from neuro_divergent.core.errors import NonFiniteError
+from neuro_divergent.core.errors import Advice, NonFiniteError
 from neuro_divergent.optim import (
     Optimizer,
     ReduceOnPlateau,
@@ -43,12 +44,22 @@ def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callb
     """
     until = min(until, state.total_steps)
     # An epoch may have been cut short after its last step: its end is still due then.
-    while not state.stopping and (state.step < until or _end_is_due(state)):
+    while not stop_agreed(state, strategy) and (state.step < until or _end_is_due(state)):
         run_epoch(task, state, until, strategy, callbacks)
         save_if_due(state, callbacks)
     if state.signalled:
         state.history.stopped = state.stopping
         finish_saving(state, callbacks)
+
+
+def stop_agreed(state: TrainState, strategy: Strategy) -> bool:
+    """Whether the training ends now, because this process or another one of the run stops or got a signal."""
+    if not strategy.agree(bool(state.stopping)):
+        return False
+    state.stop("another process of the run stopped")
+    if strategy.agree(state.signalled) and not state.signalled and state.guard is not None:
+        state.guard.stop(signal.SIGTERM, "another process of the run got a signal")
+    return True
 
 
 def finish(state: TrainState, callbacks: CallbackList) -> None:
@@ -112,8 +123,7 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
         except StoppedBeforeStepError:
             break
         callbacks("on_batch_end", state)
-        if strategy.agree(bool(state.stopping)):
-            state.stop("another process of the run stopped")
+        if stop_agreed(state, strategy):
             break
         if state.position < state.steps_per_epoch and state.step < state.total_steps:
             save_if_due(state, callbacks)
@@ -180,12 +190,14 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
     searching = overflow and _skipped_in_a_row(state) <= MOST_SKIPPED_IN_A_ROW
     if state.config.nonfinite == "skip" or searching:
         return
-    half = " Half precision ends at 65,504: try precision='bf16'." if state.precision.name == "fp16" else ""
+    half = state.precision.name == "fp16"
+    wider = " Half precision ends at 65,504: try precision='bf16'." if half else ""
     raise NonFiniteError(
         f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
         f"{state.loss if what == 'loss' else state.gradient_norm}. {nonfinite.explanation(task, state, batch)} The "
         "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
-        f"nonfinite='skip' leaves such steps out and counts them.{half}"
+        f"nonfinite='skip' leaves such steps out and counts them.{wider}",
+        advice=[Advice("training.nonfinite", "skip"), *([Advice("training.precision", "bf16")] if half else [])],
     )
 
 
@@ -226,7 +238,7 @@ def _validated(
     task: Task, state: TrainState, source: Source, callbacks: CallbackList, strategy: Strategy
 ) -> dict[str, float] | None:
     """The figures of a validation; None if a signal came, which does not wait: then it is as if never begun."""
-    if state.signalled:
+    if strategy.agree(state.signalled):
         return None
     undo = callbacks.remember(state) if state.guard is not None else None
     callbacks("on_validation_start", state)

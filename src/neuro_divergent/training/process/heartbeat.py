@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from neuro_divergent.core.errors import NotFittedError
 from neuro_divergent.core.runs.names import REFIT, STOPPED_ON_REQUEST
 from neuro_divergent.core.runs.process import stop_requested, withdraw_old_stop, withdraw_stop
 from neuro_divergent.training.callbacks.base import Callback
@@ -41,8 +40,8 @@ def stop_requests() -> list[Callback]:
 
 
 class _Heartbeat(Callback):
-    """Writes what the training is at ("step 120") and in which process; a training without its supervisor is saved and
-    ended, because nobody would take its result."""
+    """Writes what the training is at ("step 120"), in which process, and how many seconds its slowest step took; a
+    training without its supervisor is saved and ended, because nobody would take its result."""
 
     engine: ClassVar[bool] = True
 
@@ -50,6 +49,8 @@ class _Heartbeat(Callback):
         self.path = path
         self._last = 0.0
         self._looked = 0.0
+        self._step_began = time.monotonic()
+        self._slowest = 0.0
         self._written = ""
         self._supervisor = int(os.environ.get(SUPERVISOR, "0"))
         self._is_child = os.getppid() == self._supervisor
@@ -62,6 +63,7 @@ class _Heartbeat(Callback):
     def on_batch_end(self, state: TrainState) -> None:
         # Two timers: whatever beats in between must not put off the look at the supervisor.
         now = time.monotonic()
+        self._slowest, self._step_began = max(self._slowest, now - self._step_began), now
         if now - self._looked >= SECONDS_BETWEEN_BEATS:
             self._end_if_alone(state)
         if _stage(state) != self._written or now - self._last >= SECONDS_BETWEEN_BEATS:
@@ -115,11 +117,12 @@ class _Heartbeat(Callback):
         return False
 
     def _beat(self, what: str, state: TrainState) -> None:
-        self._last = time.monotonic()
+        self._last = self._step_began = time.monotonic()  # validations and checkpoints are no part of a step
         self._written = what
         # Not the atomic writer: this is written often, read seldom, and half a word does no harm.
         with suppress(OSError):  # a full disk must not end a training that could go on
-            self.path.write_text(f"{what} {state.step} {os.getpid()}", encoding="utf-8")
+            text = f"{what} {state.step} {os.getpid()} {self._slowest:.3f}"
+            self.path.write_text(text, encoding="utf-8")
 
 
 def _stage(state: TrainState) -> str:
@@ -134,13 +137,14 @@ class _StopRequests(Callback):
 
     def __init__(self) -> None:
         self._looked = 0.0
-        self._folder: Path | None = None
-        self._taken = False
+        self._folders: tuple[Path, ...] = ()
+        """Where a request may be: a refit looks into the run around it, too, which is locked while it begins."""
 
     def on_fit_start(self, state: TrainState) -> None:
-        self._folder, self._taken = state.run_directory, False
-        if self._folder is not None:
-            withdraw_old_stop(self._folder)
+        folder = state.run_directory
+        if folder is not None:
+            self._folders = (folder, folder.parent) if folder.name == REFIT else (folder,)
+            withdraw_old_stop(folder)
         self._look(state)
 
     def on_batch_end(self, state: TrainState) -> None:
@@ -151,25 +155,21 @@ class _StopRequests(Callback):
         if time.monotonic() - self._looked >= SECONDS_BETWEEN_LOOKS:
             self._look(state)
 
-    def on_fit_end(self, state: TrainState) -> None:
-        if self._folder is None:
-            return
-        withdraw_stop(self._folder)
-        if self._taken and (state.config.refit_on_all or self._folder.name == REFIT):
-            raise NotFittedError(
-                "a model that is refitted on all rows is there when both trainings are done, but a stop was requested "
-                f"after step {state.step}. What was done is saved in {self._folder}: go on with resume='auto'"
-            )
+    def on_fit_end(self, state: TrainState) -> None:  # noqa: ARG002
+        self._withdraw()
 
     def on_exception(self, state: TrainState) -> None:  # noqa: ARG002
-        if self._folder is not None and VARIABLE not in os.environ:  # a supervisor must know of it to start no other
-            withdraw_stop(self._folder)
+        if VARIABLE not in os.environ:  # a supervisor must know of it to start no other
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        for folder in self._folders:
+            withdraw_stop(folder)
 
     def _look(self, state: TrainState) -> None:
         self._looked = time.monotonic()
-        if self._folder is None or state.saver is None or state.stopping or not stop_requested(self._folder):
+        if state.saver is None or state.stopping or not any(map(stop_requested, self._folders)):
             return
-        self._taken = True
         state.stop(STOPPED_ON_REQUEST)
         # Saved even if the end of a training usually is not: the request promises it.
         state.saver.settings = state.saver.settings.replace(on_stop=True)

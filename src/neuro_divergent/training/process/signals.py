@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while training: the step is finished, the run is saved, then the signal has its way.
+"""SIGINT and SIGTERM while training: finish the step, save the run, then raise what the signal means.
 
 After a saved SIGINT `KeyboardInterrupt` is raised (exit code 130 on the command line), after a saved SIGTERM
 `SystemExit(143)`. A second signal raises at once. While torch's compiler works a step may be minutes away, so then the
@@ -51,7 +51,8 @@ class Guard:
 
     def __enter__(self) -> Guard:
         in_main = threading.current_thread() is threading.main_thread()
-        if in_main and self.state.saver is not None:
+        # Not asked of the saver: of several processes of a run only one has it, and any of them may get the signal.
+        if in_main and self.state.config.checkpoints is not None:
             self._previous = take_over(self._handle)
             self.state.guard = self
         return self

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError
+from neuro_divergent.core.errors import Advice, ConfigError, TrainingError
 from neuro_divergent.core.runs.names import ATTEMPTS, HEARTBEAT
 from neuro_divergent.core.runs.process import stop_requested, withdraw_stop
 from neuro_divergent.training.config.checkpoints import FaultTolerance
@@ -28,6 +28,9 @@ POINTLESS = 2
 
 GRACE_SECONDS = 25.0
 """How long a training may take to save after a signal."""
+
+SLOWER_THAN_EVER = 10.0
+"""A step that takes this many times as long as the slowest one so far is taken for a hang."""
 
 _POLL_SECONDS = 0.05
 
@@ -57,7 +60,8 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
             withdraw_stop(folder.parent)
             raise TrainingError(
                 f"the training was not started again, because a stop was requested. {'; '.join(reasons)}. "
-                "Go on with resume='auto'"
+                "Go on with resume='auto'",
+                advice=[Advice("resume", "auto")],
             )
     raise TrainingError(
         f"the training was given up after {settings.retries + 1} attempts. {'; '.join(reasons)}. "
@@ -70,10 +74,12 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
     beat, output = folder / HEARTBEAT, folder / f"attempt-{attempt}.log"
     try:
         files.make_directories(folder)
+        for file in (beat, output):  # of an earlier training; through a link in its place nothing is written
+            file.unlink(missing_ok=True)
         beat.write_text("starting 0", encoding="utf-8")
         log_file = open(output, "wb")  # noqa: SIM115  # closed below
     except OSError as error:
-        raise StorageError(f"{error.filename or beat} could not be written: {error.strerror or error}") from error
+        raise files.not_written(error.filename or beat, error) from error
     with log_file, _signals_kept() as received:
         # A session of its own: a Ctrl-C in the terminal reaches it once, through us, not twice.
         process = subprocess.Popen(
@@ -108,10 +114,8 @@ def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Pat
         # By the clock that nobody sets: the time of the file is only compared with itself.
         if sign != seen or not sign:
             seen, since = sign, time.monotonic()
-        working = sign.startswith("step")
-        allowed = (
-            settings.health_check_interval if working else max(settings.startup_seconds, settings.health_check_interval)
-        )
+        least = 0.0 if sign.startswith("step") else settings.startup_seconds
+        allowed = max(settings.health_check_interval, least, SLOWER_THAN_EVER * _slowest_step(sign))
         if time.monotonic() - since > allowed:
             _kill(process)
             return allowed
@@ -174,7 +178,7 @@ def _training(process: subprocess.Popen[bytes], beat: Path) -> int | None:
     if os.name == "nt":
         return process.pid
     words = _read(beat).split()
-    number = int(words[2]) if len(words) == 3 and words[2].isdecimal() else 0
+    number = int(words[2]) if len(words) >= 3 and words[2].isdecimal() else 0
     with suppress(OSError, OverflowError):
         return number if number and os.getpgid(number) == process.pid else None
     return None
@@ -209,6 +213,18 @@ def _sign(beat: Path) -> str:
         return f"{_read(beat)} {beat.stat().st_mtime_ns}"
     except OSError:
         return ""
+
+
+def _slowest_step(sign: str) -> float:
+    """The seconds of the slowest step, by the training's own account; 0 if it does not say.
+
+    At least 0.2: signs of life are half a second apart, and on a busy machine a short step may take a second.
+    """
+    words = sign.split()
+    try:
+        return max(float(words[3]), 0.2) if len(words) == 5 else 0.0  # the last word is the time of the file
+    except ValueError:  # half a word
+        return 0.0
 
 
 def _read(beat: Path) -> str:

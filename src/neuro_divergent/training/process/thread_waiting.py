@@ -35,7 +35,7 @@ MOST_SLEEPERS = 8
 _ENOUGH = 1 << 17  # numbers that torch adds up with all of its threads
 
 
-class Courtesy(Callback):
+class YieldWhenBusy(Callback):
     """Lets the math library's threads sleep instead of spin while the machine is busy."""
 
     engine: ClassVar[bool] = True

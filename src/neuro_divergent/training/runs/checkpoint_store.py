@@ -26,7 +26,7 @@ from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
 log = logging.getLogger(__name__)
 
 
-class Place(Protocol):
+class CheckpointStore(Protocol):
     """The checkpoints of one run."""
 
     address: str
@@ -60,9 +60,9 @@ class Place(Protocol):
         ...
 
 
-def place_of(directory: Path | str) -> Place:
+def place_of(directory: Path | str) -> CheckpointStore:
     """The checkpoints of a run's directory."""
-    return RemotePlace(str(directory)) if is_remote(directory) else LocalPlace(Path(directory))
+    return RemoteCheckpoints(str(directory)) if is_remote(directory) else LocalCheckpoints(Path(directory))
 
 
 def inside(settings: Checkpoints, name: str) -> Path | str:
@@ -86,7 +86,7 @@ def forget(settings: Checkpoints) -> None:
             log.warning("%s held %d checkpoints of an earlier run: moved to %s", place.address, len(names), folder)
 
 
-class LocalPlace:
+class LocalCheckpoints:
     """The checkpoints in a local run directory."""
 
     def __init__(self, run: Path) -> None:
@@ -135,7 +135,7 @@ class LocalPlace:
         files.write_text(self.run / name, text)
 
 
-class RemotePlace:
+class RemoteCheckpoints:
     """The checkpoints at an address that fsspec knows, such as s3://bucket/run."""
 
     def __init__(self, address: str) -> None:
@@ -163,7 +163,10 @@ class RemotePlace:
             facts = {file: bundle.facts_of(files.pieces(data)) for file, data in contents.items()}
             self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(facts))
         except Exception as error:
-            raise StorageError(f"{self.address}/{name} could not be written: {error}. {ADVICE}") from error
+            where = f"{self.address}/{name}"
+            raise StorageError(
+                f"{where} could not be written: {error}. {ADVICE}", rule="writable", got=where
+            ) from error
         self.read(name)
 
     def remove(self, name: str) -> None:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.plain_files import open_plain
 from neuro_divergent.core.runs.names import EVENT_PARTS, part_name, part_of
 from neuro_divergent.core.runs.remote import RemoteFolder
 from neuro_divergent.training.callbacks.writers import append_line
@@ -54,7 +56,7 @@ class LocalEvents:
         if self._cut:
             _end_last_line(self.path)
         self._cut = True
-        append_line(self.path, line)
+        append_line(self.path, line, plain=True)
         self._cut = False
 
     def flush(self) -> None:
@@ -140,7 +142,10 @@ class RemoteEvents:
 
 def _end_last_line(path: Path) -> None:
     """End half a line with a line break, so that what follows is not glued to it."""
-    with suppress(OSError), open(path, "r+b") as file:  # none yet, or one that the writer will complain about
+    with (
+        suppress(OSError, StorageError),
+        open_plain(path, "r+b") as file,
+    ):  # none yet, or one that the writer will complain about
         if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":

@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.plain_files import open_plain
 from neuro_divergent.core.runs.names import LOCK
 from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
 
@@ -32,49 +34,50 @@ def run_lock(settings: Checkpoints | None) -> Iterator[None]:
         yield
         return
     path = Path(settings.directory) / LOCK
-    descriptor = _locked(path)
+    file = _locked(path)
     try:
         yield
     finally:
-        if descriptor is not None:
+        if file is not None:
             with suppress(OSError):
                 os.unlink(path)  # while it is held: whoever opened it meanwhile sees that it is not the file any more
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            fcntl.flock(file, fcntl.LOCK_UN)
+            file.close()
 
 
-def _locked(path: Path) -> int | None:
+def _locked(path: Path) -> IO[bytes] | None:
     """The open lock, or None where there is none to be had."""
     tries = 0
     while True:
         tries += 1
         try:
             files.make_directories(path.parent)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            file = open_plain(path, "a+b")
         except OSError:
             return None  # a place that cannot be written to is named by whoever has something to write
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 with suppress(OSError):  # a full disk: nobody will be named
-                    os.ftruncate(descriptor, 0)
-                    os.write(descriptor, str(os.getpid()).encode())
-                return descriptor
+                    file.truncate(0)
+                    file.write(str(os.getpid()).encode())
+                return file
         except BlockingIOError:
             if tries < _TRIES:
-                os.close(descriptor)
+                file.close()
                 time.sleep(_SECONDS_BETWEEN_TRIES)
                 continue
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace") or "which is just beginning"
-            os.close(descriptor)
+            file.seek(0)
+            holder = file.read(32).decode(errors="replace") or "which is just beginning"
+            file.close()
             raise StorageError(
-                f"one directory is one run, but {path.parent} is being trained in by another training, process "
-                f"{holder}. Wait for its end, or give a directory of its own"
+                f"a run directory is used by one process, but {path.parent} is in use by process {holder}. "
+                "Wait until it ends, or choose another directory"
             ) from None
         except FileNotFoundError:
             pass  # its holder has just removed it
         except OSError:  # no locks on this file system
             os.unlink(path)
-            os.close(descriptor)
+            file.close()
             return None
-        os.close(descriptor)
+        file.close()

@@ -18,7 +18,13 @@ from neuro_divergent.optim import Optimizer, state_tensors, to_train
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.runs import snapshot as checkpoint
-from neuro_divergent.training.runs.checkpoint_store import CHECKPOINTS, LocalPlace, Place, place_of, step_of
+from neuro_divergent.training.runs.checkpoint_store import (
+    CHECKPOINTS,
+    CheckpointStore,
+    LocalCheckpoints,
+    place_of,
+    step_of,
+)
 from neuro_divergent.training.runs.saver import Saver
 from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.early_stopping import Patience
@@ -46,6 +52,10 @@ class Resume:
     """Fields of the configuration that are changed on purpose."""
     finished: bool = False
     """Whether the run ended in another process: what it found is taken over, and nothing more is trained."""
+
+    def __post_init__(self) -> None:
+        if self.source is not None and not isinstance(self.source, str | os.PathLike):
+            raise ConfigError(f'resume must be "auto", a path or None, but got resume={self.source!r}')
 
     def applied(self, config: TrainingConfig) -> TrainingConfig:
         """The configuration with the changes."""
@@ -108,7 +118,7 @@ def begin(
         state.saver.begin(snapshot.step if snapshot is not None and own else None)
 
 
-def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
+def newest(place: CheckpointStore) -> tuple[Snapshot | None, list[str]]:
     """The newest checkpoint that verifies, and what is wrong with those after it."""
     damaged: list[str] = []
     other: StorageError | None = None
@@ -121,7 +131,7 @@ def newest(place: Place) -> tuple[Snapshot | None, list[str]]:
             damaged.append(str(error))
         except StorageError as error:
             # A damaged manifest may look like that of a later version. Elsewhere, the network may have failed.
-            if not isinstance(place, LocalPlace):
+            if not isinstance(place, LocalCheckpoints):
                 raise
             damaged.append(str(error))
             other = other or error
@@ -134,27 +144,48 @@ def find(state: TrainState, resume: Resume) -> Snapshot | None:
     """The checkpoint that a run begins from; None when it begins afresh."""
     if resume.source is None:
         return None
+    found = _looked_up(state.config, resume)
+    if isinstance(found, Snapshot):
+        return found
+    snapshot = _newest_or_none(state, found)
+    if snapshot is None and resume.source != "auto":
+        raise NoCheckpointError(f"{resume.source} holds no checkpoint yet. Use resume='auto' to start afresh then")
+    return snapshot
+
+
+def kept_facts(config: TrainingConfig, resume: Resume) -> Mapping[str, Any] | None:
+    """What the checkpoint that a run begins from says of the run (its config, its identity); None for a fresh one."""
+    if resume.source is None:
+        return None
+    found = _looked_up(config, resume)
+    snapshot = found if isinstance(found, Snapshot) else newest(found)[0]
+    if snapshot is None:
+        return None
+    kept = {name: snapshot.document.get(name) for name in ("config", "identity")}
+    for name, facts in kept.items():
+        if not isinstance(facts, dict):
+            raise CorruptFileError(f"the checkpoint of step {snapshot.step} lacks '{name}'")
+    return kept
+
+
+def _looked_up(config: TrainingConfig, resume: Resume) -> Snapshot | CheckpointStore:
+    """The checkpoint that was named, or the place whose newest one is meant."""
+    assert resume.source is not None
     if resume.source == "auto":
-        settings = state.config.checkpoints
+        settings = config.checkpoints
         if settings is None:
             raise ConfigError("resume='auto' looks into the run's directory, so it needs checkpoints=Checkpoints(...)")
-        return _newest_or_none(state, place_of(settings.directory))
+        return place_of(settings.directory)
     path = Path(resume.source)
     if not is_remote(resume.source) and step_of(path.name) >= 0:
-        place = LocalPlace(path.parent.parent)
+        place = LocalCheckpoints(path.parent.parent)
         contents = place.read(path.name) if path.parent.name == CHECKPOINTS else checkpoint_files(path)
         return checkpoint.read(contents, str(path))
     if is_remote(resume.source):
         run, name = _remote_parts(str(resume.source))
         place_given = place_of(run)
-        if name is not None:
-            return checkpoint.read(place_given.read(name), str(resume.source))
-    else:
-        place_given = place_of(path)
-    found = _newest_or_none(state, place_given)
-    if found is None:
-        raise NoCheckpointError(f"{resume.source} holds no checkpoint yet. Use resume='auto' to start afresh then")
-    return found
+        return place_given if name is None else checkpoint.read(place_given.read(name), str(resume.source))
+    return place_of(path)
 
 
 def checkpoint_files(path: Path) -> dict[str, bytes]:
@@ -164,7 +195,7 @@ def checkpoint_files(path: Path) -> dict[str, bytes]:
     return bundle.read(path)
 
 
-def _newest_or_none(state: TrainState, place: Place) -> Snapshot | None:
+def _newest_or_none(state: TrainState, place: CheckpointStore) -> Snapshot | None:
     found, damaged = newest(place)
     if damaged and found is None:
         raise CorruptFileError(
@@ -187,12 +218,12 @@ def _remote_parts(address: str) -> tuple[str, str | None]:
     return (run, name) if run and step_of(name) >= 0 else (address, None)
 
 
-def _is_own(resume: Resume, place: Place) -> bool:
+def _is_own(resume: Resume, place: CheckpointStore) -> bool:
     if resume.source == "auto":
         return True
     if resume.source is not None and is_remote(resume.source):
         return f"{_remote_parts(str(resume.source))[0]}/{CHECKPOINTS}" == place.address
-    if not isinstance(place, LocalPlace) or resume.source is None:
+    if not isinstance(place, LocalCheckpoints) or resume.source is None:
         return False
     given = Path(resume.source).resolve()
     return given == place.run.resolve() or given.parent == place.path.resolve()
@@ -233,9 +264,12 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
     if not found and total != state.steps_per_epoch:
         found.append(f"an epoch had {total} steps, but has {state.steps_per_epoch}")
     if found:
+        got = "; ".join(found[:6])
         raise StorageError(
-            f"a run is resumed with the same data, model and configuration, but {'; '.join(found[:6])}. "
-            "Give back what it had, name a change in resume_with={...}, or start a new run"
+            f"a run is resumed with the same data, model and configuration, but {got}. "
+            "Give back what it had, name a change in resume_with={...}, or start a new run",
+            rule="same run",
+            got=got,
         )
     for name, value in checkpoint.versions().items():
         if kept_versions.get(name) != value:
@@ -321,7 +355,7 @@ def _stepped(optimizer: Optimizer, module: nn.Module) -> dict[str, Tensor]:
 
 
 def _entries(tensors: Mapping[str, Tensor]) -> set[str]:
-    """What is kept of any parameter, such as exp_avg; counts of a whole group come and go with its options."""
+    """Names of what an optimizer keeps per parameter (exp_avg, ...). Entries of a whole group ("@...") are ignored."""
     return {entry for name in tensors if not (entry := name.rpartition("/")[2]).startswith("@")}
 
 

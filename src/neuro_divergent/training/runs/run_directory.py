@@ -11,7 +11,7 @@ from neuro_divergent.core.runs.names import CONFIG, EVENTS, is_remote
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.writers import EventLines
 from neuro_divergent.training.process.heartbeat import stop_requests
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, place_of
 from neuro_divergent.training.runs.event_files import EventFile, LocalEvents, RemoteEvents
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def events_of(directory: Path | str, state: TrainState) -> list[Callback]:
     if is_remote(directory):
         return [_Events(RemoteEvents(str(directory)))]
     place = place_of(directory)
-    assert isinstance(place, LocalPlace)
+    assert isinstance(place, LocalCheckpoints)
     state.run_directory = place.run
     return [_Events(LocalEvents(place.run / EVENTS)), *stop_requests()]
 

@@ -14,7 +14,7 @@ from neuro_divergent.core.errors import NeuroDivergentError, StorageError
 from neuro_divergent.core.json import from_plain, parse_json
 from neuro_divergent.training.config.checkpoints import Checkpoints
 from neuro_divergent.training.runs import snapshot as checkpoint
-from neuro_divergent.training.runs.checkpoint_store import Place, forget, place_of, step_name, step_of
+from neuro_divergent.training.runs.checkpoint_store import CheckpointStore, forget, place_of, step_name, step_of
 from neuro_divergent.training.runs.retention import Kept, superfluous
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class Saver:
 
     def __init__(self, settings: Checkpoints, facts: Mapping[str, Any]) -> None:
         self.settings = settings
-        self.place: Place = place_of(settings.directory)
+        self.place: CheckpointStore = place_of(settings.directory)
         self._facts = facts
         self._kept: list[Kept] = []
-        self._room = checkpoint.Room()
+        self._room = checkpoint.SnapshotBuffer()
         self._count = 0
         self._saved_step = -1
         self._saved_time = time.monotonic()
@@ -144,7 +144,8 @@ class Saver:
         except NeuroDivergentError as error:
             self._failure = error
         except Exception as error:
-            self._failure = StorageError(f"the checkpoint of step {step} could not be written: {error}")
+            what = f"the checkpoint of step {step}"
+            self._failure = StorageError(f"{what} could not be written: {error}", rule="writable", got=what)
             self._failure.__cause__ = error
 
     def _remove_superfluous(self) -> None:

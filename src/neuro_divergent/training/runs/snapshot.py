@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core.bundle import MAX_BYTES
-from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
+from neuro_divergent.core.errors import Advice, ConfigError, CorruptFileError, StorageError
 from neuro_divergent.core.files import Content, whole
 from neuro_divergent.core.json import dump_json, from_plain, parse_json, to_plain
 from neuro_divergent.core.runs.names import STATE as STATE
@@ -121,7 +121,7 @@ def _file(tensors: dict[str, Tensor], others: Mapping[str, Tensor] | None = None
     return tensor_parts({**tensors, **(others or {})})
 
 
-class Room:
+class SnapshotBuffer:
     """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself.
 
     Events are told once: what an event is made of may change, what was told of it does not.
@@ -174,7 +174,7 @@ def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.d
     return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
 
 
-def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], room: Room) -> Snapshot:
+def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], room: SnapshotBuffer) -> Snapshot:
     """Copy everything that the next step would change.
 
     Args:
@@ -228,7 +228,8 @@ def refuse_extra_state(module: nn.Module) -> None:
     if odd:
         raise ConfigError(
             f"a module that is saved keeps tensors only, but get_extra_state gives {', '.join(odd[:4])} as something "
-            "else. Keep it in a buffer (register_buffer) or give a tensor, or train with checkpoints=None"
+            "else. Keep it in a buffer (register_buffer) or give a tensor, or train with checkpoints=None",
+            advice=[Advice("training.checkpoints", None)],
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import DeviceError, NonFiniteError
+from neuro_divergent.core.errors import Advice, DeviceError, NonFiniteError
 from neuro_divergent.training.config.training_config import PrecisionName
 
 HIGHEST_UNGUARDED_RATE = 1e3
@@ -23,9 +23,15 @@ class Precision:
         self.device = device
         self.dtype = torch.float64 if name == "float64" else torch.float32
         if name == "float64" and device.type == "mps":
-            raise DeviceError("precision='float64' is not possible on mps. Use precision='float32' or device='cpu'")
+            raise DeviceError(
+                "precision='float64' is not possible on mps. Use precision='float32' or device='cpu'",
+                advice=[Advice("training.precision", "float32"), Advice("training.device", "cpu")],
+            )
         if name == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-            raise DeviceError(f"precision='bf16' is not supported by {torch.cuda.get_device_name(device)}. Use 'fp16'")
+            raise DeviceError(
+                f"precision='bf16' is not supported by {torch.cuda.get_device_name(device)}. Use 'fp16'",
+                advice=[Advice("training.precision", "fp16")],
+            )
         self.autocast_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name)
         self.scaler = _scaler(device, loss_scale) if name == "fp16" else None
         self.searching = self.scaler is not None and loss_scale == "dynamic"

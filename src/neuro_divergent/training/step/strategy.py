@@ -45,7 +45,11 @@ class Strategy(Protocol):
     def prepare(
         self, module: nn.Module, build_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """The module and the optimizer to train with; called once, before the first step. Wrap or shard here."""
+        """The module and the optimizer to train with; called once, before the first step.
+
+        Register hooks or shard parameters here. The module of a forecasting model is changed in place: its task calls
+        other methods than `forward`, so that a wrapper around it is refused.
+        """
         ...
 
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:

@@ -114,3 +114,10 @@ def test_a_logged_value_may_be_called_time():
     log = read_log(line("log", 3, time="noon"))
     assert [event["time"] for event in log.events] == [None]
     assert log.damaged == 0
+
+
+@pytest.mark.parametrize("number", ["1e400", "-5", "1" + 400 * "0"])
+def test_a_time_that_no_clock_shows_is_none(number):
+    """A stranger's file: `datetime.fromtimestamp` would raise OverflowError."""
+    log = read_log(b'{"event": "log", "time": ' + number.encode() + b', "step": 1, "epoch": 0}\n')
+    assert (log.time, log.damaged) == (None, 0)

@@ -119,6 +119,10 @@ def test_why_a_training_ended(run):
 def test_a_lock_that_is_held_means_a_training(run):
     (run / "lock").write_text("1")  # left by a training that was killed: process 1 is there, but holds nothing
     assert nd.read_run(run).running is False
+    assert nd.read_run(run).finished
+    with run_lock(Checkpoints(run)):  # it goes on, and has written nothing yet
+        record = nd.read_run(run)
+        assert (record.running, record.stopped, record.finished) == (True, "", False)
     events = (run / "events.jsonl").read_text().splitlines(keepends=True)
     (run / "events.jsonl").write_text("".join(events[:-1]))
     with run_lock(Checkpoints(run)):

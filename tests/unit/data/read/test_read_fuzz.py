@@ -240,7 +240,9 @@ def check_sound(data: TimeSeriesDataFrame) -> None:
         assert block is None or np.isfinite(block).all()
     if store.mask is not None:
         assert not store.mask.all()
-        assert (store.y[~store.mask] == 0).all()
+        filled = np.zeros(len(store.y), dtype=bool) if store.fills is None else store.fills > 0
+        assert (store.y[~store.mask & ~filled] == 0).all()
+        assert not (store.mask & filled).any()
     assert len(data.to_polars()) == len(data) == data.report().rows_stored
     assert len(data.future_times(2)) == 2 * data.n_series
     assert repr(data)

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_divergent.core.errors import CorruptFileError, DataError, NeuroDivergentError, StorageError
+from neuro_divergent.data.store.files import FORMAT
 from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.windows import Windows
 
 
@@ -135,9 +137,30 @@ def change(folder: Path, **facts: Any) -> None:
 
 
 def test_a_newer_format_is_refused(saved: Path) -> None:
-    change(saved, format=2)
+    change(saved, format=FORMAT + 1)
     with pytest.raises(StorageError, match="Update neuro-divergent"):
         SeriesStore.open(saved)
+
+
+def test_a_store_with_fills_is_of_the_second_format(tmp_path: Path) -> None:
+    """A reader of format 1 would call the array of fills damage, or take filled rows for missing ones."""
+    table = TimeSeriesDataFrame.from_frame({"ds": [1, 2, 3], "y": [1.0, None, 3.0]}, missing="forward")
+    table.store.save(tmp_path / "store")
+    assert json.loads((tmp_path / "store" / "store.json").read_text())["format"] == 2
+    assert SeriesStore.open(tmp_path / "store").fingerprint() == table.store.fingerprint()
+
+
+def test_only_a_store_whose_grid_has_an_anchor_is_of_the_second_format(tmp_path: Path) -> None:
+    """Format 1 is what readers of earlier versions know."""
+    days = ["2024-12-30", "2025-01-30", "2025-02-28"]
+    table = TimeSeriesDataFrame.from_frame({"ds": days, "y": [1.0, 2.0, 3.0]}, freq="1mo")
+    for number, store in ((1, table.store), (2, table.tail(1).store)):
+        store.save(tmp_path / str(number))
+        assert json.loads((tmp_path / str(number) / "store.json").read_text())["format"] == number
+        assert SeriesStore.open(tmp_path / str(number)).fingerprint() == store.fingerprint()
+    spoil(tmp_path / "2", "grid_anchor", np.array(["2025-03-27"], dtype="datetime64[us]"))
+    with pytest.raises(CorruptFileError, match="grid_anchor must be a time whose grid holds the start"):
+        SeriesStore.open(tmp_path / "2")
 
 
 def spoil(folder: Path, name: str, array: np.ndarray) -> None:

@@ -119,7 +119,8 @@ def test_scores_are_the_metrics_of_each_fold(result):
 
 
 def test_folds_in_other_processes_are_the_same_folds():
-    one, two = (cross_validation(MODELS, panel(), config=FAST, n_windows=2, refit=True, n_jobs=n) for n in (1, 2))
+    split = TimeSeriesSplit(n_splits=2, test_size=12, gap=2)
+    one, two = (cross_validation(MODELS, panel(), config=FAST, splitter=split, refit=True, n_jobs=n) for n in (1, 2))
     assert two.frame.equals(one.frame)
     assert two.scores.equals(one.scores)
 
@@ -134,8 +135,9 @@ def test_a_failure_in_another_process_says_what_it_was():
     table = nd.TimeSeriesDataFrame.from_frame(panel(1, 38))
     plan = Plan(models=tuple(MODELS[:1]), configs={"DLinear": FAST})
     folds = TimeSeriesSplit(n_splits=2, test_size=6).folds(table, 6)
-    with pytest.raises(nd.TrainingError, match=r"training 1 of 1 .* failed: DataError: .*lookback 24"):
+    with pytest.raises(nd.TrainingError, match=r"training 1 of 1 .* failed: DataError: .*lookback 24") as caught:
         run_jobs(plan, table, [folds], 2)
+    assert caught.value.advice == (("data.short", "drop"), ("data.short", "pad"))
 
 
 def test_series_that_no_model_has_seen():
@@ -233,3 +235,27 @@ class TestEvaluation:
             fitted.evaluate(data, metrics=["coverage"])
         with pytest.raises(nd.UnknownNameError, match="there is no figure 'r2' of 'DLinear'"):
             fitted.evaluate(data)["DLinear", "r2"]
+
+
+@pytest.mark.parametrize("name", ["n_windows", "step_size", "h"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True])
+def test_no_windows_no_steps_and_no_horizon_are_refused(name, value, fitted):
+    sentence = rf"^{name} must be a whole number of at least 1, but got {name}={value}$"
+    with pytest.raises(nd.ConfigError, match=sentence):
+        cross_validation(MODELS[:1], panel(1), config=FAST, **{name: value})
+    with pytest.raises(nd.ConfigError, match=sentence):
+        fitted.evaluate(panel(1), **{name: value})
+    many = NeuralForecast.from_forecasters([fitted])
+    with pytest.raises(nd.ConfigError, match=sentence):
+        many.evaluate(panel(1), **{name: value})
+    if name == "h":
+        with pytest.raises(nd.ConfigError, match=sentence):
+            many.predict(h=value)
+    if name == "step_size":
+        with pytest.raises(nd.ConfigError, match=sentence):
+            many.predict_insample(step_size=value)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return MODELS[0].fit(panel(1), FAST)

@@ -170,3 +170,27 @@ def test_one_training_for_all_folds_sees_no_test_row_of_a_splitter_that_yields_t
         return found.filter(pl.col("ds") < 38)["DLinear"].to_list()
 
     assert forecasts(0.0) == forecasts(1000.0)
+
+
+def test_a_share_is_that_of_all_test_parts_together():
+    """Five parts of the last fifth of 100 rows: 4 rows each. A part is never shorter than the horizon."""
+    folds = lists(TimeSeriesSplit(n_splits=5, test_size=0.2), 100)
+    assert [(len(train), test[0], test[-1]) for train, test in folds] == [
+        (80, 80, 83), (84, 84, 87), (88, 88, 91), (92, 92, 95), (96, 96, 99)
+    ]  # fmt: skip
+    assert [len(test) for _, test in lists(TimeSeriesSplit(n_splits=5, test_size=0.2), 100, h=12)] == [12] * 5
+
+
+def test_true_splits_by_series():
+    """Five groups, or one for each series where there are fewer; False and 1 do not split."""
+    split = TimeSeriesSplit(n_splits=1, test_size=2, series_splits=True)
+    folds = split.folds(table(10, 10, 10), 2)
+    assert [fold.group for fold in folds] == [0, 1, 2]
+    assert [fold.train[1].tolist() for fold in folds] == [[0, 8, 8], [8, 0, 8], [8, 8, 0]]
+    assert len(split.folds(table(*[10] * 11), 2)) == 5
+    assert len(TimeSeriesSplit(n_splits=1, test_size=2, series_splits=False).folds(table(10, 10), 2)) == 1
+    assert TimeSeriesSplit.from_dict(split.to_dict()).series_splits is True
+    with pytest.raises(nd.DataError, match="series_splits=True needs at least 2 series, but the table has 1"):
+        split.folds(table(10), 2)
+    with pytest.raises(nd.ConfigError, match="series_splits"):
+        TimeSeriesSplit(series_splits=0)

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.data.store.fills import shown_rows
 
 FAST = nd.TrainingConfig(max_steps=3, progress=False, validation_split=None)
 MODEL = nd.DLinear(h=6, input_size=24)
@@ -68,12 +69,24 @@ def test_empty_targets_are_filled_as_asked_and_masked_gaps_stay_masked(fit):
     rows = rows.filter(pl.col("ds") != 190)
     fitted = fit(early(rows), missing="zero").update(late(rows))
     store, last = fitted.data.store, len(fitted.data)
-    assert np.flatnonzero(~store.mask).tolist() == [last - 20]  # row 190 of 210
+    assert np.flatnonzero(~shown_rows(store)).tolist() == [last - 20]  # row 190 of 210
+    assert np.flatnonzero(~store.mask).tolist() == [last - 20, last - 15, last - 5]
     assert np.flatnonzero(store.y == 0).tolist() == [last - 20, last - 15, last - 5]
     assert fitted.data.schema.missing == "zero"
     again = fitted.table(wave().with_columns(y=pl.when(pl.col("ds") != 7).then(pl.col("y"))))
-    assert again.store.mask is None
+    assert shown_rows(again.store) is None
     assert again.store.y[7] == 0
+
+
+def test_a_gap_at_the_end_is_filled_from_both_sides_once_an_update_closes_it(fit):
+    """By hand: row 197 is 197, rows 198 to 201 are empty, row 202 is 202; between them lies a line."""
+    empty = pl.col("ds").is_between(198, 201)
+    rows = wave().with_columns(y=pl.when(~empty).then(pl.col("ds").cast(pl.Float64)))
+    fitted = fit(early(rows), missing="linear")
+    assert fitted.data.to_polars(filled=True)["y"][-3:].to_list() == [197, 197, 197]
+    fitted.update(late(rows))
+    assert fitted.data.to_polars(filled=True)["y"][-13:].to_list() == list(range(197, 210))
+    assert fitted.data.to_polars()["y"][-13:].null_count() == 4
 
 
 def test_a_gap_is_no_missing_target_in_an_update(fit):
@@ -93,7 +106,7 @@ def test_new_series_are_judged_as_the_fit_judged_its_own(fit):
 
 def test_new_series_that_the_fit_would_refuse_are_refused(fit):
     fitted = fit(early(wave()), constant="error", min_length=100)
-    with pytest.raises(nd.DataError, match="at least 100 rows, but got 1 shorter ones: 'brief'"):
+    with pytest.raises(nd.DataError, match="at least 100 rows, but 1 is shorter: 'brief'"):
         fitted.update(pl.concat([late(wave()), late(wave("brief"))]))
     with pytest.raises(nd.DataError, match="got 1 that do not: 'flat'"):
         fitted.update(pl.concat([late(wave()), flat_since(0)]))

@@ -134,7 +134,9 @@ def test_intervals_are_nested_and_hold_the_point(loss):
 def test_a_point_loss_has_no_intervals(fitted):
     with pytest.raises(nd.ConfigError, match=r"Train with MQLoss\(level=\[...\]\)"):
         fitted.predict(level=[80])
-    with pytest.raises(nd.ConfigError, match="level is in percent, between 0 and 100, but got level=101"):
+    with pytest.raises(
+        nd.ConfigError, match="level is in percent, between 0 and 100, both excluded, but got level=101"
+    ):
         fitted.predict(level=[101])
 
 

@@ -198,3 +198,32 @@ def test_members_with_different_metrics_are_validated_one_by_one(turned):
     for config, fitted in zip(configs, together, strict=True):
         assert_alike(MODEL.fit(panel(), config, freq="1h"), fitted)
         assert ("validation_mae" in fitted.history.epochs[-1]) == bool(config.metrics)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_a_training_that_fails_leaves_the_others(stacked):
+    sgd = CONFIG.replace(loss=nd.MSE(), gradient_clipping=None, validation_split=None, schedule=None)
+    configs = [sgd.replace(optimizer=nd.SGD(learning_rate=rate, momentum=0.9)) for rate in (1e-3, 900.0, 1e-2)]
+    with pytest.raises(nd.MembersFailedError, match="training 2 of 3 failed: the loss must be finite") as failed:
+        nd.fit_many(MODEL, panel(), configs, stacked=stacked)
+    first, none, last = failed.value.forecasters
+    assert none is None
+    assert isinstance(failed.value.failures[1], nd.NonFiniteError)
+    assert_alike(MODEL.fit(panel(), configs[0]), first)
+    assert_alike(MODEL.fit(panel(), configs[2]), last)
+
+
+@pytest.mark.parametrize("stacked", ["auto", True, False])
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_training_that_cannot_begin_leaves_the_others(stacked, short):
+    tables = [panel(), panel(), panel()]
+    tables[short] = panel(hours=10)
+    with pytest.raises(nd.MembersFailedError, match="a series needs 16 rows") as failed:
+        nd.fit_many(MODEL, tables, CONFIG, stacked=stacked)
+    assert list(failed.value.failures) == [short]
+    assert [fitted is None for fitted in failed.value.forecasters] == [number == short for number in range(3)]
+
+
+def test_when_all_trainings_fail_their_own_error_is_raised():
+    with pytest.raises(nd.DataError, match="a series needs 16 rows"):
+        nd.fit_many(MODEL, panel(hours=10), CONFIG, seeds=3)

@@ -74,13 +74,23 @@ def test_at_least_a_horizon_is_held_back():
 
 
 def test_members_of_which_only_the_end_is_known_are_not_weighted_by_rows_that_may_have_been_trained_on(tmp_path):
+    """A saved model knows how many rows at the end of its table it held back, but without its rows not when that is."""
     rows = table({"a": 200})
-    kept = nd.DLinear(h=6, input_size=24).fit(rows, FAST)
+    kept, other = nd.DLinear(h=6, input_size=24).fit(rows, FAST), short_lookback().fit(rows, FAST)
     for context in (True, False):
-        other = short_lookback().fit(rows, FAST)
         other.save(tmp_path / str(context), context=context)
-        with pytest.raises(nd.ConfigError, match="keeps the last rows only"):
-            ensemble([kept, nd.load(tmp_path / str(context))], "weighted")
+    assert first_values([kept, nd.load(tmp_path / "True")]) == first_values([kept, other])
+    with pytest.raises(nd.ConfigError, match="keeps the last rows only"):
+        ensemble([kept, nd.load(tmp_path / "False")], "weighted")
+
+
+def test_a_file_that_does_not_say_what_was_held_back_was_trained_on_all_its_rows(tmp_path):
+    """Files of before have no such record: only rows after theirs are new."""
+    fitted = short_lookback().fit(table({"a": 200}), FAST)
+    fitted.history.events = [event for event in fitted.history.events if event.get("event") != "held_out"]
+    fitted.save(tmp_path / "m")
+    loaded = nd.load(tmp_path / "m")
+    assert trained_rows(loaded, nd.TimeSeriesDataFrame.from_frame(table({"a": 260}), freq=1)).tolist() == [200]
 
 
 def test_members_that_do_not_go_together_are_refused_before_they_are_weighted():

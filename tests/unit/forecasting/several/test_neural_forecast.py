@@ -263,9 +263,13 @@ class TestEnsembles:
         _, truth = validation_forecasts(given)
         starts = [(0, 188), (0, 191), (0, 194), (1, 185), (1, 188), (1, 191), (1, 194)]
         assert truth == pytest.approx(np.stack([y[series, row : row + 6] for series, row in starts]), rel=1e-5)
-        given[0].save(tmp_path / "saved")
-        _, again = validation_forecasts([nd.load(tmp_path / "saved"), given[1]])
+        for number in (0, 1):
+            given[number].save(tmp_path / str(number))
+        _, again = validation_forecasts([given[0], nd.load(tmp_path / "1")])
         assert again == pytest.approx(truth)
+        # The table of the longest lookback says where windows begin: it must have the rows before them, too.
+        with pytest.raises(nd.DataError, match="after 24 rows to look back at"):
+            validation_forecasts([nd.load(tmp_path / "0"), given[1]])
         # Together with a member that held back a fifth, the rows that neither was trained on are still these.
         _, both = validation_forecasts([given[0], models[1].fit(frame, FAST)])
         assert both == pytest.approx(truth)

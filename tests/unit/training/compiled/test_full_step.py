@@ -317,7 +317,7 @@ def test_sleepers_wait_until_they_are_let_go(monkeypatch):
         return sum(thread.name.startswith("sleeper-") for thread in threading.enumerate())
 
     monkeypatch.setattr(waiting, "busy", lambda threads: threads > 1)
-    courtesy = waiting.Courtesy()
+    courtesy = waiting.YieldWhenBusy()
     state = prepared(network(), BASE)
     courtesy.on_epoch_start(state)
     begun = sleepers()

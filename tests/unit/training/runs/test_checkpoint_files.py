@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
 from neuro_divergent.core.tensor_files import Packed, read_tensors, tensor_parts, write_tensors
-from neuro_divergent.training.runs.snapshot import Room
+from neuro_divergent.training.runs.snapshot import SnapshotBuffer
 
 KINDS = [
     *(torch.bool, torch.uint8, torch.int8, torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.int16),
@@ -158,8 +158,8 @@ def test_the_manifest_tells_what_reading_the_files_gives(tmp_path: Path) -> None
         bundle.confirm(tmp_path / "one")
 
 
-def test_room_is_used_again_and_follows_a_tensor_that_changes_its_shape() -> None:
-    room, source = Room(), torch.ones(3)
+def test_memory_is_used_again_and_follows_a_tensor_that_changes_its_shape() -> None:
+    room, source = SnapshotBuffer(), torch.ones(3)
     first = room.copies("p", {"a": source})["a"]
     source.mul_(2)
     assert first.tolist() == [1.0, 1.0, 1.0]
@@ -173,7 +173,7 @@ def test_room_is_used_again_and_follows_a_tensor_that_changes_its_shape() -> Non
 
 
 def test_what_stands_still_is_copied_once_and_when_it_is_replaced() -> None:
-    room, live, best = Room(), torch.zeros(3), torch.ones(3)
+    room, live, best = SnapshotBuffer(), torch.zeros(3), torch.ones(3)
     room.copies("p", {"a": live}, {"b": best})
     kept = room.copies("p", {"a": live + 1}, {"b": best})
     assert (kept["a"].tolist(), kept["b"].tolist()) == ([1.0] * 3, [1.0] * 3)

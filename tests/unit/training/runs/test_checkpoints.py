@@ -22,10 +22,10 @@ from neuro_divergent.core.json import MAX_JSON_BYTES, MAX_JSON_DEPTH, from_plain
 from neuro_divergent.training import Callback, EarlyStopping, Trainer, TrainingConfig
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.config.checkpoints import Checkpoints
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, place_of
 from neuro_divergent.training.runs.resume import differences, newest
 from neuro_divergent.training.runs.retention import Kept, superfluous
-from neuro_divergent.training.runs.snapshot import Room, Snapshot, read, take
+from neuro_divergent.training.runs.snapshot import Snapshot, SnapshotBuffer, read, take
 
 X = np.linspace(-1, 1, 40, dtype=np.float32).reshape(20, 2)
 DATA = (X, X.sum(axis=1, keepdims=True))
@@ -43,7 +43,7 @@ def fit(checkpoints: Checkpoints, *callbacks: Callback, **fields: Any) -> Any:
 
 
 def steps(directory: Path) -> list[int]:
-    return [int(name.removeprefix("step-")) for name in LocalPlace(directory).names()]
+    return [int(name.removeprefix("step-")) for name in LocalCheckpoints(directory).names()]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ class Live(Callback):
 
     def __init__(self) -> None:
         self.seen: list[int] = []
-        self.room = Room()
+        self.room = SnapshotBuffer()
 
     def on_batch_end(self, state: Any) -> None:
         self.seen.append(state.step)
@@ -442,7 +442,7 @@ def test_what_nobody_could_read_again_replaces_nothing(tmp_path: Path, state: An
     with pytest.raises(StorageError, match=rf"{sentence}.* and could not be read again. Nothing was written"):
         fit(Checkpoints(tmp_path, every_n_epochs=1, keep_last=1), Growing(6, state))
     assert steps(tmp_path) == [4]
-    found, damaged = newest(LocalPlace(tmp_path))
+    found, damaged = newest(LocalCheckpoints(tmp_path))
     assert (found is not None, damaged) == (True, [])
 
 

@@ -23,7 +23,7 @@ from neuro_divergent.models import MLP
 from neuro_divergent.optim import SGD, SWA, Adam, AdamW, CosineAnnealing, Lookahead, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training import Callback, EarlyStopping, Timer, Trainer, TrainingConfig
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
-from neuro_divergent.training.runs.checkpoint_store import LocalPlace, place_of
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, place_of
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.state.history import History
 
@@ -342,7 +342,7 @@ def test_a_run_whose_checkpoints_say_less_of_it_goes_on(tmp_path: Path) -> None:
     whole, module = network(), network()
     expected = bits(whole, Trainer(config(None, callbacks=(Counter(),))).fit(whole, data()))
     Trainer(config(tmp_path, callbacks=(Counter(), StopAfter(6)))).fit(network(), data())
-    place = LocalPlace(tmp_path)
+    place = LocalCheckpoints(tmp_path)
     contents = place.read("step-00000006")
     document = json.loads(contents["state.json"])
     weights = read_tensors(contents["weights.safetensors"], "weights")
@@ -531,7 +531,7 @@ class Intrude(Callback):
     def on_epoch_end(self, state: Any) -> None:
         if state.epoch == 2:
             self.answers += [second(self.directory), second(self.directory, "auto")]
-            with pytest.raises(StorageError, match="is being trained in by another training"):
+            with pytest.raises(StorageError, match="is in use by process"):
                 Trainer(config(self.directory)).fit(network(), data())
 
 
@@ -540,12 +540,10 @@ def test_a_directory_is_trained_in_by_one_process_at_a_time(tmp_path: Path) -> N
     expected = bits(whole, Trainer(config(None)).fit(whole, data()))
     intruder = Intrude(tmp_path)
     assert bits(module, Trainer(config(tmp_path, callbacks=(intruder,))).fit(module, data())) == expected
-    refusal = (
-        f"one directory is one run, but {tmp_path} is being trained in by another training, process {os.getpid()}."
-    )
+    refusal = f"a run directory is used by one process, but {tmp_path} is in use by process {os.getpid()}."
     assert [answer.startswith(refusal) for answer in intruder.answers] == [True, True]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "config.json", "events.jsonl"]
-    assert "is being trained in" not in second(tmp_path)
+    assert "is in use by process" not in second(tmp_path)
     assert (tmp_path / "checkpoints-earlier" / "step-00000020").is_dir()
 
 
@@ -559,7 +557,7 @@ def test_a_lock_ends_with_its_process_and_a_refit_holds_that_of_its_run(tmp_path
     saved = config(tmp_path, callbacks=(intruder,), refit_on_all=True, max_epochs=3, early_stopping=None)
     MLP(h=3, input_size=8, hidden_size=8).fit(frame, saved)
     assert len(intruder.answers) == 4  # two of the training, two of the refit
-    assert all("is being trained in by another training" in answer for answer in intruder.answers)
+    assert all("is in use by process" in answer for answer in intruder.answers)
     assert list(tmp_path.rglob("lock")) == []
 
 
@@ -568,6 +566,6 @@ def test_a_watched_training_is_refused_before_it_touches_a_directory_that_is_tra
 
     frame = pl.DataFrame({"unique_id": ["a"] * 60, "ds": np.arange(60), "y": np.sin(np.arange(60) / 3)})
     saved = config(tmp_path, fault_tolerance=FaultTolerance(retries=1))
-    with run_lock(saved.checkpoints), pytest.raises(StorageError, match=f"by another training, process {os.getpid()}"):
+    with run_lock(saved.checkpoints), pytest.raises(StorageError, match=f"is in use by process {os.getpid()}"):
         MLP(h=3, input_size=8, hidden_size=8).fit(frame, saved)
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,9 @@
-"""A loss of the user's that gives one number for a batch, as neuralforecast asks for it."""
+"""Losses as neuralforecast means them: one number for a batch, percentages as fractions."""
 
 from __future__ import annotations
 
 import inspect
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -11,7 +12,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses import Loss, check_shapes
+from neuro_divergent.losses import MAPE, SMAPE, Loss, check_shapes
 
 
 class ReducedLoss(Loss):
@@ -43,3 +44,27 @@ class ReducedLoss(Loss):
             shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
             raise ConfigError(f"a loss gives one number for a batch (the mean over its values), but got {shape}")
         return answer.reshape(()).expand(target.shape)
+
+
+class FractionMAPE(MAPE):
+    """neuralforecast's MAPE: |e| / |y|, a fraction. A target of 0 counts, as no error at all."""
+
+    size: ClassVar[float] = 1.0
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced errors as fractions of the target."""
+        return super().values(output, target, context) / 100
+
+    def counted(self, target: Tensor) -> None:  # type: ignore[override]  # noqa: ARG002
+        """Everywhere."""
+        return
+
+
+class FractionSMAPE(SMAPE):
+    """neuralforecast's SMAPE: 2·|e| / (|y| + |f|), a fraction from 0 to 2."""
+
+    size: ClassVar[float] = 1.0
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced errors as fractions of the mean of target and forecast."""
+        return super().values(output, target, context) / 100

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent import losses as ours
-from neuro_divergent.compat.neuralforecast.losses.custom import ReducedLoss
+from neuro_divergent.compat.neuralforecast.losses.custom import FractionMAPE, FractionSMAPE, ReducedLoss
 from neuro_divergent.core.errors import ConfigError, UnknownNameError
 from neuro_divergent.core.registry import closest
 from neuro_divergent.losses import Loss
@@ -118,17 +118,17 @@ class RMSE(_Described):
 
 
 class MAPE(_Described):
-    """Mean absolute percentage error."""
+    """Mean absolute percentage error as a fraction; a target of 0 counts as no error."""
 
     def __init__(self, horizon_weight: Any = None) -> None:
-        super().__init__(ours.MAPE(), horizon_weight)
+        super().__init__(FractionMAPE(), horizon_weight)
 
 
 class SMAPE(_Described):
-    """Symmetric mean absolute percentage error."""
+    """Symmetric mean absolute percentage error as a fraction, 0 to 2."""
 
     def __init__(self, horizon_weight: Any = None) -> None:
-        super().__init__(ours.SMAPE(), horizon_weight)
+        super().__init__(FractionSMAPE(), horizon_weight)
 
 
 class MASE(_Described):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import neuro_divergent as nd
 from neuro_divergent.optim.formulas import step_scalars
-from neuro_divergent.training.compiled.optimizer_formulas import collect, compilable, updated
+from neuro_divergent.training.compiled.weights import collect, compilable, updated
 
 GROUPS = (nd.ParameterGroup(pattern="0.*", rate_factor=0.1), nd.ParameterGroup(pattern="1.*", weight_decay=0.3))
 SETTINGS = {

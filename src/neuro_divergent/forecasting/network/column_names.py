@@ -1,0 +1,77 @@
+"""Columns that would meet in one frame under one name: refused before anything is trained.
+
+A frame of forecasts has the id, time and target columns of the table, columns of its own, and those of every model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from neuro_divergent import metrics
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.schema.schema import DataSchema
+
+OURS = {
+    "cutoff": "the last row that a forecast saw",
+    "sample_id": "the number of a sample path",
+}
+"""The columns that frames of forecasts have besides those of the table and of the models."""
+
+_OF_MODEL = re.compile(r"-(lo|hi)-[\d.]+|-median|[-_]ql[\d.]+")
+_OF_FIGURE = re.compile(r"(coverage|interval_score)-[\d.]+")
+_NAIVE = re.compile(r"seasonal naive \(\d+\)")
+
+
+def check_column_names(models: Sequence[str], schema: DataSchema | None = None) -> None:
+    """Refuse models and columns of a table that would have one name in a frame of forecasts or scores.
+
+    Args:
+        models: the names of models whose forecasts stand side by side.
+        schema: names the columns of the table; None looks at the models alone.
+    """
+    for name in models:
+        if name in OURS or _NAIVE.fullmatch(name):
+            what = OURS.get(name, "the naive forecast")
+            raise ConfigError(f"a frame of forecasts has a column {name!r} ({what}), but a model has that name. "
+                              "Give another alias=...")  # fmt: skip
+        for other in models:
+            if _OF_MODEL.fullmatch(other.removeprefix(name)) and other.startswith(name):
+                raise ConfigError(
+                    f"{other!r} is a column of the forecasts of {name!r}, but another model has that name. Give "
+                    "another alias=..."
+                )
+    for role in () if schema is None else ("id_col", "time_col", "target_col"):
+        column = getattr(schema, role)
+        owner = _owner(column, models) or (_figure(column) if role == "id_col" else None)
+        if owner is not None:
+            raise ConfigError(
+                f"the columns of a table and of its forecasts have different names, but {column!r} is both the {role} "
+                f"and {owner}. Rename one: the column, or the model by alias=..."
+            )
+
+
+def check_figure_names(schema: DataSchema, figures: Iterable[str]) -> None:
+    """Refuse figures with the name of the id column: the scores by series would have two columns of it."""
+    if schema.id_col in figures:
+        raise ConfigError(
+            f"a table of scores has the id column and a column for each figure, but {schema.id_col!r} is both. Rename "
+            "the figure, or the column"
+        )
+
+
+def _owner(column: str, models: Sequence[str]) -> str | None:
+    """Whose column it would be; None where it is nobody's."""
+    if column in OURS:
+        return OURS[column]
+    if _NAIVE.fullmatch(column):
+        return "the naive forecast"
+    for name in models:
+        if column == name or (column.startswith(name) and _OF_MODEL.fullmatch(column.removeprefix(name))):
+            return f"a forecast of the model {name!r}"
+    return None
+
+
+def _figure(column: str) -> str | None:
+    known = column in metrics.METRICS or _OF_FIGURE.fullmatch(column)
+    return "a figure in the scores by series" if known else None

@@ -1,0 +1,28 @@
+"""What several fitted models forecast after: their own tables, or one that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from neuro_divergent.data.agreement import check_together, names_of
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+
+def tables_together(members: Sequence[Forecaster], data: Any = None) -> list[TimeSeriesDataFrame]:
+    """The table of each model, as it reads the data; None for the one that it was trained on.
+
+    They are refused unless all have the same series, up to the same moments, in the same units: only then can forecasts
+    stand side by side, or be averaged.
+    """
+    tables: list[TimeSeriesDataFrame] = []
+    for member in members:
+        # A table is read once by all who read it alike.
+        alike = (t for t, other in zip(tables, members, strict=False) if other.data.schema == member.data.schema)
+        known = None if data is None else next(alike, None)
+        tables.append(member.table(data if known is None else known))
+    names = names_of([member.model.name for member in members])
+    for table, name in zip(tables[1:], names[1:], strict=True):
+        check_together(tables[0], table, "ends", (names[0], name))
+    return tables

@@ -1,0 +1,90 @@
+"""What the shell advises comes from the fields of an error, not from the words of its message."""
+
+import copy
+import pickle
+from datetime import date
+
+import polars as pl
+import pytest
+
+import neuro_divergent as nd
+from neuro_divergent.cli.request.read_table import advised
+from neuro_divergent.cli.request.shell_wording import on_the_shell
+from neuro_divergent.core import errors, files
+from neuro_divergent.core.errors import Advice, DataError, NeuroDivergentError, StorageError
+from neuro_divergent.forecasting.network.output_columns import forecast_columns
+
+DAYS = [date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 2), date(2024, 1, 5)]
+
+
+def read(days=DAYS, **fields):
+    values = fields.pop("y", [1.0] * len(days))
+    frame = pl.DataFrame({"unique_id": ["a"] * len(days), "ds": days, "y": values})
+    nd.TimeSeriesDataFrame.from_frame(frame, **fields)
+
+
+def write_into_a_file(folder):
+    (folder / "file").write_text("")
+    files.write_text(folder / "file" / "inside", "")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "expected"),
+    [
+        pytest.param(
+            lambda _: read(),
+            ["--set data.duplicates=last", "--set data.duplicates=mean", "--set data.time_zone=NAME"],
+            id="duplicates",
+        ),
+        pytest.param(lambda _: read(duplicates="last", gaps="error"), ["--set data.gaps=mask"], id="gaps"),
+        pytest.param(lambda _: read(["31.1.24 noon"]), ["--set data.time_format=%d.%m.%Y", "--time NAME"], id="form"),
+        pytest.param(lambda _: read(DAYS[:2], y=["1,5", "2,5"]), ["--set data.decimal_comma=True"], id="comma"),
+        pytest.param(lambda _: read(time_col="day"), ["--time ds"], id="column"),
+        pytest.param(write_into_a_file, ["Name a place that you may write to"], id="place"),
+        pytest.param(
+            lambda _: forecast_columns("NHITS", nd.MAE(), [80], None),
+            ["MAE forecasts a point", "Train again with --level 80,95"],
+            id="intervals",
+        ),
+    ],
+)
+def test_wording_a_message_anew_changes_nothing_of_the_advice(tmp_path, mistake, expected):
+    with pytest.raises(NeuroDivergentError) as caught:
+        mistake(tmp_path)
+    error = caught.value
+    for same in (error, type(error)("it is worded in another way", **error.facts)):
+        said = on_the_shell(same)
+        for part in expected:
+            assert said.count(part) == 1
+        assert "=..." not in said
+
+
+def test_a_run_that_may_not_go_on_is_told_by_its_facts():
+    said = on_the_shell(StorageError("worded in another way", rule="same run", got="batch_size was 10, but is 5"))
+    assert "but batch_size was 10, but is 5. Give back what it had, change by flags only" in said
+
+
+def test_the_words_of_a_message_alone_give_no_advice(tmp_path):
+    words = 'the log could not be written. Say duplicates="last", or name a change in resume_with={...}'
+    assert on_the_shell(StorageError(words)) == words
+    file = tmp_path / "panel.csv"
+    rows = {"store": ["a", "b"] * 9, "ds": [date(2024, 1, day // 2 + 1) for day in range(18)], "y": [1.0] * 18}
+    pl.DataFrame(rows).write_csv(file)
+    fields = {"id_col": "y"}
+    assert str(advised(DataError(words), file, fields)) == words
+    naming = "say --id store"
+    assert naming in str(advised(DataError("other words", rule="one row per time"), file, fields))
+
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, NeuroDivergentError)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("sent", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy], ids=["pickle", "copy"])
+def test_an_error_keeps_its_facts_on_its_way_to_another_process(kind, sent):
+    error = kind("a text", rule="writable", got="a place", advice=[Advice("data.freq", "1d"), Advice("resume", None)])
+    there = sent(error)
+    assert type(there) is kind
+    assert str(there) == "a text"
+    assert there.facts == error.facts == {"rule": "writable", "got": "a place", "advice": error.advice}
+    assert there.advice[0].value == "1d"
