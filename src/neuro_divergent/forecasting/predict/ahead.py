@@ -48,7 +48,8 @@ def forecast(
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, max(steps, forecaster.model.h), given=steps)
     values = from_store(forecaster, store, columns, ahead, steps)
-    return values if forecaster.local is None else forecaster.local.original(values, table)
+    scaling = forecaster.scaling(table)
+    return values if scaling is None else scaling.original(values, table)
 
 
 def from_store(

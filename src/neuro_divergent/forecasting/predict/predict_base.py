@@ -115,8 +115,12 @@ class PredictBase:
 
     def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
         """The columns of a table that the model takes, its series scaled as in the training."""
-        store = taken_columns(self.model, table.store)
-        return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
+        store, scaling = taken_columns(self.model, table.store), self.scaling(table)
+        return store if scaling is None else store.replace(y=scaling.scaled_store(table).y)
+
+    def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:  # noqa: ARG002  # a context has its own
+        """How the series of a table are scaled before the model sees them."""
+        return self.local
 
     def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
         """The columns of a forecast; without levels what the loss was trained for."""

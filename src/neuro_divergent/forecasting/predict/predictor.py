@@ -57,6 +57,7 @@ class Predictor(PredictBase):
         local: LocalScaling | None = None,
     ) -> None:
         super().__init__(model=model, module=module, data=data, intervals=intervals, local=local)
+        self.data: _Context = _context_of(self, data, None)
         self._seed, self._output_dtype = seed, output_dtype
         self._observing = Lock()
         self.module.eval()
@@ -151,11 +152,11 @@ class Predictor(PredictBase):
             if self.has_context:
                 context = self._quickly_joined(rows) or self._joined(rows)
             else:
-                context = self._as_context(self.table(rows), {})
+                context = self._as_context(self.table(rows), None)
             self.data, self.has_context = context, True
         return self
 
-    def _quickly_joined(self, rows: Any) -> TimeSeriesDataFrame | None:
+    def _quickly_joined(self, rows: Any) -> _Context | None:
         """The context with the next rows of one known series; None where the full reader must look at them."""
         known = self.data
         later = None if self.model.together or known.store.fills is not None else self.reader(known).table(rows)
@@ -169,28 +170,32 @@ class Predictor(PredictBase):
         ):
             return None
         store = appended(known.store, number, later.store.y, ahead.context_rows(self.model, known.schema))
-        return _Context(store, known, known.changes if isinstance(known, _Context) else None)
+        return _Context(store, known, known.changes, known.local)
 
-    def _joined(self, rows: Any) -> TimeSeriesDataFrame:
+    def _joined(self, rows: Any) -> _Context:
         known = self.data
         read = isinstance(rows, TimeSeriesDataFrame)
         later = self.table(rows) if read else later_rows(known, rows, new_series=True)
         check_together(known, later, "clock", ("the context", "the table of new rows"))
         _check_later(known, later)
-        return self._as_context(joined_tables(known, later), _kept_changes(known))
+        return self._as_context(joined_tables(known, later), known)
 
-    def _as_context(self, table: TimeSeriesDataFrame, changes: dict[Any, float]) -> TimeSeriesDataFrame:
+    def _as_context(self, table: TimeSeriesDataFrame, known: _Context | None) -> _Context:
         """The end of a table, if the model can forecast after it."""
         ahead.check_series(self, table)
         ahead.check_ends(self, table.store)
         if self.model.joint is not None:
             self.model.joint.order(table)
-        return context_of(self, table, changes)
+        return _context_of(self, table, known)
+
+    def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:
+        """As measured on all rows that the training table had, where only its end is the context."""
+        return table.local if isinstance(table, _Context) else self.local
 
     def mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
-        """As measured on all rows that the training table had, where only its end is the context."""
+        """As measured on all rows that the training table had, see `scaling`."""
         if isinstance(table, _Context) and table.changes is not None:
             return np.asarray(table.changes[series])
         return super().mean_change(table, series, until)
@@ -216,19 +221,20 @@ class Predictor(PredictBase):
 class _Context(TimeSeriesDataFrame):
     """The end of a table, with what was measured on all of its rows."""
 
-    def __init__(self, store: SeriesStore, like: TimeSeriesDataFrame, changes: Floats | None) -> None:
+    def __init__(
+        self, store: SeriesStore, like: TimeSeriesDataFrame, changes: Floats | None, local: LocalScaling | None
+    ) -> None:
         rows = len(store.y)
         report = DataReport(rows_read=rows, rows_stored=rows, n_series=len(store.ids), freq=store.freq)
         super().__init__(store, like.schema, report, library=like.library)
         self.changes = changes
         """[S] mean absolute change from row to row; None where no interval needs it."""
+        self.local = local
+        """The scaling of the training, and of the series that were too short to be trained on."""
 
 
 def predictor_of(fitted: Any) -> Predictor:
     """The predictor of a forecaster; see `Forecaster.predictor`."""
-    local = fitted.local
-    if local is not None:  # a series that was too short to train on is scaled by all of its rows, as it would be there
-        local = local.including(fitted.data, fitted.data.store.lengths)
     predictor = Predictor(
         model=fitted.model,
         module=copy.copy(fitted.module),  # the same weights; another point forecast of the forecaster is not this one's
@@ -236,28 +242,27 @@ def predictor_of(fitted: Any) -> Predictor:
         seed=fitted.seed,
         output_dtype=fitted.output_dtype,
         intervals=fitted.intervals,
-        local=local,
+        local=fitted.local,
     )
-    predictor.data = context_of(predictor, fitted.data, {})
     predictor.has_context = fitted.has_context
     return predictor
 
 
-def context_of(predictor: Predictor, table: TimeSeriesDataFrame, changes: dict[Any, float]) -> TimeSeriesDataFrame:
-    """The rows of a table that forecasts look at; `changes` are those known from more rows, by name."""
-    measured = None
+def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Context | None) -> _Context:
+    """The rows of a table that forecasts look at; what was measured for the context known before stays."""
+    changes, local = None, predictor.local
     if predictor.intervals is not None:
-        measured = predictor.mean_change(table, np.arange(table.n_series), table.store.lengths)
-        known = [changes.get(name, np.nan) for name in table.ids.tolist()]
-        measured = np.where(np.isnan(known), measured, known)
+        changes = predictor.mean_change(table, np.arange(table.n_series), table.store.lengths)
+        if known is not None and known.changes is not None:
+            place = positions(known.ids, table.ids)
+            before = np.where(place >= 0, known.changes[place], np.nan)
+            changes = np.where(np.isnan(before), changes, before)
+    if known is not None:
+        local = known.local
+    elif local is not None:
+        local = local.including(table, table.store.lengths)
     store = ahead.tail(table.store, ahead.context_rows(predictor.model, table.schema))
-    return _Context(store, table, measured)
-
-
-def _kept_changes(known: TimeSeriesDataFrame) -> dict[Any, float]:
-    if not isinstance(known, _Context) or known.changes is None:
-        return {}
-    return dict(zip(known.ids.tolist(), known.changes.tolist(), strict=True))
+    return _Context(store, table, changes, local)
 
 
 def appended(store: SeriesStore, number: int, values: npt.NDArray[np.floating], most: int) -> SeriesStore:

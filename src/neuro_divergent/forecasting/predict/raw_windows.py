@@ -61,8 +61,8 @@ def _forecast(
         y = scaled.reshape(count, channels, lookback).transpose(0, 2, 1)
     series = torch.arange(count if not base.model.capabilities.multivariate else channels)
     batch = Batch(
-        y=torch.from_numpy(np.ascontiguousarray(y)),
-        mask=None if mask is None else torch.from_numpy(mask),
+        y=_by_channel(torch.from_numpy(y)),
+        mask=None if mask is None else _by_channel(torch.from_numpy(mask)),
         series=series,
         time=torch.full((count,), lookback),
         **blocks,
@@ -132,10 +132,17 @@ def _block(base: PredictBase, name: str, array: Any, count: int) -> Tensor | Non
         rule = f"an array of shape {list(shape)}" if width else "left out: the model takes no such columns"
         raise DataError(f"{name}= must be {rule}, but got {list(found.shape)}")
     if name == "categorical":
-        return torch.from_numpy(_codes(found, spec.categories))
+        codes = torch.from_numpy(_codes(found, spec.categories))
+        return _by_channel(codes) if many else codes
     if not np.isfinite(found).all():
         raise DataError(f"{name}= must be finite numbers, but got one that is not")
-    return torch.from_numpy(found.astype(base.data.schema.dtype))
+    numbers = torch.from_numpy(found.astype(base.data.schema.dtype))
+    return _by_channel(numbers) if many and name != "static" else numbers
+
+
+def _by_channel(tensor: Tensor) -> Tensor:
+    """[B, T, C, ...] in the memory layout of windows that are cut from a table: other layouts round sums otherwise."""
+    return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def _codes(found: npt.NDArray[Any], sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
