@@ -4,11 +4,12 @@
 
 Ours and the peer's are the same model in spirit: an MLP with two hidden layers of 512, lookback 48, horizon 24, on the
 generated hourly panel, trained for a few steps only (how good it is does not matter here). One thread, warm, median of
-the rounds. The peer runs in a process of its own (`--peer-python`, an interpreter with neuralforecast installed) and reads
-pandas frames; without one its ratios are left out. Limits: one series in 1.2 ms from a polars or a pandas frame, pandas
-at most twice polars, 10 times faster than the peer, 10,000 series 5 times faster, `forward` on one prepared window in
-210 µs. A predictor's `predict_array` is given as a multiple of `forward` on the same windows: 4 for one window, 1.5 for
-1,024.
+the rounds. The peer runs in a process of its own (`--peer-python`, an interpreter with neuralforecast installed) and
+reads pandas frames; without one its ratios are left out.
+
+Limits: one series in 1.2 ms from a polars or a pandas frame, pandas at most twice polars, 10 times faster than the
+peer, 10,000 series 5 times faster, `forward` on one prepared window in 210 µs. A predictor's `predict_array` is a
+multiple of `forward` on the same windows: 4 for one window, 1.5 for 1,024.
 """
 
 from __future__ import annotations

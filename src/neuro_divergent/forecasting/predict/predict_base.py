@@ -229,7 +229,7 @@ class PredictBase:
         parameter = next(self.module.parameters())
         if parameter.device.type != "cpu" or parameter.dtype != batch.y.dtype:
             batch = batch.to(parameter.device, parameter.dtype)
-        if self.module.training:
+        if self.module.training or self.network.training:
             self.module.eval()
         with torch.inference_mode():
             result: Floats = columns.compute(self.module, batch).double().cpu().numpy()
