@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
     from neuro_divergent.forecasting.predict.predictor import Predictor
-
-log = logging.getLogger(__name__)
-
-Floats = npt.NDArray[np.float64]
 
 
 class Forecaster(PredictBase):

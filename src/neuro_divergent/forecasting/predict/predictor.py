@@ -24,6 +24,7 @@ from neuro_divergent.forecasting.predict.raw_windows import forecast_arrays
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
 Floats = npt.NDArray[np.float64]
@@ -150,7 +151,8 @@ class Predictor(PredictBase):
         """
         with self._observing:
             if self.has_context:
-                context = self._quickly_joined(rows) or self._joined(rows)
+                quick = self._quickly_joined(rows)
+                context = self._joined(rows) if quick is None else quick
             else:
                 context = self._as_context(self.table(rows), None)
             self.data, self.has_context = context, True
@@ -233,7 +235,7 @@ class _Context(TimeSeriesDataFrame):
         """The scaling of the training, and of the series that were too short to be trained on."""
 
 
-def predictor_of(fitted: Any) -> Predictor:
+def predictor_of(fitted: Forecaster) -> Predictor:
     """The predictor of a forecaster; see `Forecaster.predictor`."""
     predictor = Predictor(
         model=fitted.model,
@@ -262,7 +264,7 @@ def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Contex
     elif local is not None:
         local = local.including(table, table.store.lengths)
     store = ahead.tail(table.store, ahead.context_rows(predictor.model, table.schema))
-    return _Context(store, table, changes, local)
+    return _Context(store, table if known is None else known, changes, local)
 
 
 def appended(store: SeriesStore, number: int, values: npt.NDArray[np.floating], most: int) -> SeriesStore:

@@ -141,6 +141,7 @@ def test_what_the_forecaster_becomes_later_does_not_change_it():
     own = model().fit(panel(), FAST.replace(loss=nd.MQLoss(level=[80])))
     predictor, expected = own.predictor(), own.predict()
     own.point = "mean"
+    own.module.train()
     own.update(later(60, 6), FAST)
     assert not own.predict().equals(expected)
     assert predictor.predict().equals(expected)
@@ -179,6 +180,15 @@ def test_observed_rows_give_the_forecast_of_the_longer_table(fitted, as_pandas):
     predictor.observe(later(63, 30).to_pandas() if as_pandas else later(63, 30))
     assert predictor.predict().equals(fitted.predict(panel(93)))
     assert predictor.data.store.lengths.tolist() == [L] * 3
+
+
+@pytest.mark.parametrize("kind", [pl.Datetime("ns"), pl.Datetime("ms"), pl.String])
+def test_forecasts_keep_their_time_stamps_whatever_the_type_of_new_ones(fitted, kind):
+    predictor = fitted.predictor()
+    for rows in (later(60), later(61).head(1), later(61).tail(2)):
+        predictor.observe(rows.with_columns(pl.col("ds").cast(kind)))
+    assert predictor.predict().equals(fitted.predict(panel(62)))
+    assert predictor.predict().schema == fitted.predict().schema
 
 
 def test_short_and_new_series_grow():
