@@ -45,7 +45,9 @@ def _plain_times(table: TimeSeriesDataFrame, steps: int) -> npt.NDArray[Any] | N
     if wanted is None:
         return times
     converted = times.astype(wanted)
-    return converted if (converted == times).all() else None  # beyond the year 2262, or a part of a millisecond
+    return (
+        converted if (converted.astype(times.dtype) == times).all() else None
+    )  # beyond the year 2262 there are no nanoseconds
 
 
 def _pandas_frame(
@@ -59,9 +61,7 @@ def _pandas_frame(
     pandas = require("pandas", extra="pandas", purpose="A pandas table")
     columns: dict[str, Any] = {}
     if table.schema.id_type != "none":
-        ids = np.repeat(table.ids, steps)
-        columns[table.schema.id_col] = ids.tolist() if table.schema.id_type == "text" else ids
+        columns[table.schema.id_col] = np.repeat(table.ids, steps)
     columns[table.schema.time_col] = times
     columns |= {name: flat[:, i] for i, name in enumerate(names)}
-    # Lists of text become what pandas has for text: its own type, or objects in earlier versions.
     return pandas.DataFrame(columns, copy=False)

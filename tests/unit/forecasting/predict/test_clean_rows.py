@@ -34,6 +34,9 @@ CLEAN = {
     "the 29th of every month": months().assign(
         ds=[pd.Timestamp("2020-01-29") + pd.DateOffset(months=month) for month in range(30)]
     ),
+    "the 30th of every month, from February on": months().assign(
+        ds=[pd.Timestamp("2019-01-30") + pd.DateOffset(months=month) for month in range(1, 31)]
+    ),
     "month ends": months().assign(ds=pd.date_range("2020-01-31", periods=30, freq="ME")),
     "business days": hours().assign(ds=pd.date_range("2024-01-01", periods=30, freq="B")),
     "weeks": hours().assign(ds=pd.date_range("2024-01-01", periods=30, freq="W")),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import neuro_divergent as nd
@@ -36,3 +37,9 @@ def test_the_frame_is_that_of_polars(frame, dtype):
     assert type(found.index) is type(expected.index)
     found.loc[0, "M"] = 99.0  # it can be written to
     assert found.loc[0, "M"] == 99.0
+
+
+def test_times_that_the_type_does_not_have_are_not_turned_into_others():
+    late = HOURS.assign(ds=pd.date_range("2262-04-11 15:00", periods=9, freq="h", unit="ns"))
+    with pytest.raises(pl.exceptions.PolarsError, match="2262-04-12"):
+        output_frame(nd.TimeSeriesDataFrame.from_frame(late), ("M",), np.zeros((1, 4, 1)), np.float32)

@@ -1,6 +1,7 @@
 """`fitted.predictor()`: the numbers of the forecaster, without the training; new rows; several threads."""
 
 import gc
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -224,6 +225,8 @@ def test_months_count_on_from_their_own_grid():
     assert found["ds"].tolist() == days[48:52]
     assert found.equals(own.predict(frame[:48]))
     assert predictor.predict(frame[30:48]).equals(found)
+    assert days[11] == pd.Timestamp("2020-02-29")
+    assert predictor.predict(frame[11:12])["ds"].tolist() == days[12:16]
 
 
 REFUSED = {
@@ -259,7 +262,7 @@ def test_a_multivariate_model_takes_rows_of_all_of_its_series():
     assert predictor.observe(later(60)).predict().equals(own.predict(panel(61)))
 
 
-def test_threads_that_forecast_and_observe_get_what_one_thread_gets(fitted):
+def test_threads_that_forecast_and_observe_get_what_one_thread_gets(fitted, request):
     """Each moment has one forecast, made before by one thread; threads see the moments in order and no other number."""
     frames = [panel(40 + 3 * number, 1) for number in range(6)]
     others = [frame.with_columns(unique_id=pl.lit("other")).to_pandas() for frame in frames]
@@ -289,7 +292,9 @@ def test_threads_that_forecast_and_observe_get_what_one_thread_gets(fitted):
             with pytest.raises(nd.DataError):
                 predictor.observe(later(50))
 
-    threads = torch.get_num_threads()
+    threads, interval = torch.get_num_threads(), sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(interval))
+    sys.setswitchinterval(1e-6)  # threads take turns in the middle of everything
     with ThreadPoolExecutor(6) as pool:
         workers = [pool.submit(forecast, worker) for worker in range(4)]
         jobs = [pool.submit(observe), pool.submit(refused)]
