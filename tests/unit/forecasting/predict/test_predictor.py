@@ -303,3 +303,25 @@ def test_threads_that_forecast_and_observe_get_what_one_thread_gets(fitted, requ
     assert all(places == sorted(places) for places in seen)
     assert predictor.predict().equals(moments[20])
     assert torch.get_num_threads() == threads
+
+
+def test_rows_that_several_threads_observe_are_all_kept(fitted, request):
+    interval = sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(interval))
+    sys.setswitchinterval(1e-6)
+    predictor = fitted.predictor()
+
+    def observe(name):
+        for row in range(60, 80):
+            predictor.observe(later(row).filter(pl.col("unique_id") == name))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(observe, ["series-00", "series-01", "series-02"]))
+    assert predictor.predict().equals(fitted.predict(panel(80)))
+
+
+def test_weights_that_somebody_trains_on_are_asked_without_dropout():
+    own = nd.NHITS(h=H, input_size=L, hidden_sizes=(8,), dropout=0.9).fit(panel(), FAST)
+    predictor, expected = own.predictor(), own.predict()
+    own.module.train()
+    assert predictor.predict().equals(expected)
