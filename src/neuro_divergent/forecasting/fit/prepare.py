@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.join import joined
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
@@ -54,6 +54,7 @@ def prepare(job: Job) -> Run:
                 "split_by='series' to train on all of them",
                 int(late.sum()),
                 table.n_series,
+                extra={"advice": [Advice("training.split_by", "series")]},
             )
     for role, names in columns_left_out(model, table.store).items():
         log.warning("%s takes no %s columns: %s is left out", model.kind, role, ", ".join(names))
