@@ -12,7 +12,7 @@ from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json
 from neuro_divergent.cli.request.hints import cv_command, fields_of
 from neuro_divergent.cli.request.read_table import read_again
-from neuro_divergent.cli.request.run_file import Settings, levels, sections, split
+from neuro_divergent.cli.request.run_file import MetricNames, Settings, levels, sections, split
 from neuro_divergent.cli.request.saved_model import load_model
 from neuro_divergent.core.counts import at_least_one
 
@@ -30,7 +30,7 @@ def evaluate(
     data: Path,
     /,
     *,
-    metrics: str | None = None,
+    metrics: MetricNames = None,
     level: str | None = None,
     n_windows: int = 1,
     step_size: int | None = None,

@@ -15,7 +15,7 @@ from neuro_divergent.cli.request.guess_roles import guess, peek
 from neuro_divergent.cli.request.hints import command
 from neuro_divergent.cli.request.horizon import lookback
 from neuro_divergent.cli.request.read_table import FILE_FIELDS, read_table
-from neuro_divergent.cli.request.run_file import Columns, Settings, levels, sections
+from neuro_divergent.cli.request.run_file import Columns, ModelNames, Settings, levels, sections
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import StorageError
 
@@ -31,7 +31,7 @@ def init(
     data: Path,
     /,
     *,
-    model: str = "nhits",
+    model: ModelNames = "nhits",
     h: int | None = None,
     level: str | None = None,
     columns: Columns = Columns(),  # noqa: B008  # frozen

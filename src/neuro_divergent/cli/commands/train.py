@@ -18,6 +18,7 @@ from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
     Columns,
+    ModelName,
     Settings,
     Training,
     changes,
@@ -42,7 +43,7 @@ def train(
     data: Path | None = None,
     /,
     *,
-    model: str | None = None,
+    model: ModelName = None,
     h: int | None = None,
     input_size: int | None = None,
     columns: Columns = Columns(),  # noqa: B008  # frozen
