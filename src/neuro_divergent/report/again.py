@@ -127,11 +127,13 @@ def _joined(again: Again, parts: list[str]) -> list[str]:
 
 def _imports(*descriptions: Description) -> list[str]:
     """The library, and the modules of classes that are not in it."""
-    from neuro_divergent import __all__ as ours
-
-    found = {(type(item).__module__, type(item).__name__) for one in descriptions for item in _parts(one)}
-    others = sorted(f"from {module} import {name}" for module, name in found if name not in ours)
+    kinds = {type(item) for one in descriptions for item in _parts(one)}
+    others = sorted(f"from {kind.__module__} import {kind.__name__}" for kind in kinds if not _ours(kind))
     return ["import neuro_divergent as nd", *others]
+
+
+def _ours(kind: type) -> bool:
+    return kind.__module__.startswith("neuro_divergent.")
 
 
 def _parts(value: Any) -> list[Description]:
@@ -156,11 +158,9 @@ def _arguments(description: Description, names: Sequence[str]) -> list[str]:
 def _literal(value: Any) -> str:
     """A value as it is written in Python."""
     if isinstance(value, Description):
-        from neuro_divergent import __all__ as ours
-
-        name = type(value).__name__
-        place = "nd." if name in ours else ""
-        return f"{place}{name}({', '.join(_arguments(value, list(type(value).model_fields)))})"
+        kind = type(value)
+        name = f"nd.{kind.__name__}" if _ours(kind) else kind.__name__
+        return f"{name}({', '.join(_arguments(value, list(kind.model_fields)))})"
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, dict):
