@@ -174,6 +174,19 @@ def test_a_run_file_is_trained_as_it_says(folder):
     assert typed(printed(trained.stdout)[0], FILE=AHEAD).returncode == 0
 
 
+def test_the_defaults_in_a_run_file_are_the_defaults(folder):
+    """ "Lines that begin with # are the defaults; take the # away": with all of them taken away it trains the same."""
+    call("init", "air.csv", "--h", 4, "--model", "mlp", "--out", "run.yaml")
+    text = (folder / "run.yaml").read_text("utf-8")
+    opened = re.sub(r"^  # (\w+: )", r"  \1", text, flags=re.MULTILINE)
+    assert opened.count("\n  # ") < text.count("\n  # ") - 50
+    (folder / "open.yaml").write_text(opened, "utf-8")
+    for name in ("run", "open"):
+        done = call("train", "--config", f"{name}.yaml", "--max-epochs", 1, "--out", f"from {name}", "--no-report")
+        assert done.returncode == 0, done.stderr
+    assert call("predict", "from run").stdout == call("predict", "from open").stdout
+
+
 def mistakes():
     yield "a table before the model", ["predict", "air.csv"], {"runs/NAME": "plain"}
     yield "no command of that name", ["train", "--data", "air.csv", "--h", "3"], {"DATA": "air.csv"}
