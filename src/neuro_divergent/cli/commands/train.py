@@ -209,7 +209,7 @@ def _write_report(
     again = Again(
         source=str(data),
         reading={name: value for name, value in fields.items() if name != "file"},
-        train=same_command_again(directory),
+        train=same_command_again(),
         predict=predict_command(fitted, directory, fields),
         compare=cv_command(data, fitted, fields),
     )

@@ -29,7 +29,7 @@ def command(*parts: object) -> str:
     return shlex.join(["neuro-divergent", *map(str, parts)])
 
 
-def same_command_again(out: Path) -> str:
+def same_command_again() -> str:
     """The running train command, for a run beside the one that it makes."""
     kept: list[str] = []
     typed = iter(TYPED.get())
@@ -37,7 +37,7 @@ def same_command_again(out: Path) -> str:
         if part == "--out":
             kept += [part, f"{next(typed)}-again"]
         elif part.startswith("--out="):
-            kept.append(f"--out={out}-again")
+            kept.append(f"{part}-again")
         elif part not in ("--overwrite", "--resume"):
             kept.append(part)
     return command(*kept)
@@ -106,14 +106,16 @@ def _flag(field: str, value: Any) -> Iterator[str]:
 def _yaml(value: Any) -> str:
     """A value that --set reads as itself.
 
-    >>> _yaml(";"), _yaml("12"), _yaml(True)
-    (';', '"12"', 'true')
+    >>> _yaml(";"), _yaml("12"), _yaml(True), _yaml("\\t")
+    (';', '"12"', 'true', '"\\\\t"')
     """
     from neuro_divergent.core.errors import ConfigError
     from neuro_divergent.core.yaml import parse_yaml
 
+    if not isinstance(value, str) or not value.isprintable():
+        return json.dumps(value)
     try:
-        plain = isinstance(value, str) and parse_yaml(value) == value
+        plain = parse_yaml(value) == value
     except ConfigError:
         plain = True  # --set takes what is no YAML as text
     return value if plain else json.dumps(value)
