@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core.config import Description
+from neuro_divergent.forecasting.predict.ahead import asked_ahead
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -81,8 +82,7 @@ def python_script(fitted: Forecaster, again: Again) -> str:
 
 def _forecast(fitted: Forecaster, again: Again) -> list[str]:
     """The lines that train and forecast; columns known ahead come from a table of the user's."""
-    schema = fitted.data.schema
-    names = [*schema.future, *schema.future_categorical]
+    names = asked_ahead(fitted)
     how = f", short={again.reading['short']!r}" if "short" in again.reading else ""
     if not names:
         return [f"print(model.fit(data, config{how}).predict())"]
@@ -99,9 +99,10 @@ def _reading(fitted: Forecaster, again: Again) -> list[str]:
     schema = fitted.data.schema
     names = [name for name in type(schema).model_fields if name not in schema.found_when_loading]
     arguments = [f"{name}={_literal(value)}" for name, value in again.reading.items()] or _arguments(schema, names)
-    parts = str(again.reading.get("id_col", "")).split(",")
+    named = again.reading.get("id_col", "")
+    parts = [part.strip() for part in (named.split(",") if isinstance(named, str) else named)]
     if again.source and len(parts) > 1:
-        return _joined(again, [part.strip() for part in parts])
+        return _joined(again, parts)
     if not again.source:
         return [f"data = nd.TimeSeriesDataFrame.from_frame({', '.join(['frame', *arguments])})"]
     reader = "from_parquet" if again.source.endswith((".parquet", ".pq")) else "from_csv"

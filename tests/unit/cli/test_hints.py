@@ -16,6 +16,7 @@ import pytest
 
 import neuro_divergent as nd
 from neuro_divergent.cli.main import COMMANDS, main
+from neuro_divergent.report import training_report
 
 ROOT = Path(__file__).parents[3]
 DAYS, H = 70, 5
@@ -141,6 +142,25 @@ def test_the_script_of_a_plain_table_forecasts_the_same(folder):
     script = script.replace("print(", "frame = (") + "\nprint(frame.write_csv())"
     after = run_python(script, folder).splitlines()
     assert [row.split(",")[-1] for row in before] == [row.split(",")[-1] for row in after if row]
+
+
+def test_a_report_made_in_python_says_how_to_repeat_it():
+    """Everything that it offers to copy runs, one block after the other; `frame` and `table` are the reader's."""
+    days = [date(2024, 1, 1) + timedelta(days=day) for day in range(60)]
+    frame = pl.DataFrame({"day": days, "y": [10.0 + day % 7 for day in range(60)], "price": [1.0, 2.0] * 30})
+    ahead = pl.DataFrame({"day": [days[-1] + timedelta(days=step) for step in (1, 2)], "price": [1.0, 2.0]})
+    config = nd.TrainingConfig(max_steps=2, loss=nd.Huber(delta=0.5), gradient_clipping=None, progress=False)
+    model = nd.MLP(h=2, input_size=4, hidden_size=4, alias="small")
+    fitted = model.fit(frame, config, time_col="day", future=["price"])
+    text = training_report(fitted, interactive=False).render()
+    *first, script = re.findall(r"<pre>(import .*?|fitted.*?|print.*?)</pre>", text, re.DOTALL)
+    assert len(first) == 2
+    space = {"frame": frame, "table": ahead}
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        for block in (script, *first):
+            exec(html.unescape(block), space)
+    assert space["fitted"].history.step_loss == fitted.history.step_loss
+    assert "seasonal naive" in out.getvalue()  # the cross-validation
 
 
 def test_one_run_has_one_fingerprint(trained):

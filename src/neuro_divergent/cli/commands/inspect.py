@@ -143,7 +143,7 @@ def _say_json(path: str, found: list[Thing]) -> None:
     entries = [entry for thing in found for entry in thing.entries]
     good = [entry.document for entry in entries if entry.document is not None]
     newest = good[-1] if good else {}
-    kept = ("model", "config", "identity", "versions", "progress", "history")
+    kept = ("model", "config", "identity", "lineage", "versions", "progress", "history")
     say_json(
         {
             "what": found[0].what if len(found) == 1 else "runs",

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
 from neuro_divergent.cli.request.confine import confined
-from neuro_divergent.cli.request.hints import cv_command, known_ahead, predict_command, same_command_again
+from neuro_divergent.cli.request.hints import cv_command, predict_command, same_command_again
 from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
@@ -256,7 +256,9 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], directory: Path, f
     if history.stopped == STOPPED_ON_REQUEST:
         say("the training is not done: the same command goes on from there with --resume")
     say(f"forecast with: {predict_command(fitted, directory, fields)}")
-    if names := known_ahead(fitted):
+    from neuro_divergent.forecasting.predict.ahead import asked_ahead
+
+    if names := asked_ahead(fitted):
         schema = fitted.data.schema
         parts = [*([schema.id_col] if schema.id_type != "none" else []), schema.time_col, *names]
         say(f"FILE has the columns {', '.join(map(repr, parts))} for the next {fitted.model.h} steps")

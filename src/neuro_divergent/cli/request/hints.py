@@ -30,7 +30,12 @@ def command(*parts: object) -> str:
 
 
 def same_command_again() -> str:
-    """The running train command, for a run beside the one that it makes."""
+    """The running train command, for a run beside the one that it makes; empty for a run that was resumed.
+
+    A run may be resumed with other settings than it began with: then no command repeats it.
+    """
+    if "--resume" in TYPED.get():
+        return ""
     kept: list[str] = []
     typed = iter(TYPED.get())
     for part in typed:
@@ -38,7 +43,7 @@ def same_command_again() -> str:
             kept += [part, f"{next(typed)}-again"]
         elif part.startswith("--out="):
             kept.append(f"{part}-again")
-        elif part not in ("--overwrite", "--resume"):
+        elif part != "--overwrite":
             kept.append(part)
     return command(*kept)
 
@@ -46,25 +51,15 @@ def same_command_again() -> str:
 def predict_command(fitted: Forecaster, run: Path, fields: Mapping[str, Any]) -> str:
     """How a trained model is asked for its forecast; FILE stands for a table that the user has to write."""
     from neuro_divergent.forecasting.evaluate.held_out import interval_levels
+    from neuro_divergent.forecasting.predict.ahead import asked_ahead
 
     parts: list[object] = ["predict", run]
     if levels := sorted(interval_levels(fitted)):
         parts += ["--level", COMMA.join(f"{level:g}" for level in levels)]
-    if known_ahead(fitted):
+    if asked_ahead(fitted):
         layout = {name: fields[name] for name in FILE_FIELDS if name in fields}
         parts += ["--future", "FILE", *table_flags(layout)]
     return command(*parts)
-
-
-def known_ahead(fitted: Forecaster) -> list[str]:
-    """The columns of the table whose values in the horizon a forecast needs."""
-    from neuro_divergent.forecasting.network.columns_taken import taken_columns
-
-    taken, schema, store = taken_columns(fitted.model, fitted.data.store), fitted.data.schema, fitted.data.store
-    if taken.future is None and taken.categorical is None:
-        return []
-    names = (*schema.future, *schema.future_categorical)
-    return [name for name in names if name in store.future_names or name in store.categories]
 
 
 def cv_command(table: Path, fitted: Forecaster, fields: Mapping[str, Any]) -> str:
