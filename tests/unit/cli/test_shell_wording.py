@@ -103,11 +103,11 @@ def test_every_setting_that_a_message_advises_is_one(advice):
         value = fields[section][name]
     else:
         section, name, value = "data", advice.field.partition(".")[2], rest[0]
-    kind = {"data": DataSchema, "training": nd.TrainingConfig}[section]
+    kind = {"data": DataSchema, "training": nd.TrainingConfig, "model": nd.MLP}[section]
     assert name in kind.model_fields or name in FILE_FIELDS
     if advice.value != "..." and name not in FILE_FIELDS:
         given = value | {"kind": "WarmupCosine"} if isinstance(value, dict) else value
-        kind.from_dict({name: given})
+        kind.from_dict({name: given} | ({"h": 2, "input_size": 48} if section == "model" else {}))
 
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, NeuroDivergentError)]

@@ -57,7 +57,7 @@ def test_an_error_of_the_module_itself_is_not_taken_for_one_of_whole_numbers() -
 @pytest.mark.parametrize("fields", [{"batch_size": len(X) - 1}, {"batch_size": 21, "accumulate_gradients": 3}])
 def test_a_batch_norm_of_one_row_is_refused(fields: dict[str, int]) -> None:
     module = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
-    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Set drop_last=True"):
+    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Say drop_last=True"):
         fit(module, **fields)
 
 

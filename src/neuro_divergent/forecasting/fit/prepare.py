@@ -50,7 +50,7 @@ def prepare(job: Job) -> Run:
         late = (rows < model.input_size + model.h) & (table.store.lengths - rows >= model.h)
         if late.any():
             log.warning(
-                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Set "
+                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Say "
                 "split_by='series' to train on all of them",
                 int(late.sum()),
                 table.n_series,

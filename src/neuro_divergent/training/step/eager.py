@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import rows
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.optim import forget_gradients, gradient_norm
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
@@ -86,8 +86,9 @@ class Eager:
             if not _normalizes_one_row(task, state, batch):
                 raise
             raise ConfigError(
-                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Set "
-                "drop_last=True or another batch_size"
+                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Say "
+                "drop_last=True or another batch_size",
+                advice=[Advice("training.drop_last", True)],
             ) from error
 
     def _gradients(self, task: Task, state: TrainState, batch: Any) -> float:

@@ -228,7 +228,7 @@ def test_the_progress_in_a_notebook_is_one_output_that_is_replaced(monkeypatch, 
     shell = types.SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell, display=display))
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    history = fit(progress="auto", max_epochs=40)
+    history = fit(progress="auto", max_epochs=40, early_stopping=None)
     assert len(history) == 40
     assert len(Handle.shown) == 1
     assert len(Handle.replaced) < 10  # at most two a second, not one a step
