@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from neuro_divergent.report.page import Page
 
 CROSS_VALIDATION = "print(nd.cross_validation([model], data, config=config).table)"
-LEFT_OUT = ("callbacks", "checkpoints", "progress", "logging")
+LEFT_OUT = ("callbacks", "checkpoints", "progress")
 """Fields of a training that say what is written and shown while it runs."""
 
 
