@@ -161,25 +161,28 @@ class _Terminal:
 
 
 class _Notebook:
-    """One output of a cell, which is replaced. It needs no widgets, and a saved notebook keeps the last line."""
+    """One output of a cell, which is replaced, by all trainings of the cell: the folds of a cross-validation share it.
+
+    It needs no widgets, and a saved notebook keeps the last line.
+    """
 
     pause, width = SECONDS_IN_NOTEBOOK, NOTEBOOK_WIDTH
-
-    def __init__(self) -> None:
-        self._handle: Any = None
+    newest: ClassVar[tuple[Any, Any]] = (None, None)
+    """The number of a cell, and the handle of its output."""
 
     def show(self, line: Text) -> None:
         from IPython.display import DisplayHandle
 
-        shown = _Line(line.plain)
-        if self._handle is None:
-            self._handle = DisplayHandle()
-            self._handle.display(shown)
+        shown, cell = _Line(line.plain), getattr(_kernel_shell(), "execution_count", None)
+        known, handle = _Notebook.newest
+        if handle is None or known != cell:
+            _Notebook.newest = (cell, DisplayHandle())
+            _Notebook.newest[1].display(shown)
         else:
-            self._handle.update(shown)
+            handle.update(shown)
 
     def close(self) -> None:
-        self._handle = None
+        """The line stays."""
 
 
 class _Line:
@@ -202,9 +205,14 @@ def watched() -> bool:
 
 def in_notebook() -> bool:
     """Whether the code runs in the kernel of a notebook."""
+    return _kernel_shell() is not None
+
+
+def _kernel_shell() -> Any:
+    """IPython's shell if it has a kernel, that of a notebook; a terminal's has none."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
+    return shell if getattr(shell, "kernel", None) is not None else None
 
 
 def _clock(seconds: float) -> str:

@@ -225,7 +225,7 @@ class Handle:
 def test_the_progress_in_a_notebook_is_one_output_that_is_replaced(monkeypatch, capsys):
     """With the three names of IPython that are used; the test below has a real kernel where one is installed."""
     display = types.SimpleNamespace(DisplayHandle=Handle)
-    shell = types.SimpleNamespace(kernel=object())
+    shell = types.SimpleNamespace(kernel=object(), execution_count=1)
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell, display=display))
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     history = fit(progress="auto", max_epochs=40, early_stopping=None)
@@ -233,6 +233,11 @@ def test_the_progress_in_a_notebook_is_one_output_that_is_replaced(monkeypatch, 
     assert len(Handle.shown) == 1
     assert len(Handle.replaced) < 10  # at most two a second, not one a step
     assert "epoch 40/40" in Handle.replaced[-1]
+    fit(progress="auto")
+    assert len(Handle.shown) == 1
+    shell.execution_count = 2  # the next cell
+    fit(progress="auto")
+    assert len(Handle.shown) == 2
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
 
@@ -244,7 +249,8 @@ def test_the_progress_in_a_real_notebook_is_one_output():
         "import neuro_divergent as nd\n"
         "config = nd.TrainingConfig(max_epochs=30, batch_size=4)\n"
         "model = nd.MLP(h=2, input_size=4, hidden_size=4)\n"
-        "fitted = model.fit(nd.samples.air_passengers(), config)"
+        "fitted = model.fit(nd.samples.air_passengers(), config)\n"
+        "found = nd.cross_validation([model], nd.samples.air_passengers(), config=config, n_windows=3)"
     )
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
     nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
