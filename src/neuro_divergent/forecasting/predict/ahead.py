@@ -280,6 +280,16 @@ def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
     return table.id_column(count)
 
 
+def asked_ahead(forecaster: Forecaster) -> list[str]:
+    """The columns of the table whose values for the horizon `predict` asks for; none where the model takes none."""
+    store, schema = forecaster.data.store, forecaster.data.schema
+    taken = taken_columns(forecaster.model, store)
+    if taken.future is None and taken.categorical is None:
+        return []
+    names = (*schema.future, *schema.future_categorical)
+    return [name for name in names if name in store.future_names or name in store.categories]
+
+
 def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFrame:
     """The rows of `future_frame` that a table of future values does not have."""
     schema = table.schema
