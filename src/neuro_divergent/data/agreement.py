@@ -1,4 +1,4 @@
-"""Whether two tables belong together: whoever combines fitted models or tables asks `check_together`.
+"""Check that two tables can be used together. Code that combines fitted models or tables calls `check_together`.
 
 Letters: S series.
 """
@@ -16,12 +16,12 @@ from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
 Relation = Literal["clock", "later", "ends", "rows"]
-"""What two tables share: "clock", only the frequency and the zone of their times, and the kind of their ids; "later",
-the second has rows of the series of the first that come after those; "ends", the same series, up to the same moments,
-in the same units; "rows", the same series with the same rows."""
+"""What two tables must share. "clock": frequency, time zone and type of ids. "later": the second table has later rows
+of series of the first. "ends": the same series with the same last times and the same units. "rows": the same series
+with the same rows."""
 
 ROWS_COMPARED = 8
-"""So many last rows of each series say whether two tables have the same units."""
+"""Last rows of each series that are compared to find out whether two tables have the same units."""
 
 
 def check_together(
@@ -30,13 +30,13 @@ def check_together(
     relation: Relation,
     names: tuple[str, str] = ("the first table", "the second table"),
 ) -> None:
-    """Refuse two tables that do not share what a relation asks for, with the series and the moment that differ.
+    """Raise DataError if two tables do not share what `relation` requires. The message names the series and the time.
 
     Args:
         first: a table.
-        second: another one.
+        second: another table.
         relation: what they must share.
-        names: of the tables, for the sentence.
+        names: names of the tables for the message.
     """
     if first.store is second.store and relation != "later":
         return
@@ -51,7 +51,7 @@ def check_together(
 
 
 def positions(names: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
-    """Where each wanted name stands among the names; -1 where it does not.
+    """Return the index of each wanted name in `names`; -1 if it is not there.
 
     >>> positions(np.array(["a", "b"]), np.array(["b", "c"]))
     array([ 1, -1])
@@ -61,9 +61,9 @@ def positions(names: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -
 
 
 def differ(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_] | None:
-    """Which values of two tables differ, where most of those that both have do; None where they agree.
+    """Return which values of two tables differ if most common values do; None if the tables agree.
 
-    Some may differ: a table that was read later has corrections, and gaps can be filled in several ways.
+    A minority may differ: a newer table may have corrections, and gaps can be imputed in several ways.
     """
     with np.errstate(invalid="ignore"):
         both = np.isfinite(first) & np.isfinite(second)
@@ -75,13 +75,13 @@ def _same_clock(first: TimeSeriesDataFrame, second: TimeSeriesDataFrame, names: 
     for what, a, b in (
         ("frequency", first.freq, second.freq),
         ("time zone", first.store.time_zone, second.store.time_zone),
-        # The same series under 1 and "1" would be two.
+        # The ids 1 and "1" would count as two series.
         ("kind of ids", first.schema.id_type, second.schema.id_type),
     ):
         if a != b:
             raise DataError(
-                f"tables that are used together have one {what}, but {names[0]} has {a!r} and {names[1]} has {b!r}. "
-                "Read both alike"
+                f"tables that are used together must have the same {what}, but {names[0]} has {a!r} and {names[1]} has "
+                f"{b!r}. Read both with the same options"
             )
 
 
@@ -89,7 +89,7 @@ def _later(first: TimeSeriesDataFrame, second: TimeSeriesDataFrame) -> None:
     known = positions(first.ids, second.ids)
     if (known < 0).any():
         unknown = listing(second.ids[known < 0].tolist())
-        raise DataError(f"validation must hold later rows of the training series, but has new ones: {unknown}")
+        raise DataError(f"validation must have later rows of the training series, but has new series: {unknown}")
     last = first.store.times(first.store.lengths - 1)[known]
     early = np.flatnonzero(second.store.start <= last)
     if len(early):
@@ -97,7 +97,7 @@ def _later(first: TimeSeriesDataFrame, second: TimeSeriesDataFrame) -> None:
         raise DataError(
             f"validation must be later than the training rows of its series, but {_series(second, number)} is trained "
             f"up to {_moment(first, last[number])} and validated from {_moment(second, second.store.start[number])} "
-            f"on{_others(len(early))}. Give rows after those"
+            f"on{_others(len(early))}. Use only rows after the training rows"
         )
 
 
@@ -111,8 +111,8 @@ def _same_series(first: TimeSeriesDataFrame, second: TimeSeriesDataFrame, names:
         if alone:
             parts.append(f"only {name} has {listing(alone)}")
     raise DataError(
-        f"forecasts that are used together are of the same series, but {' and '.join(parts)}. Give one table with the "
-        "series of both: data=..."
+        f"forecasts that are used together must be of the same series, but {' and '.join(parts)}. Pass one table with "
+        "the series of both: data=..."
     )
 
 
@@ -127,28 +127,28 @@ def _same_moments(
         if len(odd):
             number = int(odd[0])
             raise DataError(
-                f"forecasts that are used together are of the same moments, but {_series(first, number)} {what}s at "
+                f"forecasts that are used together must be of the same times, but {_series(first, number)} {what}s at "
                 f"{_moment(first, mine[number])} in {names[0]} and at {_moment(second, theirs[number])} in {names[1]}"
-                f"{_others(len(odd))}. Give one table for both: data=..."
+                f"{_others(len(odd))}. Pass one table for both: data=..."
             )
 
 
 def _same_units(first: TimeSeriesDataFrame, second: TimeSeriesDataFrame, names: tuple[str, str]) -> None:
-    """The last values of both, which end at the same moments."""
+    """Compare the last values of two tables that end at the same times."""
     mine, theirs = _last_values(first), _last_values(second)
     odd = differ(mine, theirs)
     if odd is not None:
         number, place = (int(part) for part in np.argwhere(odd)[0])
         when = first.store.times(first.store.lengths - 1 - place)[number]
         raise DataError(
-            f"forecasts that are used together are of one target in one unit, but {_series(first, number)} has "
-            f"{mine[number, place]:g} at {_moment(first, when)} in {names[0]} and {theirs[number, place]:g} in "
-            f"{names[1]}. Train on one table, or give one: data=..."
+            f"forecasts that are used together must have the same target in the same unit, but "
+            f"{_series(first, number)} has {mine[number, place]:g} at {_moment(first, when)} in {names[0]} and "
+            f"{theirs[number, place]:g} in {names[1]}. Train on one table, or pass one: data=..."
         )
 
 
 def _last_values(table: TimeSeriesDataFrame) -> npt.NDArray[np.float64]:
-    """[S, ROWS_COMPARED] the last values of each series, newest first; NaN where there is none."""
+    """[S, ROWS_COMPARED] the last values of each series, newest first; NaN if missing."""
     store = table.store
     back = np.arange(ROWS_COMPARED)
     rows = np.maximum(store.offsets[1:, None] - 1 - back, 0)
@@ -170,7 +170,7 @@ def _others(count: int) -> str:
 
 
 def names_of(members: Sequence[str]) -> list[str]:
-    """What to call the tables of several models: two models may have one name.
+    """Return names for the tables of several models, numbered because two models may have the same name.
 
     >>> names_of(["MLP", "MLP"])
     ['member 1 (MLP)', 'member 2 (MLP)']

@@ -1,3 +1,3 @@
-"""The old home of `TimeSeriesDataFrame`, kept for one release: use neuro_divergent.data.table."""
+"""The old module of `TimeSeriesDataFrame`, kept for one release. Use neuro_divergent.data.table."""
 
 from neuro_divergent.data.table import TimeSeriesDataFrame as TimeSeriesDataFrame

@@ -1,4 +1,4 @@
-"""Tables that belong together: later rows of known series, and two tables as one."""
+"""Join tables: later rows of known series, and two tables as one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 def later_rows(table: TimeSeriesDataFrame, rows: Any, *, new_series: bool = False) -> TimeSeriesDataFrame:
     """Read rows that extend `table`, with its schema.
 
-    Whole-series checks (min_length, constant, all_missing) are skipped. Series that the table had to drop are dropped
-    here too, unless new series are welcome.
+    Whole-series checks (min_length, constant, all_missing) are skipped. Series that loading `table` dropped are
+    dropped here too, unless `new_series` is true.
     """
     if isinstance(rows, TimeSeriesDataFrame):
         later = rows
@@ -35,18 +35,18 @@ def later_rows(table: TimeSeriesDataFrame, rows: Any, *, new_series: bool = Fals
 
 
 def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple[TimeSeriesDataFrame, np.ndarray]:
-    """Training and validation rows as one table, and how many rows of each series are training rows."""
+    """Return training and validation rows as one table, and the number of training rows of each series."""
     check_together(table, validation, "later", ("the training table", "the validation table"))
     both = pl.concat([table.to_polars(), validation.to_polars()], how="vertical_relaxed")
     return read_again(both, table.schema, (table, validation)), table.store.lengths
 
 
 def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-    """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
+    """Return both tables as one. A row in both is taken from the newer table. New series are checked as in `fit`."""
     both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
     keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
     latest = both.unique(subset=keys, keep="last", maintain_order=True)
-    # Both were judged when they were read: a category that came after the training rows has no name any more.
+    # Both tables were checked when they were read. Unknown categories have lost their names since, so keep them.
     joined = read_again(latest, known.schema.replace(unknown_categories="keep"), (known, newer))
     joined.schema = joined.schema.replace(unknown_categories=known.schema.unknown_categories)
     joined._report.merged_targets = newer.report().merged_targets
@@ -60,10 +60,10 @@ def _columns(table: TimeSeriesDataFrame) -> list[str]:
 
 
 def read_again(rows: pl.DataFrame, schema: DataSchema, parts: Sequence[TimeSeriesDataFrame]) -> TimeSeriesDataFrame:
-    """Rows of tables that were read already as one table.
+    """Return the rows of several loaded tables as one table.
 
-    They were repaired when they were read: what is still empty was masked, and no policy is asked a second time. What
-    was filled is filled again where the other rows say more about it.
+    The rows were repaired when they were loaded: cells that are still empty stay masked, and no repair policy is
+    applied again. Values are imputed again where the rows of another table give a better value.
     """
     done: dict[str, Any] = {"missing": "mask", "constant": "keep", "all_missing": "keep", "min_length": None}
     whole = TimeSeriesDataFrame.from_frame(rows, schema=schema.replace(**done))
@@ -74,10 +74,9 @@ def read_again(rows: pl.DataFrame, schema: DataSchema, parts: Sequence[TimeSerie
 
 
 def on_grid_of(known: TimeSeriesDataFrame, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-    """Rows of known series count on from the known grid, if they are on it.
+    """Return `table` with the time grid of `known` for the series of both, if their rows are on that grid.
 
-    A few rows do not always say which grid they are on: a 30th of April and of June may stand for the 30th or for the
-    31st of every month.
+    A few rows do not always determine their grid: April 30 and June 30 may mean the 30th or the 31st of every month.
     """
     freq, zone, store = known.frequency, known.store.time_zone, table.store
     if not freq.moves(zone) or (str(freq), zone) != (store.freq, store.time_zone):
@@ -100,9 +99,9 @@ def on_grid_of(known: TimeSeriesDataFrame, table: TimeSeriesDataFrame) -> TimeSe
 
 
 def _filled_again(whole: SeriesStore, parts: Sequence[SeriesStore]) -> SeriesStore:
-    """A store with the fills of those that it was put together from; a gap that is closed now gets both its sides.
+    """Return a joined store with the imputed values of its parts. A gap that is closed now is imputed from both sides.
 
-    A made-up value stays as it was, unless there was nothing to fill it with, or its part ended before the next value.
+    An imputed value stays as it was, unless its part had no value for it, or ended before the next observed value.
     """
     changes: dict[str, Any] = {}
     for name, field in FILLED.items():
@@ -138,7 +137,7 @@ def _names(store: SeriesStore, field: str) -> tuple[str, ...]:
 
 
 def _places(whole: SeriesStore, part: SeriesStore) -> tuple[Ints, Ints]:
-    """The rows of a store that a part of it became, and which rows of the part they were."""
+    """The rows of the joined store that come from a part, and their rows in the part."""
     number = {name: position for position, name in enumerate(whole.ids.tolist())}
     series = np.array([number.get(name, -1) for name in part.ids.tolist()], dtype=np.int64)
     kept = np.flatnonzero(series >= 0)
@@ -152,7 +151,7 @@ def _places(whole: SeriesStore, part: SeriesStore) -> tuple[Ints, Ints]:
 def _part_fills(
     part: SeriesStore, name: str, rows: Ints, names: tuple[str, ...]
 ) -> Iterator[tuple[int, npt.NDArray[Any], Codes, Bools]]:
-    """Of each column of a part: its place among `names`, values and codes of some rows, and what to fill anew."""
+    """Yield for each column of a part: its index in `names`, values and codes of some rows, and which to impute."""
     found = {number: column for key, number, *column in columns(part) if key == name}
     field = FILLED[name]
     whole = getattr(part, field)

@@ -1,4 +1,4 @@
-"""The table of time series: checked once, kept as a store, given back in the library it came from."""
+"""The table of time series: checked once, stored as a SeriesStore, and returned in the library of its input."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from neuro_divergent.data.time.frequency import Frequency
 
 
 class TimeSeriesDataFrame:
-    """Series of one target with the columns that explain it, checked and ready to train on.
+    """Time series of one target with its exogenous columns, checked and ready for training.
 
-    Make one with `from_csv`, `from_parquet` or `from_frame`; `report()` says what was found and repaired.
+    Create one with `from_csv`, `from_parquet` or `from_frame`. `report()` lists what loading found and repaired.
 
     >>> data = TimeSeriesDataFrame.from_frame({"ds": [1, 2, 3], "y": [1.0, 2.0, 4.0]})
     >>> data
@@ -52,15 +52,17 @@ class TimeSeriesDataFrame:
         schema: DataSchema | None = None,
         **options: Unpack[LoadOptions],
     ) -> Self:
-        """Read a CSV file with a header line.
+        """Return the table of a CSV file with a header line.
 
         Args:
             path: the file.
             separator: the character between two cells.
-            encoding: how the bytes are to be read.
+            encoding: the text encoding of the file.
             decimal_comma: whether 3,5 is a number.
-            schema: of data loaded before, to read new data in the same way; it replaces all options but `static`.
-            **options: as in `DataSchema`: id_col, time_col, target_col, freq, wide, static, future, historical, ...
+            schema: the schema of a table that was loaded before, to read new data in the same way. It replaces all
+                options but `static`.
+            **options: the fields of `DataSchema`: id_col, time_col, target_col, freq, wide, static, future,
+                historical, ...
         """
         request, static = _request(schema, options)
         frame = read_csv(path, separator=separator, encoding=encoding, decimal_comma=decimal_comma)
@@ -68,22 +70,30 @@ class TimeSeriesDataFrame:
 
     @classmethod
     def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
-        """Read a Parquet file, all files that a pattern matches ("sales/*.parquet"), or a directory of partitions.
+        """Return the table of a Parquet file, of files that match a pattern ("sales/*.parquet"), or of a directory.
 
-        Only the columns with a role are read. `schema` and `options` are as in `from_csv`.
+        Only columns with a role are read.
+
+        Args:
+            path: a file, a glob pattern, or a directory of partitions.
+            schema: as in `from_csv`.
+            **options: as in `from_csv`.
         """
         request, static = _request(schema, options)
         return cls._checked(*build(scan_parquet(path), request, static, from_file=True))
 
     @classmethod
     def from_frame(cls, frame: Any, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
-        """Take a polars DataFrame or LazyFrame, a pandas or pyarrow table, or a dict of arrays.
+        """Return the table of a frame. A TimeSeriesDataFrame is returned unchanged.
 
-        `schema` and `options` are as in `from_csv`. A TimeSeriesDataFrame is given back as it is.
+        Args:
+            frame: a polars DataFrame or LazyFrame, a pandas or pyarrow table, or a dict of arrays.
+            schema: as in `from_csv`.
+            **options: as in `from_csv`.
         """
         if isinstance(frame, cls):
             if options or schema is not None:
-                raise ConfigError("this is a TimeSeriesDataFrame already, so its roles cannot be given again.")
+                raise ConfigError("a TimeSeriesDataFrame has its roles already, but got roles again. Leave them out.")
             return frame
         request, static = _request(schema, options)
         lazy, library = take_over(frame)
@@ -91,27 +101,31 @@ class TimeSeriesDataFrame:
 
     @classmethod
     def from_store(cls, store: SeriesStore, schema: DataSchema | None = None) -> Self:
-        """Wrap a store that was checked when it was made, such as one opened from disk; without a schema the columns
-        get their usual names."""
+        """Return the table of a checked store, such as one that `SeriesStore.open` returns.
+
+        Args:
+            store: the series.
+            schema: names and roles of the columns; None uses the default names.
+        """
         return cls(store, schema or _schema_of(store), _fresh_report(store, len(store.y)))
 
     @classmethod
     def _checked(cls, store: SeriesStore, schema: DataSchema, report: DataReport, *, library: str = "polars") -> Self:
-        """What the checks gave, with the features that were asked for."""
+        """The table of a checked store, with the features of its schema."""
         data = cls(store, schema, report, library=library)
         if schema.features:
             data.store, data.schema = add_features(store, schema, data.all_times())
         return data
 
     def report(self) -> DataReport:
-        """What the table was found to be, and every repair counted."""
+        """Return what loading found, with a count of every repair."""
         if self._report.first_time is None:
             self._report.first_time, self._report.last_time = self._span()
         return self._report
 
     @property
     def freq(self) -> str:
-        """The distance of two rows, in polars spelling."""
+        """The time between two rows, in polars spelling."""
         return self.store.freq
 
     @property
@@ -121,7 +135,7 @@ class TimeSeriesDataFrame:
 
     @property
     def n_series(self) -> int:
-        """How many series."""
+        """Number of series."""
         return len(self.store.ids)
 
     def __len__(self) -> int:
@@ -134,34 +148,40 @@ class TimeSeriesDataFrame:
 
     @property
     def fingerprint(self) -> str:
-        """A hash over the contents of the store: equal exactly when the data are."""
+        """A hash of the store's contents. Two tables have equal fingerprints only if their data are equal."""
         return self.store.fingerprint()
 
     def times(self, series: int, start: int = 0, count: int | None = None) -> pl.Series:
-        """The time stamps of `count` rows of a series from row `start`; beyond its end they are the horizon's."""
+        """Return time stamps of one series. Rows after its end give the time stamps of the horizon.
+
+        Args:
+            series: number of the series.
+            start: first row.
+            count: number of rows; None for all rows up to the end.
+        """
         length = int(self.store.lengths[series])
         steps = np.arange(start, start + (length - start if count is None else count))
         return self._stamps(self.store.times(steps, np.full(len(steps), series)))
 
     def future_times(self, h: int) -> pl.Series:
-        """The h time stamps after the end of every series, series after series."""
+        """Return the h time stamps after the end of every series, concatenated."""
         return self._stamps(self.horizon_times(h))
 
     def horizon_times(self, h: int) -> npt.NDArray[Any]:
-        """As `future_times`, as the store has them: datetime64 (UTC when there is a zone) or whole numbers."""
+        """Return `future_times` in the type of the store: datetime64 (UTC if there is a time zone) or integers."""
         steps = self.store.lengths[:, None] + np.arange(h)
         return self.store.times(steps, np.arange(self.n_series)[:, None]).reshape(-1)
 
     def future_values(self, frame: Any, h: int, *, given: int | None = None) -> FutureValues:
-        """The known-ahead columns of the h steps after every series; those of the calendar are computed.
+        """Return the columns known ahead for the h steps after every series. Calendar features are computed.
 
-        Rows of other times and of other series are passed over; a step without a row is an error that names it.
+        Rows of other times and other series are ignored. A missing step raises an error that names it.
 
         Args:
-            frame: any table that has the columns known ahead; None when there are none but the calendar's.
-            h: how many steps.
-            given: for how many of them the table must have rows, None for all. Further steps are taken up to the first
-                that a series does not know; the last one taken stands for the steps after it.
+            frame: any table with the columns known ahead; None if calendar features are the only ones.
+            h: number of steps.
+            given: number of steps for which the table must have rows; None for all. Further steps are read until the
+                first step that is missing in a series. The last step that was read is repeated for the steps after it.
         """
         own_values = FutureValues(None, None)
         own = (*self.schema.future, *self.schema.future_categorical)
@@ -169,8 +189,8 @@ class TimeSeriesDataFrame:
         least = h if given is None else min(h, given)
         if own and frame is None:
             raise DataError(
-                f"the columns {listing(own)} are known ahead, but their values for the {least} steps after the last "
-                "row were not given. Hand them over: predict(future=...).",
+                f"the columns {listing(own)} are known ahead, but got no values for the {least} steps after the last "
+                "row. Pass them: predict(future=...).",
                 advice=[Advice("future")],
             )
         if own:
@@ -195,13 +215,13 @@ class TimeSeriesDataFrame:
         )
 
     def all_times(self) -> pl.Series:
-        """The time stamp of every row of the store."""
+        """Return the time stamp of every row of the store."""
         lengths = self.store.lengths
         rows = np.arange(len(self)) - np.repeat(self.store.offsets[:-1], lengths)
         return self._stamps(self.store.times(rows, np.repeat(np.arange(self.n_series), lengths)))
 
     def _stamps(self, times: npt.NDArray[Any]) -> pl.Series:
-        """The type that the time column had."""
+        """The time stamps in the type of the input's time column."""
         series = pl.Series(self.schema.time_col, times)
         label = self.schema.time_type or "datetime[us]"
         if self.frequency.integer:
@@ -223,15 +243,19 @@ class TimeSeriesDataFrame:
         return both[0], both[1]
 
     def id_column(self, counts: npt.NDArray[np.int64] | int) -> pl.Series:
-        """The ids, each repeated as often as `counts` says."""
+        """Return the ids as a column, each repeated `counts` times.
+
+        Args:
+            counts: [S] repetitions of each id, or one number for all.
+        """
         numbers = np.repeat(np.arange(self.n_series), counts)
         return pl.Series(self.schema.id_col, self.store.ids.tolist())[numbers] if self.n_series else pl.Series([])
 
     def to_polars(self, *, filled: bool = False) -> pl.DataFrame:
-        """The table in long form, rebuilt from the store: missing targets are null, rows of gaps included.
+        """Return the table in long form. Rows of gaps are included, and missing targets are null.
 
         Args:
-            filled: show the targets that `missing` and `gaps` fill, as they are known at the end of each series.
+            filled: return imputed targets (of the options `missing` and `gaps`) instead of null.
         """
         store, schema = self.store, self.schema
         columns = [] if schema.id_type == "none" else [self.id_column(store.lengths)]
@@ -263,13 +287,13 @@ class TimeSeriesDataFrame:
         return columns
 
     def to_pandas(self, *, filled: bool = False) -> Any:
-        """The table in long form as a pandas DataFrame; see `to_polars`."""
+        """Return the table in long form as a pandas DataFrame; see `to_polars`."""
         require("pandas", extra="pandas", purpose="A pandas table")
         require("pyarrow", extra="pandas", purpose="A pandas table")
         return self.to_polars(filled=filled).to_pandas()
 
     def as_input_library(self, table: pl.DataFrame) -> Any:
-        """A table of ours in the library that the data came from."""
+        """Return a polars table in the library of the input: polars, pandas, pyarrow, or a dict."""
         if self.library == "pandas":
             return table.to_pandas()
         if self.library == "pyarrow":
@@ -277,26 +301,30 @@ class TimeSeriesDataFrame:
         return table.to_dict(as_series=False) if self.library == "dict" else table
 
     def select(self, ids: Iterable[Any]) -> TimeSeriesDataFrame:
-        """The series of these names (sorted, whatever the order of the names)."""
+        """Return a table of the named series, in sorted order.
+
+        Args:
+            ids: names of series, in any order.
+        """
         numbers = {name: number for number, name in enumerate(self.store.ids.tolist())}
         wanted = list(dict.fromkeys(ids))
         absent = [name for name in wanted if name not in numbers]
         if absent:
-            raise DataError(f"select needs names of series, but got {listing(absent)}, which the table does not have.")
+            raise DataError(f"select needs names of series of the table, but it has no {listing(absent)}.")
         return self._with(select_series(self.store, np.array(sorted(numbers[name] for name in wanted), dtype=np.int64)))
 
     def tail(self, n: int) -> TimeSeriesDataFrame:
-        """The last n rows of each series."""
+        """Return a table of the last n rows of each series."""
         begin = np.maximum(self.store.offsets[1:] - _count(n, 1), self.store.offsets[:-1])
         return self._with(cut_rows(self.store, np.arange(self.n_series), begin, self.store.offsets[1:]))
 
     def head(self, n: int) -> TimeSeriesDataFrame:
-        """The first n rows of each series."""
+        """Return a table of the first n rows of each series."""
         stop = np.minimum(self.store.offsets[:-1] + _count(n, 1), self.store.offsets[1:])
         return self._with(cut_rows(self.store, np.arange(self.n_series), self.store.offsets[:-1], stop))
 
     def drop_last(self, n: int) -> TimeSeriesDataFrame:
-        """Without the last n rows of each series, for backtests; series that have no more rows are refused."""
+        """Return the table without the last n rows of each series, for backtests. Every series must keep a row."""
         left = self.store.lengths - _count(n, 0)
         if (left < 1).any():
             names = listing(self.store.ids[left < 1].tolist())
@@ -306,7 +334,12 @@ class TimeSeriesDataFrame:
         )
 
     def with_min_length(self, n: int, short: str = "error") -> TimeSeriesDataFrame:
-        """Refuse ("error", listing ids), leave out ("drop") or pad in front ("pad") the series of fewer than n rows."""
+        """Return a table whose series have at least n rows.
+
+        Args:
+            n: smallest number of rows.
+            short: "error" refuses shorter series, "drop" leaves them out, "pad" adds masked rows in front.
+        """
         if short not in ("error", "drop", "pad"):
             raise ConfigError(f"short must be 'error', 'drop' or 'pad', but got short={short!r}")
         report = DataReport()
@@ -316,7 +349,7 @@ class TimeSeriesDataFrame:
         return result
 
     def _with(self, store: SeriesStore) -> TimeSeriesDataFrame:
-        """The same table with another store; what was counted on loading is not counted again."""
+        """The same table with another store and a new report."""
         return TimeSeriesDataFrame(store, self.schema, _fresh_report(store, len(self)), library=self.library)
 
     def __repr__(self) -> str:
@@ -355,7 +388,7 @@ def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchem
         given["static"] = static
     if schema is not None:
         if given:
-            raise ConfigError(f"a schema says everything, but got {listing(given)} as well. Give one or the other.")
+            raise ConfigError(f"a schema replaces all options, but got {listing(given)} as well. Use one of the two.")
         return schema, table
     request = DataSchema(**given)
     if table is not None:

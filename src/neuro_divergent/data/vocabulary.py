@@ -1,4 +1,4 @@
-"""Which categories a table knows: those of its training rows, so that later rows decide neither codes nor sizes."""
+"""The categories of a table, from its training rows only. Later rows influence neither codes nor embedding sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vocabularies = Mapping[str, tuple[str, ...]]
 
 
 def categories_in(table: TimeSeriesDataFrame, rows: npt.NDArray[np.int64]) -> dict[str, tuple[str, ...]]:
-    """The values of each categorical column in the first rows[s] rows of each series, in the order of their codes."""
+    """Return the values of each categorical column in the first rows[s] rows of series s, ordered by code."""
     store = table.store
     inside = slice(None)
     if bool((rows < store.lengths).any()):
@@ -36,7 +36,7 @@ def categories_in(table: TimeSeriesDataFrame, rows: npt.NDArray[np.int64]) -> di
 
 
 def with_categories(table: TimeSeriesDataFrame, known: Vocabularies) -> TimeSeriesDataFrame:
-    """The table with the codes of other vocabularies; a value that they do not have is unknown, code 0."""
+    """Return the table with the codes of other vocabularies. A value that is not in them is unknown, code 0."""
     store = table.store
     lookups = []
     for name, values in store.categories.items():
@@ -55,7 +55,7 @@ def with_categories(table: TimeSeriesDataFrame, known: Vocabularies) -> TimeSeri
 
 
 def say_unknown(table: TimeSeriesDataFrame, known: Vocabularies, policy: str) -> None:
-    """Log the categories of a table that a model does not know; the policy "error" refuses them."""
+    """Log the categories of a table that a model was not trained on. The policy "error" raises instead."""
     for name, values in categories_in(table, table.store.lengths).items():
         new = [value for value in values if value not in known.get(name, values)]
         if not new:

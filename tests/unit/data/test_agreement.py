@@ -30,11 +30,11 @@ def days(rows, first=dt.datetime(2024, 1, 1), **options):
 @pytest.mark.parametrize(
     ("first", "second", "relation", "words"),
     [
-        (table({"a": 9}), days(9), "clock", "one frequency, but the first table has '1i' and the second .* '1d'"),
-        (days(9), days(9, time_zone="UTC"), "clock", "one time zone, but the first table has None and .* 'UTC'"),
+        (table({"a": 9}), days(9), "clock", "the same frequency, but the first table has '1i' and the second .* '1d'"),
+        (days(9), days(9, time_zone="UTC"), "clock", "the same time zone, but the first table has None and .* 'UTC'"),
         (table({"a": 9}), table({"a": 9}, 8), "later", "series 'a' is trained up to 8 and validated from 8 on"),
         (days(9), days(9), "later", "is trained up to 2024-01-09 00:00:00 and validated from 2024-01-01 00:00:00 on"),
-        (table({"a": 9}), table({"a": 9, "n": 9}, 9), "later", "has new ones: 'n'"),
+        (table({"a": 9}), table({"a": 9, "n": 9}, 9), "later", "has new series: 'n'"),
         (table({"a": 9, "b": 9}), table({"b": 9, "c": 9}), "ends", "only the first table has 'a' and only .* has 'c'"),
         (table({"a": 9}), table({"a": 8}), "ends", "series 'a' ends at 8 in the first table and at 7 in the second"),
         (table({"a": 9, "b": 8}), table({"a": 9, "b": 9}), "rows", "series 'b' ends at 7 in .* and at 8 in"),

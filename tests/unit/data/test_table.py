@@ -175,7 +175,7 @@ def test_unknown_options_and_libraries_are_refused() -> None:
         TimeSeriesDataFrame.from_frame(TABLE, frec="1d")  # type: ignore[call-arg]
     with pytest.raises(DataError, match="polars, pandas or pyarrow"):
         TimeSeriesDataFrame.from_frame(7)
-    with pytest.raises(ConfigError, match="one or the other"):
+    with pytest.raises(ConfigError, match="Use one of the two"):
         TimeSeriesDataFrame.from_frame(TABLE, schema=DataSchema(), freq="1d")
 
 

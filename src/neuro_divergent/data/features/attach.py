@@ -17,9 +17,9 @@ from neuro_divergent.data.store.store import SeriesStore
 
 
 def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tuple[SeriesStore, DataSchema]:
-    """The store with the schema's features as further columns; the span of time is kept for later data."""
+    """Return the store with the schema's features as further columns, and the schema with the time span of the data."""
     features = parse_features(schema.features)
-    if schema.span is None:  # otherwise it is that of a model, which cannot rename its columns any more
+    if schema.span is None:  # otherwise the schema is that of a trained model, whose names are fixed
         _check_names([column for feature in features for column in feature.columns], schema)
     if schema.span is None and len(times):
         physical = times.to_physical()
@@ -41,7 +41,7 @@ def add_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> tu
 
 
 def _check_names(columns: list[str], schema: DataSchema) -> None:
-    """Two columns of one name would be one, so a feature must not be called like a column of the table."""
+    """Refuse a feature with the name of a column of the table."""
     single = (schema.id_col, schema.time_col, schema.target_col, schema.weight, schema.available_mask)
     taken = {*single, *schema.future, *schema.historical, *schema.static, *schema.static_table, *schema.categorical}
     clash = [name for name in columns if name in taken]
@@ -53,7 +53,7 @@ def _check_names(columns: list[str], schema: DataSchema) -> None:
 
 
 def span_in(schema: DataSchema, time_type: str) -> tuple[int, int] | None:
-    """The span of a schema in the units of another type of time stamps."""
+    """The time span of a schema, converted to the unit of another type of time stamps."""
     known = {"date": 86_400 * 10**9, "datetime[ms": 10**6, "datetime[us": 10**3, "datetime[ns": 1}
     old, new = ((known.get(label[:11]) if label else None) for label in (schema.time_type, time_type))
     if schema.span is None or old is None or new is None or old == new:
@@ -62,7 +62,7 @@ def span_in(schema: DataSchema, time_type: str) -> tuple[int, int] | None:
 
 
 def horizon_features(store: SeriesStore, schema: DataSchema, times: pl.Series) -> npt.NDArray[np.float32]:
-    """The features that the calendar gives for these times, [T, columns]."""
+    """[T, columns] the calendar features of these times."""
     span = None
     if schema.span is not None and len(times):
         ends = pl.Series(schema.span, dtype=pl.Int64).cast(times.dtype)

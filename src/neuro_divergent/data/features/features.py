@@ -1,19 +1,19 @@
-"""Columns made from the time stamps and from the target's own past, asked for by name.
+"""Features computed from the time stamps and from past targets, chosen by name.
 
 | name | column |
 |---|---|
-| second, minute, hour, dayofweek, day, dayofyear, week, month, quarter | its place in its range, from -0.5 to 0.5 |
+| second, minute, hour, dayofweek, day, dayofyear, week, month, quarter | scaled linearly to -0.5 … 0.5 |
 | year | (year - 2000) / 100 |
-| weekend, month_start, month_end | 1 where it is so, 0 elsewhere |
+| weekend, month_start, month_end | 1 or 0 |
 | holidays:US, holidays:DE-BY | 1 on public holidays of the country or subdivision (extra `holidays`) |
 | fourier:24:3 | sine and cosine of the 1st, 2nd and 3rd harmonic of 24 steps, between -1 and 1: six columns |
-| fourier:daily:2 (weekly, yearly) | the same with the period on the clock or in the calendar |
-| time | place in the time span of the training table, from -0.5 to 0.5, and beyond it after its end |
+| fourier:daily:2 (weekly, yearly) | the same with a period of the clock or the calendar |
+| time | from -0.5 to 0.5 over the time span of the training table; larger after its end |
 | lag:24 | the target 24 rows before |
-| rolling_mean:24 (std, min, max) | of the last 24 rows, the present one included |
+| rolling_mean:24 (std, min, max) | statistic of the last 24 rows, including the present row |
 
-All but the last two rows are known ahead (role "future"). Lags and rolling figures are "historical": row t is made of
-rows up to t of the same series and of nothing later. Time stamps with a zone count by its wall clock.
+All but the last two are known ahead (role "future"). Lags and rolling statistics are "historical": row t depends only
+on rows up to t of the same series. Time stamps with a time zone are read as local time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Span = tuple[Any, Any]
 
 
 class Moments(NamedTuple):
-    """What a calendar feature is computed from: sorted distinct times."""
+    """The input of a calendar feature: sorted distinct times."""
 
     times: pl.Series
     freq: str | None
@@ -52,7 +52,7 @@ class Moments(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What a historical feature is computed from: all series end to end, float64, null where unobserved."""
+    """The input of a historical feature: all series concatenated, float64, null where unobserved."""
 
     table: pl.DataFrame
     """Columns series and y."""
@@ -68,32 +68,32 @@ class Feature:
     columns: tuple[str, ...]
     role: Literal["future", "historical"]
     compute: Callable[[Any], npt.NDArray[Any]] = field(repr=False, compare=False)
-    """Moments (future) or Panel (historical) to [rows] or [rows, columns]."""
+    """Function from Moments (future) or Panel (historical) to [rows] or [rows, columns]."""
     dated: bool = False
-    """Whether whole numbers as time are not enough."""
+    """Whether the feature needs dates. Integer times are not enough then."""
 
 
 def parse_features(names: Sequence[str]) -> tuple[Feature, ...]:
-    """Read feature names; an unknown one is answered with the closest."""
+    """Return the features of these names. The error for an unknown name suggests the closest one."""
     if isinstance(names, str):
         raise ConfigError(f"features must be a list of names, but got features={names!r}. Write features=[{names!r}]")
     features = tuple(_parse(name) for name in names)
     columns = [column for feature in features for column in feature.columns]
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
-        raise ConfigError(f"each feature is given once, but got {', '.join(twice)} twice")
+        raise ConfigError(f"each feature must be given once, but got {', '.join(twice)} twice")
     return features
 
 
 def calendar(
     names: Sequence[str] | Sequence[Feature], times: pl.Series, *, freq: str | None = None, span: Span | None = None
 ) -> Matrix:
-    """The future features of each time stamp, [T, columns]; computed once per distinct time.
+    """Return the future features of each time stamp, [T, columns].
 
     Args:
-        names: names or parsed features; historical ones are left out.
+        names: names or parsed features; historical features are ignored.
         times: dates, datetimes or whole numbers, in any order.
-        freq: distance of two rows in polars spelling; Fourier terms of a number of steps need it with datetimes.
+        freq: time between two rows in polars spelling. Fourier terms with a period in steps need it for datetimes.
         span: first and last time of the training table, for the feature "time"; those of `times` if None.
     """
     features = [feature for feature in _parsed(names) if feature.role == "future"]
@@ -114,11 +114,11 @@ def history(
     offsets: npt.NDArray[np.int64],
     mask: npt.NDArray[np.bool_] | None = None,
 ) -> Matrix:
-    """The historical features of each row, [N, columns], always finite.
+    """Return the historical features of each row, [N, columns]. They are always finite.
 
-    Only observed values count. Where a lag reaches behind the first observation it is that observation; where a
-    rolling window is empty, its mean, min and max are the last observation and its std is 0; before the first
-    observation everything is 0.
+    Only observed values count. A lag that reaches before the first observation is that observation. If a rolling
+    window has no observation, its mean, min and max are the last observation, and its std is 0. Before the first
+    observation all features are 0.
     """
     features = [feature for feature in _parsed(names) if feature.role == "historical"]
     if not features:
@@ -149,8 +149,8 @@ def _check_times(times: pl.Series, features: Sequence[Feature]) -> None:
     dated = [feature.name for feature in features if feature.dated]
     if dated and times.dtype.is_integer():
         raise ConfigError(
-            f"the features {', '.join(dated)} need dates, but the time column holds whole numbers. "
-            'Give dates, or use features that count steps, such as "fourier:24:3" or "time"'
+            f"the features {', '.join(dated)} need dates, but the time column has whole numbers. "
+            'Use dates, or features that count steps, such as "fourier:24:3" or "time"'
         )
 
 
@@ -163,7 +163,7 @@ def _flag(read: Callable[[pl.Series], pl.Series]) -> Callable[[Moments], npt.NDA
 
 
 def _clock(read: Callable[[pl.Series], pl.Series]) -> Callable[[pl.Series], pl.Series]:
-    """Dates have no time of day in polars; theirs is midnight."""
+    """The function with dates read as midnight: polars dates have no time of day."""
     return lambda times: read(times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times)
 
 
@@ -213,7 +213,7 @@ def _parse(name: str) -> Feature:
 
 
 def reach(names: Sequence[str]) -> int:
-    """How many rows before its own the furthest lag or rolling figure looks at; 0 without any.
+    """Return how many earlier rows the longest lag or rolling statistic reads; 0 without any.
 
     >>> reach(["hour", "lag:7", "rolling_mean:24"])
     24
@@ -227,7 +227,7 @@ def _malformed(name: str, head: str) -> ConfigError:
 
 
 def _whole(text: str) -> int:
-    """A whole number of at least 1, or 0 where it is not one."""
+    """The text as a whole number; 0 if it is not one."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
@@ -242,7 +242,7 @@ def _number(moments: Moments, time: Any) -> float:
 
 
 def _absolute(times: pl.Series) -> npt.NDArray[np.int64]:
-    """Whole numbers as they are; times in microseconds of UTC."""
+    """Integer times unchanged; time stamps as microseconds in UTC."""
     if not times.dtype.is_integer():
         times = times.cast(pl.Datetime("us", getattr(times.dtype, "time_zone", None)))
     return times.to_physical().cast(pl.Int64).to_numpy()
@@ -258,7 +258,7 @@ def _fourier(name: str, arguments: list[str]) -> Feature:
         steps = _period(period, name)
         phase = lambda moments: _positions(moments) / steps  # noqa: E731
     if not 1 <= order <= steps / 2:
-        raise ConfigError(f"the order of a Fourier feature is between 1 and half its period, but got {name!r}")
+        raise ConfigError(f"the order of a Fourier feature must be between 1 and half its period, but got {name!r}")
     columns = tuple(f"fourier_{period}_{wave}{k}" for k in range(1, order + 1) for wave in ("sin", "cos"))
     return Feature(name, columns, "future", lambda moments: _waves(phase(moments), order), dated=period in _CYCLES)
 
@@ -270,26 +270,26 @@ def _period(text: str, name: str) -> float:
         period = math.nan
     if not (math.isfinite(period) and period > 1):
         raise ConfigError(
-            f"a Fourier feature's period is a number of steps above 1, or daily, weekly or yearly, but got {name!r}"
+            f"the period of a Fourier feature must be more than 1 step, or daily, weekly or yearly, but got {name!r}"
         )
     return period
 
 
 def _waves(phase: npt.NDArray[np.float64], order: int) -> npt.NDArray[np.float64]:
-    # Only the fraction of a period matters; dropping the rest keeps the sine exact far from the epoch.
+    # Only the fraction of a period matters. Dropping whole periods keeps the sine exact far from the epoch.
     angle = 2 * np.pi * np.mod(np.outer(phase, np.arange(1, order + 1)), 1.0)
     return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(len(phase), 2 * order)
 
 
 def _positions(moments: Moments) -> npt.NDArray[np.float64]:
-    """Steps since the epoch (0 for whole numbers): the same for a table and for what follows it."""
+    """Steps since the epoch (since 0 for integer times), so that a table and its horizon have one count."""
     if moments.integer:
         step = Frequency.parse(moments.freq).count if moments.freq else 1
         return _absolute(moments.times) / step
     if moments.freq is None:
         raise ConfigError(
-            "a Fourier feature of a number of steps needs the frequency, but got freq=None. "
-            "Give freq, or name the period: fourier:daily:3"
+            "a Fourier feature with a period in steps needs the frequency, but got freq=None. "
+            "Set freq, or name the period: fourier:daily:3"
         )
     zone = getattr(moments.times.dtype, "time_zone", None)
     times = _absolute(moments.times).astype("datetime64[us]")
@@ -301,7 +301,7 @@ _DAY = 86_400_000_000
 
 
 def _wall(moments: Moments) -> npt.NDArray[np.int64]:
-    """Microseconds since the epoch on the zone's own clock."""
+    """Microseconds since the epoch in local time."""
     times = moments.times
     return _absolute(times.dt.replace_time_zone(None) if getattr(times.dtype, "time_zone", None) else times)
 

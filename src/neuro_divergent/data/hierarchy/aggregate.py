@@ -1,4 +1,4 @@
-"""From a table with key columns to all series of its hierarchy, and the summing matrix that ties them together."""
+"""Aggregate a table with key columns to all series of its hierarchy, with the summing matrix."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from neuro_divergent.data.schema.load_report import listing
 How = Literal["sum", "mean", "min", "max", "first", "last"]
 
 TOTAL = "Total"
-"""The series of the level without keys."""
+"""Name of the series of the level without keys."""
 
 
 class Aggregated(NamedTuple):
-    """All series of a hierarchy."""
+    """All series of a hierarchy, and its summing matrix."""
 
     data: Any
-    """A frame of the input's library: the name of the series, the time, the target, and other columns asked for."""
+    """A frame of the input's library: name of the series, time, target, and the other columns requested."""
     hierarchy: Hierarchy
-    """The summing matrix; HINT takes it as S. `hierarchy.levels` names the series of each level."""
+    """The summing matrix; the argument S of HINT. `hierarchy.levels` names the series of each level."""
 
 
 def aggregate(
@@ -37,23 +37,28 @@ def aggregate(
     columns: Mapping[str, How] | None = None,
     separator: str = "/",
 ) -> Aggregated:
-    """Sum a table over its key columns, level by level.
+    """Sum a table over its key columns, level by level, and return all series with the summing matrix.
 
-    A series is named by its keys, such as "Victoria/Melbourne"; the level [] is the total of everything. A parent is
-    the sum of the children that have begun and are not over yet. Where one of them has a gap, its parents have one too:
-    a sum without it would be a dip that never was.
+    A series is named by its keys, such as "Victoria/Melbourne". The level [] is the total of all series. At each time,
+    a parent is the sum of the children between their first and last row. If a child has a gap, its parents have a gap
+    there too: a sum without the child would show a false drop.
 
     Args:
-        table: rows of keys, time and target, in any library that `TimeSeriesDataFrame.from_frame` takes. Rows of the
+        table: rows of keys, time and target, in any library that `TimeSeriesDataFrame.from_frame` takes. Rows with the
             same keys and time are summed.
-        levels: the key columns of each level, such as [[], ["state"], ["state", "region"]]; the last has all of them.
+        levels: the key columns of each level, such as [[], ["state"], ["state", "region"]]. The last level has all
+            keys.
         time_col: name of the time column.
-        target_col: name of the column to be summed.
-        id_col: name of the column to be made.
+        target_col: name of the column to sum.
+        id_col: name of the new column with the names of the series.
         columns: other columns to keep, and how the rows of a series at one time are combined: {"price": "mean"}.
-            Those of a parent are all rows of its children. "first" and "last" are meant in the order of the table, and
-            empty cells are passed over.
-        separator: what stands between two keys in a name.
+            A parent combines all rows of its children. "first" and "last" follow the order of the table. Empty cells
+            are skipped.
+        separator: text between two keys in a name.
+
+    >>> table = {"shop": ["a", "b", "a", "b"], "ds": [1, 1, 2, 2], "y": [1.0, 2.0, 3.0, 4.0]}
+    >>> aggregate(table, [[], ["shop"]]).data["y"]
+    [3.0, 7.0, 1.0, 3.0, 2.0, 4.0]
     """
     lazy, library = take_over(table)
     frame = lazy.collect()
@@ -61,7 +66,7 @@ def aggregate(
     keys = _keys(chosen)
     others = dict(columns or {})
     _check(frame, keys, (time_col, target_col, *others))
-    # Every level is made from the rows of the table: those of its children no longer say which of them came first.
+    # Every level is computed from the rows of the table: aggregated children have lost the order of the rows.
     rows = frame.select(*dict.fromkeys([*keys, time_col, target_col, *others]))
     rows = rows.with_columns(pl.col(name).fill_nan(None) for name in others if rows.schema[name].is_float())
     rows = _gaps_shown(rows, keys, time_col)
@@ -79,7 +84,7 @@ def aggregate(
 
 
 def _given_back(frame: pl.DataFrame, library: str) -> Any:
-    """The frame in the library that the table came in."""
+    """The frame in the library of the input table."""
     if library == "pandas":
         return frame.to_pandas()
     if library == "pyarrow":
@@ -99,7 +104,7 @@ def _keys(levels: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
         )
     sets = [frozenset(level) for level in levels]
     if len(set(sets)) != len(sets):
-        raise ConfigError(f"each level must have other keys than the others, but got levels={list(levels)}")
+        raise ConfigError(f"no two levels may have the same keys, but got levels={list(levels)}")
     return last
 
 
@@ -111,11 +116,11 @@ def _check(frame: pl.DataFrame, keys: Sequence[str], others: Sequence[str]) -> N
         raise DataError("the table must have rows, but got none")
     empty = [key for key in keys if frame[key].null_count()]
     if empty:
-        raise DataError(f"every row belongs to a series, but the key {listing(empty)} is missing in some. Fill it")
+        raise DataError(f"every row needs all keys, but the key {listing(empty)} is missing in some rows. Fill it")
 
 
 def _added(target: str) -> pl.Expr:
-    """The sum; missing as soon as a part of it is."""
+    """The sum; missing if any summand is missing."""
     value = pl.col(target).cast(pl.Float64)
     return pl.when(value.is_null().any() | value.is_nan().any()).then(None).otherwise(value.sum()).alias(target)
 
@@ -128,7 +133,7 @@ def _combined(columns: Mapping[str, How]) -> list[pl.Expr]:
 
 
 def _gaps_shown(rows: pl.DataFrame, keys: Sequence[str], time_col: str) -> pl.DataFrame:
-    """Further rows, without a value, where a bottom series lacks one between its first and its last row."""
+    """The rows, plus empty rows where a bottom series has none between its first and its last row."""
     place, first, last, count = "__place", "__first", "__last", "__count"  # names that no key has
     times = rows.select(pl.col(time_col).unique().sort()).with_row_index(place)
     spans = (
@@ -164,8 +169,8 @@ def _hierarchy(rows: pl.DataFrame, levels: Sequence[tuple[str, ...]], separator:
     bottom = rows.select(names).unique().sort(names[-1])
     if len(bottom) != bottom[names[-1]].n_unique():
         raise DataError(
-            f"the names of the bottom series must differ, but keys joined by {separator!r} give some twice. "
-            "Use another separator"
+            f"the names of the bottom series must differ, but joining the keys by {separator!r} gives some names "
+            "twice. Use another separator"
         )
     members: dict[str, list[int]] = {}
     by_level: dict[str, tuple[str, ...]] = {}

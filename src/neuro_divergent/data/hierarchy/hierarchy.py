@@ -1,4 +1,4 @@
-"""Which series are sums of which others: the summing matrix of a hierarchy, named and sparse.
+"""The summing matrix of a hierarchy, sparse, with the names of the series.
 
 Letters: n series (rows of S), b bottom series (columns of S).
 """
@@ -24,9 +24,9 @@ ID_COLUMN = "unique_id"
 
 
 class Hierarchy(Description):
-    """A summing matrix S [n, b]: each series is the weighted sum of the bottom series of its row.
+    """A summing matrix S [n, b]: each series is the weighted sum of the bottom series in its row.
 
-    `nd.aggregate` makes one from a table with key columns. It can also be read from a matrix, from a frame whose index
+    `nd.aggregate` makes one from a table with key columns. `read` makes one from a matrix, from a frame whose index
     (or column unique_id) names the rows and whose columns are the bottom series, or from a dict of rows by name.
 
     >>> family = Hierarchy.read({"total": [1, 1], "a": [1, 0], "b": [0, 1]})
@@ -37,19 +37,19 @@ class Hierarchy(Description):
     ids: tuple[Name, ...] | None = None
     """Names of the series, one for each row; None means the sorted names of the table."""
     rows: tuple[tuple[int, ...], ...]
-    """For each series the numbers of the bottom series that it is the sum of."""
+    """For each series, the numbers of the bottom series in its sum."""
     bottom: tuple[int, ...]
-    """For each bottom series the number of its own row."""
+    """For each bottom series, the number of its row."""
     weights: tuple[tuple[float, ...], ...] | None = None
-    """How often each of them counts; None for once each."""
+    """The weight of each number in `rows`; None if all weights are 1."""
     levels: dict[str, tuple[Name, ...]] = {}
-    """Names of the series on each level, if they are known."""
+    """Names of the series on each level, if known."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         n, b = len(self.rows), len(self.bottom)
         if self.ids is not None and (len(self.ids) != n or len(set(self.ids)) != n):
-            raise ConfigError(f"S needs one name for each of its {n} rows, each once, but got {len(set(self.ids))}")
+            raise ConfigError(f"S needs a different name for each of its {n} rows, but got {len(set(self.ids))} names")
         inside = all(0 <= column < b for row in self.rows for column in row)
         if not n or not inside or not all(0 <= row < n for row in self.bottom):
             raise ConfigError(f"a hierarchy of {n} series refers to {b} bottom series, but got numbers beyond them")
@@ -57,18 +57,22 @@ class Hierarchy(Description):
         if empty:
             raise ConfigError(f"every row of S must sum something, but got only zeros for {self._named(empty)}")
         if self.weights is not None and [len(row) for row in self.weights] != [len(row) for row in self.rows]:
-            raise ConfigError("a hierarchy has one weight for each number in its rows, but got others")
+            raise ConfigError("weights must have one number for each number in rows, but the lengths differ")
         for column, row in enumerate(self.bottom):
             if self.rows[row] != (column,) or (self.weights is not None and self.weights[row] != (1.0,)):
                 raise ConfigError(
-                    f"the row of a bottom series has a single 1, in its own column, but got another for "
-                    f"{self._named([row])}"
+                    f"the row of a bottom series must have a single 1, in the column of this series, but got another "
+                    f"row for {self._named([row])}"
                 )
         return self
 
     @classmethod
     def read(cls, value: Any) -> Hierarchy:
-        """A hierarchy from a matrix, a frame or a dict of rows; a description or its JSON form is taken as it is."""
+        """Return a hierarchy read from a matrix, a frame or a dict of rows; a Hierarchy is returned unchanged.
+
+        Args:
+            value: a matrix, a pandas or polars frame, a dict of rows by name, a Hierarchy, or its JSON form.
+        """
         if isinstance(value, Hierarchy):
             return value
         if isinstance(value, Mapping) and isinstance(value.get("kind"), str):
@@ -80,12 +84,12 @@ class Hierarchy(Description):
     def from_matrix(
         cls, matrix: npt.ArrayLike, ids: Sequence[Name] | None = None, columns: Sequence[Name] | None = None
     ) -> Hierarchy:
-        """A hierarchy from numbers.
+        """Return a hierarchy made from a matrix of numbers.
 
         Args:
-            matrix: [n, b], one row for each series. Every bottom series must have a row of its own.
+            matrix: [n, b], one row for each series. Every bottom series must have a row with a single 1.
             ids: names of the rows; None means the sorted names of the table.
-            columns: names of the bottom series, so that a parent with a single child is not taken for it.
+            columns: names of the bottom series. They tell a bottom series from a parent with a single child.
         """
         dense = _checked(matrix)
         bottom = _bottom_rows(dense, ids, columns)
@@ -97,7 +101,7 @@ class Hierarchy(Description):
 
     @property
     def entries(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
-        """Row, column and value of everything in S that is not zero."""
+        """Row, column and value of the non-zero entries of S."""
         row = np.repeat(np.arange(len(self.rows)), [len(columns) for columns in self.rows])
         column = np.array([column for columns in self.rows for column in columns], dtype=np.int64)
         if self.weights is None:
@@ -106,20 +110,24 @@ class Hierarchy(Description):
 
     @property
     def matrix(self) -> Floats:
-        """[n, b] S itself."""
+        """[n, b] S as a dense matrix."""
         row, column, value = self.entries
         dense = np.zeros((len(self.rows), len(self.bottom)))
         dense[row, column] = value
         return dense
 
     def positions(self, ids: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
-        """[n] the place of each row of S among the series of a table, which must be just these."""
+        """Return [n] the number of the series of each row of S.
+
+        Args:
+            ids: names of the series of a table; exactly the series of S.
+        """
         given = ids.tolist()
         if self.ids is None:
             if len(given) != len(self.rows):
                 raise DataError(
                     f"S has {len(self.rows)} rows, one for each series in the sorted order of their names, but the "
-                    f"data has {len(given)} series: {listing(given)}. Give the missing ones, or name the rows of S"
+                    f"data has {len(given)} series: {listing(given)}. Add the missing series, or name the rows of S"
                 )
             return np.arange(len(given))
         place = {name: number for number, name in enumerate(given)}
@@ -178,7 +186,7 @@ def _checked(matrix: npt.ArrayLike) -> Floats:
 
 
 def _bottom_rows(dense: Floats, ids: Sequence[Name] | None, columns: Sequence[Name] | None) -> tuple[int, ...]:
-    """The row of each bottom series: that of its name, the last rows where they are an identity, or its only 1."""
+    """The row of each bottom series: found by name, as the last rows if they are an identity, or by a single 1."""
     n, b = dense.shape
     if ids is not None and columns is not None and set(columns) <= set(ids):
         place = {name: number for number, name in enumerate(ids)}
@@ -190,5 +198,5 @@ def _bottom_rows(dense: Floats, ids: Sequence[Name] | None, columns: Sequence[Na
     absent = [column for column in range(b) if column not in own]
     if absent:
         named = listing(absent if columns is None else [columns[column] for column in absent])
-        raise ConfigError(f"every bottom series needs a row of its own in S, but got none for the columns {named}")
+        raise ConfigError(f"every bottom series needs a row with a single 1 in S, but got none for the columns {named}")
     return tuple(own[column] for column in range(b))

@@ -1,4 +1,4 @@
-"""Mean and spread of numeric columns."""
+"""Mean and standard deviation of numeric columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from neuro_divergent.data.store.store import SeriesStore
 
 
 def column_statistics(store: SeriesStore, rows: np.ndarray) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Mean and spread of each numeric column over the training rows (the first `rows` of each series)."""
+    """Mean and standard deviation of each numeric column over the training rows (the first `rows` of each series)."""
     means: dict[str, Tensor] = {}
     scales: dict[str, Tensor] = {}
     for name in ("future", "historical", "static"):
@@ -37,10 +37,10 @@ def _first(block: np.ndarray, store: SeriesStore, rows: np.ndarray) -> np.ndarra
 
 
 def _observed(store: SeriesStore, name: str, rows: np.ndarray) -> np.ndarray | None:
-    """Which cells of the training rows were not filled by looking ahead, perhaps beyond them; None for all."""
+    """Which cells of the training rows were not imputed; None for all. Imputed ones may depend on later rows."""
     codes = getattr(store, f"{name}_fills")
     if codes is None:
         return None
     kept = np.ones((int(rows.sum()), getattr(store, name).shape[1]), dtype=bool)
     kept[:, : codes.shape[1]] = _first(codes, store, rows) == 0
-    return kept | ~kept.any(axis=0)  # a column without one observed cell keeps its filled ones
+    return kept | ~kept.any(axis=0)  # a column without an observed cell keeps its imputed ones

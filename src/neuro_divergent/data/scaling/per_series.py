@@ -1,4 +1,4 @@
-"""Per series scaling in numpy: fitted on the training rows of each series, frozen, invertible.
+"""Scaling per series, in numpy: fitted on the training rows of each series, then frozen, and invertible.
 
 Letters: B windows, H horizon, Q outputs, S series, N rows.
 """
@@ -16,23 +16,23 @@ from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError, DataError, NotFittedError, RegistryError
 
 SERIES_SCALERS = ("standard", "robust", "robust-iqr", "minmax", "boxcox")
-"""The library's own names; `series_scaler` also knows registered classes."""
+"""The built-in names. `series_scaler` also finds registered classes."""
 
 MAD_OF_STANDARD = 0.6744897501960817
 """The median absolute deviation of a normal distribution with standard deviation 1."""
 
 NOISE_ULPS = 8.0
-"""A spread of fewer rounding steps than this is noise of the arithmetic, not of the data."""
+"""A spread below this many rounding steps is rounding noise, not data."""
 
 ROWS_AT_ONCE = 1 << 20
-"""Rows that are scaled together: their float64 copies are all that is needed beside the result."""
+"""Rows that are scaled at once. Beside the result, memory is needed only for their float64 copies."""
 
 Floats = npt.NDArray[np.floating[Any]]
 Doubles = npt.NDArray[np.float64]
 
 
 def series_scaler(name: str) -> SeriesScaler:
-    """The series scaler of that name, not fitted yet: one of `SERIES_SCALERS`, or a registered subclass."""
+    """Return a new series scaler, not fitted: one of `SERIES_SCALERS`, or a registered subclass."""
     cls = _SERIES.get(name) or registry.find(SeriesScaler.family, name)
     if cls is None:
         raise registry.unknown(SeriesScaler.family, name, SERIES_SCALERS)
@@ -41,13 +41,13 @@ def series_scaler(name: str) -> SeriesScaler:
 
 
 def register_scaler(cls: type[Any], own: Sequence[str]) -> None:
-    """Make a scaler's class known by name; the library's own ones, which begin with _, are known already."""
+    """Register a scaler class by name. Built-in classes, whose names begin with _, need no registration."""
     if cls.__name__.startswith("_"):
         return
     if registry.normalise(cls.kind) in {registry.normalise(name) for name in own}:
         raise RegistryError(
-            f"a {cls.family} is named once, but {cls.kind!r} is both the library's own and {cls.__module__}."
-            f"{cls.__qualname__}. Give the new class a name of its own."
+            f"each {cls.family} needs a different name, but {cls.kind!r} is both built in and {cls.__module__}."
+            f"{cls.__qualname__}. Choose another name for the new class."
         )
     registry.register(cls)
 
@@ -55,13 +55,13 @@ def register_scaler(cls: type[Any], own: Sequence[str]) -> None:
 class SeriesScaler(ABC):
     """Scales each series by statistics of its training rows. All arithmetic is in float64.
 
-    A subclass is known by its `name`, or by the name of the class.
+    A subclass is registered by its `name`, or by its class name.
     """
 
     family: ClassVar[str] = "series scaler"
     kind: ClassVar[str]
     name: ClassVar[str]
-    """How the scaler is called in files."""
+    """The name of the scaler in files."""
     affine: ClassVar[bool] = True
     """Whether the state is location and scale, with original = scaled * scale + location."""
     fields: ClassVar[tuple[str, ...]] = ("location", "scale")
@@ -86,15 +86,15 @@ class SeriesScaler(ABC):
         ids: Sequence[object] | npt.NDArray[np.generic] | None = None,
         series: npt.NDArray[np.int64] | None = None,
     ) -> Self:
-        """Measure each series and return the scaler itself.
+        """Compute the statistics of each series, and return the scaler itself.
 
         Args:
-            y: [N] all series end to end.
+            y: [N] all series, concatenated.
             offsets: [S + 1] series s is y[offsets[s] : offsets[s + 1]].
-            mask: [N] true where y was observed; None when everything was.
+            mask: [N] true where y was observed; None if all values were.
             until: [M] how many first rows of each series are training rows; None means all.
-            ids: [S] names for error messages; numbers without them.
-            series: [M] which series to measure, one of them perhaps several times; None means each once.
+            ids: [S] names for error messages; series numbers if None.
+            series: [M] the series to fit, with repetitions allowed; None means each once.
         """
         numbers = np.arange(len(offsets) - 1) if series is None else series
         found = np.zeros((len(self.fields), len(numbers)))
@@ -109,17 +109,17 @@ class SeriesScaler(ABC):
         return self
 
     def transform(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
-        """Scaled values; `series` has the numbers of the series for the leading dimensions of `values`."""
+        """Return scaled values. `series` has the series numbers for the leading dimensions of `values`."""
         return self._forward(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
 
     def inverse(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
-        """Original units; for forecasts [B, H] or [B, H, Q], `series` is [B]."""
+        """Return values in original units. For forecasts [B, H] or [B, H, Q], `series` is [B]."""
         return self._backward(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
 
     def transform_flat(
         self, y: Floats, offsets: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_] | None = None
     ) -> Floats:
-        """All series end to end, scaled; 0 stays where nothing was observed. Some rows at a time in memory."""
+        """Return all series scaled, concatenated; unobserved values are 0. Memory use is bounded."""
         out = np.zeros_like(y)
         for first in range(0, len(y), ROWS_AT_ONCE):
             rows = np.arange(first, min(first + ROWS_AT_ONCE, len(y)))
@@ -128,11 +128,11 @@ class SeriesScaler(ABC):
         return out
 
     def to_arrays(self) -> dict[str, Doubles]:
-        """The fitted state: one float64 array [S] per field."""
+        """Return the fitted state: one float64 array [S] per field."""
         return {name: array.copy() for name, array in self._fitted().items()}
 
     def from_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Take the state that `to_arrays` gave, and return the scaler itself."""
+        """Set the state from the arrays of `to_arrays`, and return the scaler itself."""
         if set(arrays) != set(self.fields) or len({np.shape(array) for array in arrays.values()}) != 1:
             raise ConfigError(
                 f"the {self.name} scaler's state is the arrays {', '.join(self.fields)} of one length, "
@@ -173,7 +173,7 @@ class _SeriesStandard(SeriesScaler):
 
 
 class _SeriesRobust(SeriesScaler):
-    """Median and median absolute deviation, with the standard deviation where more than half the values agree."""
+    """Median and median absolute deviation; the scaled standard deviation if more than half the values are equal."""
 
     name = "robust"
 
@@ -183,7 +183,7 @@ class _SeriesRobust(SeriesScaler):
 
 
 class _SeriesRobustIqr(SeriesScaler):
-    """Median and interquartile range, with the standard deviation where the quartiles agree."""
+    """Median and interquartile range; the scaled standard deviation if the quartiles are equal."""
 
     name = "robust-iqr"
 
@@ -201,10 +201,10 @@ class _SeriesMinMax(SeriesScaler):
 
 
 class _SeriesBoxCox(SeriesScaler):
-    """Box and Cox's power transform with the likeliest lambda in [-1, 2] of each series; positive series only.
+    """Box-Cox power transform with the maximum-likelihood lambda in [-1, 2] of each series; positive series only.
 
-    Values are divided by the series' geometric mean first. The likeliest lambda does not depend on that, and powers
-    of any magnitude stay finite: z = ((y / g) ** lambda - 1) / lambda, or log(y / g) for lambda 0.
+    Values are first divided by the geometric mean g of the series, so that powers stay finite for values of any
+    magnitude. This does not change the best lambda: z = ((y / g) ** lambda - 1) / lambda, or log(y / g) for lambda 0.
     """
 
     name = "boxcox"
@@ -234,7 +234,7 @@ class _SeriesBoxCox(SeriesScaler):
 
     def _backward(self, values: Doubles, *state: Doubles) -> Doubles:
         lmbda, geometric = state
-        # A forecast below the transform's range (lambda > 0) means 0, one above it (lambda < 0) very much.
+        # A forecast below the transform's range (lambda > 0) becomes almost 0, one above it (lambda < 0) very large.
         base = np.maximum(lmbda * values, -1 + 1e-12)
         safe = np.where(lmbda == 0, 1.0, lmbda)
         logs = np.where(lmbda == 0, values, np.log1p(base) / safe)
@@ -258,10 +258,10 @@ def _interquartile(values: Doubles) -> float:
 
 
 def _spread(values: Doubles, location: _Measure, *scales: _Measure) -> tuple[float, float]:
-    """The location and the first scale that is more than rounding noise; 0 and 1 without values."""
+    """The location, and the first scale that exceeds rounding noise; 0 and 1 without values."""
     if values.size == 0:
         return 0.0, 1.0
-    # The data is float32 somewhere on its way, so that is the noise, although the arithmetic here is finer.
+    # The data was or becomes float32, so float32 rounding is the noise, although this arithmetic is float64.
     noise = float(np.abs(values).max()) * NOISE_ULPS * float(np.finfo(np.float32).eps)
     found = (float(scale(values)) for scale in scales)
     return float(location(values)), next((scale for scale in found if scale > noise), max(1.0, noise))
@@ -292,5 +292,5 @@ def _likeliest_lambda(logs: Doubles, low: float = -1.0, high: float = 2.0) -> fl
 
 
 def _log_variance(logs: Doubles, lmbda: float) -> float:
-    """Minus the profile log-likelihood per row, halved; the Jacobian's term is 0 because the logs have mean 0."""
+    """-2 times the profile log-likelihood per row, up to a constant. The Jacobian term is 0: the logs have mean 0."""
     return float(np.log(_boxcox(logs, lmbda).var()))

@@ -1,8 +1,8 @@
-"""Scaling: per window inside the network's module (torch), and per series before the windows are cut (numpy).
+"""Scaling per window, inside the network's module (torch). Per-series scaling (per_series.py) is also exported here.
 
-A window scaler sees one window and nothing else, so its statistics are of the past by construction. A series scaler
-(per_series.py, offered here too) is fitted on the training rows and then frozen. Both use observed values only,
-give back what they were given (`inverse` of `transform`), and stay finite for constant, empty and extreme series.
+A window scaler reads one lookback window only, so its statistics cannot depend on later values. A series scaler is
+fitted on the training rows and then frozen. Both use observed values only, are invertible (`inverse` undoes
+`transform`), and stay finite for constant, empty and extreme series.
 
 Letters: B windows, L lookback, T steps, C channels, Q outputs.
 """
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 WINDOW_SCALERS = ("identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin")
-"""The library's own names; `window_scaler` also knows registered classes."""
+"""The built-in names. `window_scaler` also finds registered classes."""
 
 _SINH_LIMIT = 88.0  # sinh overflows float32 just above
 
 
 class Statistics(NamedTuple):
-    """What a window scaler measured: original = standardised * scale + location."""
+    """The statistics of a window: original = standardised * scale + location."""
 
     location: Tensor
     """[B, 1, C]"""
@@ -54,13 +54,13 @@ class Statistics(NamedTuple):
 
 
 def trailing(statistic: Tensor, values: Tensor) -> Tensor:
-    """A statistic [B, 1, C] with as many trailing ones as `values` [B, T, C, ...] has further dimensions."""
+    """Return a statistic [B, 1, C] reshaped to broadcast over `values` [B, T, C, ...]."""
     further = values.dim() - statistic.dim()
     return statistic.reshape(*statistic.shape, *(1 for _ in range(further))) if further else statistic
 
 
 def _known(name: str) -> str:
-    """The name of a window scaler as files spell it; an unknown one is answered with the closest."""
+    """The name of a window scaler as files spell it. The error for an unknown name suggests the closest one."""
     return name if name in _WINDOW else str(_window_class(name).kind)
 
 
@@ -76,11 +76,11 @@ def _window_class(name: str) -> type[WindowScaler]:
 
 
 def window_scaler(name: str, channels: int = 1) -> WindowScaler:
-    """The window scaler of that name.
+    """Return a new window scaler.
 
     Args:
         name: one of `WINDOW_SCALERS`, or a registered subclass of `WindowScaler`.
-        channels: how many channels have learnable weights of their own (revin only); 1 shares them among all.
+        channels: number of channels with separate learnable parameters (revin only); 1 shares them among all.
     """
     cls = _window_class(name)
     if channels < 1:
@@ -89,17 +89,17 @@ def window_scaler(name: str, channels: int = 1) -> WindowScaler:
 
 
 class WindowScaler(nn.Module):
-    """Scales each window by its own statistics; also the identity, whose location is 0 and scale is 1.
+    """Scales each window by its own statistics. This base class has location 0 and scale 1.
 
-    A subclass is known by its `kind`, or by the name of the class. It overrides `_measure`, and `_bend` and `_unbend`
-    (with affine = False) where values are bent after they were standardised.
+    A subclass is registered by its `kind`, or by its class name. It overrides `_measure`. A subclass with a nonlinear
+    map after the standardisation also overrides `_bend` and `_unbend`, and sets affine = False.
     """
 
     family: ClassVar[str] = "window scaler"
     kind: ClassVar[str]
-    """How the scaler is called in files."""
+    """The name of the scaler in files."""
     affine: ClassVar[bool] = True
-    """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+    """Whether the inverse is affine (one multiplication and one addition), so that `affine_map` works."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -112,25 +112,25 @@ class WindowScaler(nn.Module):
         self.channels = channels
 
     def statistics(self, y: Tensor, mask: Tensor | None = None) -> Statistics:
-        """Location and scale of `y` [B, L, C] where `mask` is true (everywhere if None), without gradient."""
+        """Return location and scale of `y` [B, L, C] where `mask` is true (everywhere if None), without gradient."""
         return self._measure(_at_least_float32(y.detach() if y.requires_grad else y), mask)
 
     def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:
-        """Scaled `values` [B, T, C] (or [B, T, C, Q]); with a mask, unobserved positions become 0."""
+        """Return scaled `values` [B, T, C] (or [B, T, C, Q]). With a mask, unobserved values become 0."""
         scaled = (values - trailing(stats.location, values)) / trailing(stats.scale, values)
         return _settle(self._bend(scaled), values, mask)
 
     def inverse(self, values: Tensor, stats: Statistics) -> Tensor:
-        """Original units of scaled `values` [B, T, C] (or [B, T, C, Q])."""
+        """Return scaled `values` [B, T, C] (or [B, T, C, Q]) in original units."""
         original = self._unbend(values) * trailing(stats.scale, values) + trailing(stats.location, values)
         return _as(values.dtype, original)
 
     def affine_map(self, stats: Statistics) -> tuple[Tensor, Tensor]:
-        """(location, scale), each [B, 1, C], with original = scaled * scale + location."""
+        """Return (location, scale), each [B, 1, C], with original = scaled * scale + location."""
         return stats.location, stats.scale
 
     def forward(self, y: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Statistics]:
-        """The scaled lookback and its statistics."""
+        """Return the scaled lookback and its statistics."""
         stats = self.statistics(y, mask)
         return self.transform(y, stats, mask), stats
 
@@ -139,7 +139,7 @@ class WindowScaler(nn.Module):
         return Statistics(location, torch.ones_like(location))
 
     def _bend(self, scaled: Tensor) -> Tensor:
-        """What follows the standardisation."""
+        """The nonlinear map after the standardisation."""
         return scaled
 
     def _unbend(self, scaled: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class WindowScaler(nn.Module):
 
 
 class _Identity(WindowScaler):
-    """Leaves values as they are: no arithmetic at all."""
+    """Leaves values unchanged, without arithmetic."""
 
     def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return _settle(values, values, mask)
@@ -167,7 +167,7 @@ class _Standard(WindowScaler):
 
 
 class _Robust(WindowScaler):
-    """Median and median absolute deviation; the scaled standard deviation where more than half the values agree."""
+    """Median and median absolute deviation; the scaled standard deviation if more than half the values are equal."""
 
     def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         mean, deviation = _moments(y, mask)
@@ -191,7 +191,7 @@ class _MinMax1(WindowScaler):
 
     def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         low, high = _extremes(y, mask)
-        # Halving first: the sum of two float32 numbers near the limit is not a float32 number.
+        # Halve first: the sum of two large float32 numbers may overflow.
         half = high * 0.5 - low * 0.5
         return Statistics(low + half, _positive(half, torch.maximum(low.abs(), high.abs())))
 
@@ -203,7 +203,7 @@ class _Invariant(_Robust):
 
     def affine_map(self, stats: Statistics) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         raise ConfigError(
-            "the invariant scaler bends its values, so it has no location and scale. "
+            "affine_map needs an affine scaler, but the invariant scaler is nonlinear. "
             "Use inverse(), or choose another scaler"
         )
 
@@ -217,8 +217,8 @@ class _Invariant(_Robust):
 class _RevIN(_Standard):
     """Reversible instance normalisation (Kim et al. 2022): standard, then a learnable affine map per channel.
 
-    The weight is stored as its logarithm: it stays positive, so the way back always exists and quantiles keep their
-    order, and weight decay pulls it to 1.
+    The weight is stored as its logarithm. It is therefore always positive: the inverse exists, quantiles keep their
+    order, and weight decay pulls the weight to 1.
     """
 
     def __init__(self, channels: int = 1) -> None:
@@ -257,7 +257,7 @@ _WINDOW: dict[str, type[WindowScaler]] = {
 }
 
 
-# What changes nothing is not called: for a single window, calls are most of the cost.
+# Operations that would change nothing are skipped: for a single window, call overhead is most of the cost.
 
 
 def _as(dtype: torch.dtype, values: Tensor) -> Tensor:
@@ -278,7 +278,7 @@ def _noise(peak: Tensor) -> Tensor:
 
 
 def _positive(scale: Tensor, peak: Tensor) -> Tensor:
-    """The scale, or 1 where it is only rounding noise (more than 1 where rounding alone exceeds that)."""
+    """The scale, or 1 where it is only rounding noise (the noise itself where that exceeds 1)."""
     noise = _noise(peak)
     return torch.where(scale > noise, scale, noise.clamp_(min=1.0))
 
@@ -291,7 +291,7 @@ def _peak(mean: Tensor, deviation: Tensor) -> Tensor:
 def _clear(mean: Tensor, deviation: Tensor) -> bool:
     """Whether a single window, scaled for a forecast, varies by far more than rounding noise.
 
-    Then `_positive` changes nothing, and asking costs a third of what its operations do.
+    `_positive` would change nothing then. This check costs a third of its operations.
     """
     if deviation.numel() != 1 or not torch.is_inference_mode_enabled() or torch.compiler.is_compiling():
         return False
@@ -301,10 +301,10 @@ def _clear(mean: Tensor, deviation: Tensor) -> bool:
 
 def _moments(y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Mean and population standard deviation of the observed steps, each [B, 1, C]."""
-    # The squares of 1e30 and of 1e-30 are outside of float32, but not of float64. A norm would be one operation less,
-    # but its rounding depends on how many windows stand beside each other.
+    # The squares of 1e30 and 1e-30 overflow float32, but not float64. torch's norm would save an operation, but its
+    # rounding depends on the number of windows in the batch.
     if mask is None:
-        # The sum divided is the very mean, at half the cost of asking for it.
+        # Sum and division give the same bits as mean(), at half the cost.
         steps = y.shape[1]
         mean = y.sum(1, keepdim=True).div_(steps)
         share = (y - mean).double().square_().sum(1, keepdim=True).div_(steps)
@@ -326,7 +326,7 @@ def _median(y: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _median_by_sorting(y: Tensor, mask: Tensor | None) -> Tensor:
-    """The same element in operations that exporters know."""
+    """The same median, with operations that exporters support."""
     if mask is None:
         return y.sort(1).values[:, (y.shape[1] - 1) // 2].unsqueeze(1)
     count = mask.sum(1, keepdim=True)

@@ -1,1 +1,1 @@
-"""What a table is: its columns and their roles, and what loading it found."""
+"""The columns of a table and their roles (DataSchema), and the report of loading it (DataReport)."""

@@ -1,4 +1,4 @@
-"""What a table was found to be, and every repair counted."""
+"""The report of loading a table: its properties, and a count of every repair."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SHOWN = 5
-"""How many names a line of the report shows before it says how many more there are."""
+"""Names that a line of the report lists before it shortens the rest to a count."""
 
 
 @dataclass(kw_only=True)
 class DataReport:
-    """Counts of everything that was found and changed; nothing is changed that is not in here."""
+    """The properties of a loaded table, and the count of every change that loading made. `str` gives it as text."""
 
     rows_read: int = 0
     rows_stored: int = 0
@@ -24,11 +24,11 @@ class DataReport:
     first_time: Any = None
     last_time: Any = None
     unsorted_rows: int = 0
-    """Rows that stood before an earlier row of the sorted table."""
+    """Rows that were out of order."""
     duplicate_rows: int = 0
-    """Rows merged into another of the same series and time."""
+    """Rows merged into another row of the same series and time."""
     gap_rows: int = 0
-    """Rows added because they were absent between two others."""
+    """Rows added for time stamps that were missing inside a series."""
     gaps_by_series: dict[Any, int] = field(default_factory=dict)
     missing: int = 0
     """Rows whose target was empty."""
@@ -36,19 +36,19 @@ class DataReport:
     infinite: int = 0
     """Infinite targets that were masked."""
     unavailable: int = 0
-    """Rows that the available_mask column took out."""
+    """Rows whose target was excluded by the available_mask column."""
     filled: int = 0
-    """Targets that a fill method made up: a model sees them as its past, and nothing is learned or scored there."""
+    """Imputed targets. A model reads them in its lookback; they are never training targets and are never scored."""
     masked: int = 0
-    """Rows whose target is neither observed nor filled."""
+    """Rows whose target is neither observed nor imputed."""
     exogenous_filled: dict[str, int] = field(default_factory=dict)
-    """For each other column, the cells that a fill method made up (rows added for gaps included)."""
+    """For each other column, the imputed cells (including rows added for gaps)."""
     text_numbers: dict[str, int] = field(default_factory=dict)
-    """For each column, the numbers that came as text and were converted."""
+    """For each column, the numbers that were given as text and were converted."""
     vanished: dict[str, int] = field(default_factory=dict)
     """For each column, numbers so small that they became 0 in the chosen precision."""
     merged_targets: dict[Any, int] = field(default_factory=dict)
-    """For each series, different targets that became equal to another one in float32: they are large and close."""
+    """For each series, the number of large, close targets that became equal to another target in float32."""
     constant_series: tuple[Any, ...] = ()
     all_missing_series: tuple[Any, ...] = ()
     short_series: tuple[Any, ...] = ()
@@ -57,14 +57,14 @@ class DataReport:
     padded_rows: int = 0
     """Masked rows added in front of short series."""
     unknown_categories: dict[str, int] = field(default_factory=dict)
-    """For each categorical column, the cells (empty ones included) that went to the unknown bucket."""
+    """For each categorical column, the cells (including empty ones) that were counted as unknown."""
     ignored_columns: tuple[str, ...] = ()
-    """Columns that no argument gave a role."""
+    """Columns without a role."""
     notes: list[str] = field(default_factory=list)
-    """Decisions worth a sentence, such as the role that a categorical column was found to have."""
+    """Other decisions in words, such as the inferred role of a categorical column."""
 
     def lines(self) -> list[str]:
-        """The report as sentences, only those that have something to say."""
+        """Return the report as lines of text, without counts that are 0."""
         how = "inferred" if self.freq_inferred else "as given"
         zone = f", time zone {self.time_zone}" if self.time_zone else ""
         text = [
@@ -113,7 +113,7 @@ class DataReport:
 
 
 def sparse(freq: str, added: int, rows: int, own: str | None = None) -> str:
-    """What is wrong with a frequency that leaves most rows of a table empty, and what to do about it."""
+    """The message about a frequency that leaves most rows of a table empty, with advice."""
     say = f"The rows look like a frequency of {own}: say so." if own else "Say the true distance of two rows."
     return (
         f"a frequency of {freq} leaves {100 * added / rows:.0f} % of the rows without a value: {added:,} of {rows:,} "
@@ -122,14 +122,14 @@ def sparse(freq: str, added: int, rows: int, own: str | None = None) -> str:
 
 
 def listing(names: Any, shown: int = SHOWN) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names, and the number of the others."""
     names = list(names)
     rest = f" and {len(names) - shown:,} more" if len(names) > shown else ""
     return ", ".join(repr(name) for name in names[:shown]) + rest
 
 
 def _one(what: str, count: int) -> str:
-    """The words for one thing, if it is one."""
+    """The words in the singular if `count` is 1."""
     if count != 1:
         return what
     for several, one in (("rows", "row"), ("targets", "target"), ("columns", "column"), ("were", "was"), ("are", "is")):

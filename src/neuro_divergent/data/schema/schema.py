@@ -1,4 +1,4 @@
-"""What the columns of a table mean and how it is to be repaired: the part of the data that a saved model keeps."""
+"""The roles of a table's columns and the rules for repairing it. A saved model contains this description."""
 
 from __future__ import annotations
 
@@ -17,59 +17,66 @@ Keep = Literal["keep", "drop", "error"]
 
 
 class DataSchema(Description):
-    """Names, roles, frequency and policies; after loading also the time type and the known categories."""
+    """Column names, roles, frequency and repair policies of a table. Loading adds the time type and the categories.
+
+    >>> import neuro_divergent as nd
+    >>> nd.DataSchema(target_col="sales", future=("price",), freq="1d").future
+    ('price',)
+    """
 
     id_col: str = "unique_id"
-    """The column that names the series; a table without it is one series."""
+    """The column with the names of the series. A table without it is one series."""
     time_col: str = "ds"
-    """The column of time stamps: datetimes, dates, text that parses, or whole numbers."""
+    """The column of time stamps: datetimes, dates, text in a date format, or whole numbers."""
     target_col: str = "y"
     """The column to forecast."""
     freq: str | None = None
-    """The distance of two rows in pandas or polars spelling; None infers it."""
+    """The time between two rows in pandas or polars spelling; None infers it."""
     time_zone: str | None = None
-    """The zone of the time stamps; stamps without one are read as its wall clock."""
+    """The time zone. Time stamps without a zone are read as local time of this zone."""
     time_format: str | None = None
-    """How text time stamps are written, such as "%d.%m.%Y %H:%M"; None recognises ISO forms."""
+    """Format of text time stamps, such as "%d.%m.%Y %H:%M"; None recognises ISO formats."""
     wide: bool = False
     """Whether the table has one column per series instead of one row per series and time."""
     future: tuple[str, ...] = ()
     """Columns known ahead of time."""
     historical: tuple[str, ...] = ()
-    """Columns known only up to now."""
+    """Columns known only up to the forecast origin."""
     static: tuple[str, ...] = ()
     """Columns with one value per series."""
     categorical: tuple[str, ...] = ()
-    """Columns whose values are names instead of numbers."""
+    """Columns whose values are categories instead of numbers."""
     features: tuple[str, ...] = ()
-    """Columns that the calendar or the target itself gives, such as "hour", "fourier:24:3" or "lag:24"."""
+    """Columns to compute from the calendar or the target, such as "hour", "fourier:24:3" or "lag:24"."""
     weight: str | None = None
-    """The column with the importance of each row."""
+    """The column with the sample weight of each row."""
     available_mask: str | None = None
     """The column that is 0 where the target must not be used."""
     duplicates: Literal["error", "last", "mean"] = "error"
     """What to do with several rows of one series and time."""
     gaps: MaskOrFill = "mask"
-    """What to do with rows that are absent between two others; a filled row is shown as the past, never scored."""
+    """What to do with time stamps that are missing inside a series. Imputed rows are read in the lookback, but are
+    never training targets and are never scored."""
     missing: MaskOrFill = "mask"
-    """What to do with rows whose target is empty; a filled row is shown as the past, never learned or scored."""
+    """What to do with rows whose target is empty. Imputed rows are read in the lookback, but are never training targets
+    and are never scored."""
     missing_exogenous: ErrorOrFill = "error"
-    """What to do with empty cells of other columns (rows added for gaps repeat the row before when this is error)."""
+    """What to do with empty cells of other columns. With "error", rows added for gaps repeat the row before."""
     infinities: Literal["error", "mask"] = "error"
     """What to do with infinite targets."""
     unknown_categories: Literal["keep", "error"] = "keep"
-    """What to do with empty categories, and in later tables with ones that the first did not have: both count as one
-    further category, "unknown"."""
+    """What to do with empty categories, and with categories of later tables that the first table did not have. Kept
+    ones count as one further category, "unknown"."""
     constant: Keep = "keep"
     """What to do with series that never change."""
     all_missing: Keep = "keep"
-    """What to do with series without a single target."""
+    """What to do with series that have no observed target."""
     min_length: int | None = None
-    """How many rows each series must have."""
+    """Smallest number of rows of a series."""
     short: Literal["error", "drop", "pad"] = "error"
-    """What to do with series shorter than min_length; padding adds masked rows in front."""
+    """What to do with series shorter than min_length. "pad" adds masked rows in front."""
     dtype: Literal["float32", "float64"] = "float32"
-    """The precision in which numbers are kept."""
+    """The precision of stored numbers."""
     span: tuple[int, int] | None = None
     """Found when loading: first and last time of the data, for the feature "time"."""
     id_type: Literal["none", "text", "integer"] | None = None
@@ -83,7 +90,7 @@ class DataSchema(Description):
     static_categorical: tuple[str, ...] = ()
     """Found when loading: categorical columns with one value per series."""
     static_table: tuple[str, ...] = ()
-    """Found when loading: the static columns that came in a table of their own."""
+    """Found when loading: the static columns that were given as a separate table."""
     categories: dict[str, tuple[str, ...]] = {}
     """Found when loading: for each categorical column its known values; the code of values[i] is i + 1."""
 
@@ -129,11 +136,11 @@ class DataSchema(Description):
         *("span", "id_type", "time_type", "static_table", "categories"),
         *("future_categorical", "historical_categorical", "static_categorical"),
     )
-    """Fields that no user gives: the table has them."""
+    """Fields that loading sets; a user does not."""
 
     @property
     def resolved(self) -> bool:
-        """Whether a table was loaded with it, so that its roles and categories are known."""
+        """Whether a table was loaded with this schema, so that its roles and categories are known."""
         return self.id_type is not None
 
     @property

@@ -21,8 +21,8 @@ from neuro_divergent.data.store.fills import FILLED, wrong_fills
 from neuro_divergent.data.store.store import ROW_ARRAYS, SERIES_ARRAYS, SeriesStore
 
 FORMAT = 2
-"""Version of the directory's layout. A reader refuses what is newer than itself. Format 2 may have a grid_anchor and
-fills; a store without them is written as format 1, which older readers know."""
+"""Version of the directory's layout. A reader refuses newer versions. Format 2 may have a grid_anchor and fills. A
+store without them is written as format 1, which older readers can read."""
 
 HEADER = "store.json"
 _CHUNK = 1 << 24
@@ -47,7 +47,7 @@ _KINDS: dict[str, tuple[tuple[str, ...], int]] = {
 
 
 def describe(store: SeriesStore) -> dict[str, Any]:
-    """Everything about a store that is no array, as plain data."""
+    """The fields of a store that are not arrays, as plain data."""
     return {
         "freq": store.freq,
         "time_zone": store.time_zone,
@@ -78,7 +78,7 @@ def fingerprint(store: SeriesStore) -> str:
 
 
 def _shrunk(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The width of a text array depends on how it was made; its content does not."""
+    """The same texts in the narrowest text type, so that equal contents have equal bytes."""
     return texts.astype(f"<U{max(1, int(np.strings.str_len(texts).max(initial=1)))}")
 
 
@@ -93,7 +93,7 @@ def save_store(store: SeriesStore, directory: str | os.PathLike[str], *, overwri
 
 
 def open_store(directory: str | os.PathLike[str]) -> SeriesStore:
-    """Check the header against the files and map the rows."""
+    """Return the store of a directory, with memory-mapped rows. The header is checked against the files."""
     return settled(Path(directory), lambda: _open(present(Path(directory))))
 
 
@@ -114,7 +114,7 @@ def _open(folder: Path) -> SeriesStore:
             categories={name: tuple(values) for name, values in facts["categories"].items()},
         )
     except (DataError, TypeError) as error:
-        raise CorruptFileError(f"{folder} is not a store as it was written: {error}") from None
+        raise CorruptFileError(f"{folder} must be a store as it was written, but was changed: {error}") from None
     check_store(store, folder)
     return store
 
@@ -122,7 +122,7 @@ def _open(folder: Path) -> SeriesStore:
 def _read_header(path: Path) -> dict[str, Any]:
     facts = parse_json(plain_bytes(path, MAX_JSON_BYTES), str(path))
     if not isinstance(facts, dict) or type(facts.get("format")) is not int or facts["format"] < 1:
-        raise CorruptFileError(f"{path} must say its format, but does not")
+        raise CorruptFileError(f"{path} must have a format number, but has none")
     if facts["format"] > FORMAT:
         raise StorageError(
             f"this version reads the formats 1 to {FORMAT}, but {path} has format {facts['format']}. "
@@ -140,7 +140,7 @@ def _read_header(path: Path) -> dict[str, Any]:
     arrays = facts.get("arrays")
     needed = isinstance(arrays, dict) and {"ids", "offsets", "y", "start"} <= set(arrays) <= {*_KINDS, "ids"}
     if not (names and known and texts and needed):
-        raise CorruptFileError(f"{path} must hold the names, categories and arrays of a store, but does not")
+        raise CorruptFileError(f"{path} must have the names, categories and arrays of a store, but does not")
     return facts
 
 
@@ -153,19 +153,19 @@ def _load(folder: Path, name: str, size: object) -> npt.NDArray[Any]:
         raise CorruptFileError(f"{path} is missing, although {HEADER} names it") from None
     except CorruptFileError:
         raise
-    except Exception as error:  # numpy tokenises damaged headers, which raises whatever Python's tokeniser does
-        raise CorruptFileError(f"{path} is not an array as it was written: {error}") from None
+    except Exception as error:  # numpy tokenises damaged headers, which raises any error of Python's tokeniser
+        raise CorruptFileError(f"{path} must be an array as it was written, but was changed: {error}") from None
     found = {"dtype": str(array.dtype), "shape": list(array.shape)}
     if found != size:
-        raise CorruptFileError(f"{path} must hold {size}, as {HEADER} says, but got {found}")
+        raise CorruptFileError(f"{path} must have {size}, as in {HEADER}, but got {found}")
     if not array.flags.c_contiguous or array.ndim == 0:
-        raise CorruptFileError(f"{path} must hold its rows end to end, but does not")
-    # A plain array over the map: a memmap costs microseconds at every slice, and it keeps the map alive all the same.
+        raise CorruptFileError(f"{path} must have its rows in C order, but does not")
+    # A plain array over the map: slicing a memmap costs microseconds, and the array also keeps the map alive.
     return array.view(np.ndarray) if name in ROW_ARRAYS else np.array(array)
 
 
 def _mapped(file: IO[bytes]) -> npt.NDArray[Any]:
-    """The array of an open .npy file, mapped: nothing is allocated that the file does not bring."""
+    """The memory-mapped array of an open .npy file. A false header cannot allocate memory."""
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -182,11 +182,11 @@ def _mapped(file: IO[bytes]) -> npt.NDArray[Any]:
 
 
 def check_store(store: SeriesStore, folder: object) -> None:
-    """What the sizes alone do not say: formats, names of columns, sorted ids, codes that exist, masks of 0 and 1."""
+    """Check what the sizes alone do not show: dtypes, column names, sorted ids, valid codes, masks of 0 and 1."""
 
     def demand(holds: bool, rule: str) -> None:
         if not holds:
-            raise CorruptFileError(f"{folder} is not a store as it was written: {rule}")
+            raise CorruptFileError(f"{folder} must be a store as it was written, but was changed: {rule}")
 
     for name, array in store.arrays().items():
         dtypes, axes = _KINDS.get(name, ((str(array.dtype),) if array.dtype.kind in "Uiu" else (), 1))
@@ -199,7 +199,7 @@ def check_store(store: SeriesStore, folder: object) -> None:
     texts = (value for values in store.categories.values() for value in values)
     demand(all(isinstance(value, str) for value in texts), "categories must be texts")
     ids: npt.NDArray[Any] = store.ids
-    demand(bool((ids[1:] > ids[:-1]).all()), "ids must be sorted, each of them once")
+    demand(bool((ids[1:] > ids[:-1]).all()), "ids must be sorted and unique")
     demand(len(store.ids) == 0 or int(store.lengths.min()) > 0, "every series must have rows")
     demand(anchor_fits(store), "grid_anchor must be a time whose grid holds the start")
     floats = [getattr(store, name) for name in ("y", "future", "historical", "static", "weight")]
@@ -219,7 +219,7 @@ def check_store(store: SeriesStore, folder: object) -> None:
 
 
 def anchor_fits(store: SeriesStore) -> bool:
-    """Whether every series starts on the grid that it is said to be on."""
+    """Whether every series starts on the grid of its anchor."""
     if store.grid_anchor is None:
         return True
     if store.grid_anchor.dtype != store.start.dtype or store.start.dtype.kind != "M":  # whole numbers need no anchor

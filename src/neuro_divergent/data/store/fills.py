@@ -1,10 +1,10 @@
-"""Values made up for what is absent, so that no row is filled with what came after the moment it is looked at.
+"""Imputation of missing values without look-ahead: an imputed row uses only what was observed at the forecast origin.
 
-A store keeps three things apart: what was observed (`mask`), how an absent value is to be filled (a code per row, the
-policy), and the filled value itself, as it is known at the end of the series. Zero, forward and mean depend on earlier
-rows only. Linear and backward also take the next observed value, which is allowed once it has been observed: a gap that
-is closed is filled from both sides, and one that is still open repeats the value before it. So whoever cuts a store
-(`reopen`) or looks at it from a row inside (data/windows/open_gaps.py) opens the gap again that lies there.
+A store has three fields for this: which values were observed (`mask`), how each missing value is imputed (a code per
+row, the policy), and the imputed value, computed with all rows of the series. Zero, forward and mean depend on earlier
+rows only. Linear and backward also use the next observed value. That is allowed once this value has been observed:
+a closed gap is imputed from both sides, an open gap repeats the value before it. If a store is cut (`reopen`), or read
+up to a row inside (data/windows/open_gaps.py), a gap at that row is open again and is imputed as such.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ Codes = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.int64]
 
 CODES = {"zero": 1, "forward": 2, "mean": 3, "linear": 4, "backward": 5}
-"""The number of each fill in a store; it is negative where there is nothing to fill with yet."""
+"""The code of each fill method in a store. It is negative if no value is available yet."""
 
 LOOKS_AHEAD = CODES["linear"]
-"""The fills from this number on take the next observed value."""
+"""Methods with this code or a larger one use the next observed value."""
 
 _PIECE = 1 << 24
-"""How many rows of a file are checked at once."""
+"""Rows of a file that are checked at once."""
 
 FILLED = {"fills": "y", "future_fills": "future", "historical_fills": "historical"}
-"""The fields of a store that hold codes, and the values that they are about."""
+"""The code fields of a store, and the value field of each."""
 
 
 def fill(values: npt.NDArray[Any], observed: Bools, codes: Codes, offsets: Ints) -> None:
-    """Fill the rows with a code in place, as they are known at the end of their series; the sign says whether it could.
+    """Impute, in place, the rows with a code, using all rows of their series. A negative code marks a failure.
 
     | fill | value |
     |---|---|
     | zero | 0 |
-    | forward | the last one observed before |
-    | mean | the mean of those observed before |
-    | linear | on the line between the last one before and the next one; without a next one the last one before |
-    | backward | the next one; without a next one the last one before |
+    | forward | the last observed value before |
+    | mean | the mean of the observed values before |
+    | linear | on the line between the last value before and the next value; without a next value, as forward |
+    | backward | the next observed value; without a next value, as forward |
     """
     rows = np.flatnonzero(codes)
     series = np.searchsorted(offsets, rows, side="right") - 1
@@ -77,7 +77,7 @@ def _first_after(observed: Bools, rows: Ints) -> Ints:
 
 
 def _means(values: npt.NDArray[Any], observed: Bools, last: Ints, offsets: Ints) -> npt.NDArray[np.float64]:
-    """The mean of the observed values up to the given rows; of the same bits wherever the series is cut after them."""
+    """The mean of the observed values up to the given rows. Later rows do not change its bits."""
     means = np.empty(len(last))
     series = np.searchsorted(offsets, last, side="right") - 1
     for number in np.unique(series):
@@ -89,7 +89,7 @@ def _means(values: npt.NDArray[Any], observed: Bools, last: Ints, offsets: Ints)
 
 
 def columns(store: SeriesStore) -> Iterator[tuple[str, int, npt.NDArray[Any], Bools, Codes]]:
-    """Every column with fills: the field of its codes, its number there, values, what was observed, codes."""
+    """Yield every column with fill codes: field of the codes, column number, values, observed mask, codes."""
     for name, field in FILLED.items():
         codes, values = getattr(store, name), getattr(store, field)
         if codes is None:
@@ -102,11 +102,11 @@ def columns(store: SeriesStore) -> Iterator[tuple[str, int, npt.NDArray[Any], Bo
 
 
 def reopen(arrays: dict[str, Any], store: SeriesStore, numbers: Ints, rows: Ints, stop: Ints) -> None:
-    """Open the gaps again in which the series of a cut end.
+    """Remove later values from the gaps in which the series of a cut end.
 
     Args:
         arrays: the fields of the cut, changed in place.
-        store: what was cut.
+        store: the store before the cut.
         numbers: [S] which of its series are in the cut.
         rows: [N] which of its rows are in the cut.
         stop: [S] its row after the last one of each series in the cut.
@@ -115,7 +115,7 @@ def reopen(arrays: dict[str, Any], store: SeriesStore, numbers: Ints, rows: Ints
         return
     lengths = np.diff(arrays["offsets"])
     begin, end = store.offsets[:-1][numbers], store.offsets[1:][numbers]
-    inside = np.flatnonzero((stop < end) & (lengths > 0))  # at its end a series is filled as it is known there
+    inside = np.flatnonzero((stop < end) & (lengths > 0))  # a series that keeps its last row needs no change
     for name, number, values, seen, codes in columns(store):
         open_there = inside[~seen[stop[inside] - 1]]
         last = np.full(len(stop), len(seen))
@@ -134,7 +134,7 @@ def reopen(arrays: dict[str, Any], store: SeriesStore, numbers: Ints, rows: Ints
 
 
 def last_observed(seen: Bools, rows: Ints, begin: Ints) -> Ints:
-    """The last observed row at or before each of some rows; -1 where none was since `begin`, where its series does."""
+    """The last observed row at or before each row; -1 if there is none since `begin`, the first row of its series."""
     found = rows.copy()
     going = np.flatnonzero(~seen[found])
     while len(going):
@@ -144,7 +144,7 @@ def last_observed(seen: Bools, rows: Ints, begin: Ints) -> Ints:
 
 
 def carried(store: SeriesStore, rows: Ints, series: Ints) -> npt.NDArray[Any]:
-    """[N, H, F] the columns known ahead at rows [N, H] of series [N], with nothing of what comes after each row."""
+    """[N, H, F] the columns known ahead at rows [N, H] of series [N], imputed without values after each row."""
     assert store.future is not None
     values = store.future[rows]
     begin = np.broadcast_to(store.offsets[:-1][series, None], rows.shape)
@@ -157,7 +157,7 @@ def carried(store: SeriesStore, rows: Ints, series: Ints) -> npt.NDArray[Any]:
 
 
 def shown_rows(store: SeriesStore) -> Bools | None:
-    """[N] where the target has a value that a model may be shown, observed or filled; None for everywhere."""
+    """[N] where the target has a value, observed or imputed, that a model may read; None if everywhere."""
     if store.mask is None or store.fills is None:
         return store.mask
     shown: Bools = store.mask | (store.fills > 0)
@@ -165,13 +165,13 @@ def shown_rows(store: SeriesStore) -> Bools | None:
 
 
 def hidden_count(store: SeriesStore) -> int:
-    """How many targets have no value at all."""
+    """Number of targets that are neither observed nor imputed."""
     shown = shown_rows(store)
     return 0 if shown is None else len(shown) - int(np.count_nonzero(shown))
 
 
 def wrong_fills(store: SeriesStore) -> str | None:
-    """The rule that the codes of a store from a file break; None when they are as they were written."""
+    """The rule that the fill codes of a store from a file break; None if they are valid."""
     for name, field in FILLED.items():
         codes, values = getattr(store, name), getattr(store, field)
         if codes is None:

@@ -1,4 +1,4 @@
-"""Different values that become one in float32: large numbers whose digits after the seventh carry the signal."""
+"""Different values that become equal in float32: large numbers that differ only after the seventh digit."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from neuro_divergent.core.errors import Advice
 Ints = npt.NDArray[np.int64]
 
 LEVELS = 256
-"""A series whose range has this many different float32 numbers keeps what a model can learn from."""
+"""A series whose range covers at least this many float32 numbers is precise enough to learn from."""
 NOISE = 1e-13
-"""A range below this share of the values is the rounding of float64 itself."""
+"""A range below this share of the values is float64 rounding."""
 SETTINGS = {"advice": (Advice("data.dtype", "float64"), Advice("training.precision", "float64"))}
-"""The settings of the advice, for `extra` of a log record."""
+"""The advice as settings, for `extra` of a log record."""
 ADVICE = (
     'Load the table with dtype="float64" and train with precision="float64", or subtract a constant from the column.'
 )
 
 
 def merged_by_rounding(values: npt.NDArray[Any], first: Ints, series: Ints, count: int) -> Ints:
-    """[S] how many different values of each series become equal to another one of it in float32.
+    """[S] how many different values of each series become equal to another value of it in float32.
 
-    Series whose range is wide compared with the rounding are not looked at: they have 0.
+    A series whose range is wide compared with the rounding is not counted and has 0.
 
     Args:
-        values: [N] exact ones; NaN where there is none.
+        values: [N] the exact values; NaN if missing.
         first: [R] the row in which each run of rows of one series begins.
         series: [R] the number of the series of each run.
-        count: S, how many series there are.
+        count: S, the number of series.
     """
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
     np.fmin.at(low, series, np.fmin.reduceat(values, first))
@@ -57,7 +57,7 @@ def merged_by_rounding(values: npt.NDArray[Any], first: Ints, series: Ints, coun
 
 
 def described(merged: dict[Any, int]) -> str:
-    """What rounding did to some series, and what to do about it."""
+    """The warning about rounded series, with advice."""
     name = max(merged, key=lambda name: merged[name])
     return (
         f"{len(merged):,} series have large values that differ too little for float32: {sum(merged.values()):,} "

@@ -1,4 +1,4 @@
-"""The series of a table, end to end: one array per column, offsets per series, never padded."""
+"""The series of a table, concatenated: one array per column, offsets per series, no padding."""
 
 from __future__ import annotations
 
@@ -28,35 +28,38 @@ SERIES_ARRAYS = ("ids", "start", "grid_anchor", "static", "static_categorical")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SeriesStore:
-    """Columns end to end with offsets per series; a mask only where something is missing."""
+    """All series of a table, concatenated: one array per column, and offsets per series. There is no padding.
+
+    A store lies in memory, or is memory-mapped from disk (`open`). Letters: S series, N rows.
+    """
 
     ids: npt.NDArray[np.generic]
     """[S] the name of each series, sorted."""
     offsets: npt.NDArray[np.int64]
     """[S + 1] series s is rows offsets[s] : offsets[s + 1]."""
     y: npt.NDArray[np.floating]
-    """[N] target, filled or 0 where missing; float32 unless float64 was asked for."""
+    """[N] target, imputed or 0 where missing; float32, or float64 on request."""
     start: npt.NDArray[np.generic]
     """[S] time of each series' first row: datetime64[us] (UTC when there is a zone), or int64."""
     freq: str
-    """The distance of two rows in polars spelling ("1h", "1mo", "1bd" for business days, "1i" for integers)."""
+    """The time between two rows in polars spelling ("1h", "1mo", "1bd" for business days, "1i" for integers)."""
     time_zone: str | None = None
     grid_anchor: npt.NDArray[np.generic] | None = None
-    """[S] the time stamp from which each series' grid is counted, where the calendar moved `start`; None when `start`
-    is that of all series. A grid of the 30th that starts on February the 28th is counted from March the 30th."""
+    """[S] the time stamp from which each series' grid is counted, if the calendar moved `start`; None if `start` serves
+    for all series. A grid of the 30th of each month that starts on February 28 is counted from March 30."""
     mask: npt.NDArray[np.bool_] | None = None
-    """[N] true where y was observed; None when everything was."""
+    """[N] true where y was observed; None if all values were."""
     fills: npt.NDArray[np.int8] | None = None
-    """[N] how y is filled where it was not observed, 0 where it is not: see data/store/fills.py. A filled row is shown
-    to a model as its past; it is never learned, scored or taken for the truth."""
+    """[N] how y is imputed where it was not observed, else 0: see data/store/fills.py. A model reads imputed rows in
+    its lookback. They are never training targets and are never scored."""
     future: npt.NDArray[np.floating] | None = None
     """[N, F]"""
     future_fills: npt.NDArray[np.int8] | None = None
-    """[N, up to F] how cells of the first columns were filled; None where no fill looks ahead."""
+    """[N, up to F] how cells of the first columns were imputed; None if no cell was imputed with a later value."""
     historical: npt.NDArray[np.floating] | None = None
     """[N, X]"""
     historical_fills: npt.NDArray[np.int8] | None = None
-    """[N, up to X] how cells of the first columns were filled; None where no fill looks ahead."""
+    """[N, up to X] how cells of the first columns were imputed; None if no cell was imputed with a later value."""
     static: npt.NDArray[np.floating] | None = None
     """[S, number of static columns]"""
     categorical: npt.NDArray[np.int32] | None = None
@@ -103,16 +106,16 @@ class SeriesStore:
         return sum(array.nbytes for array in self.arrays().values())
 
     def arrays(self) -> dict[str, Array]:
-        """Every array that the store has, by the name of its field."""
+        """Return every array of the store by the name of its field."""
         names = ("offsets", *SERIES_ARRAYS, *ROW_ARRAYS)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def times(self, rows: npt.ArrayLike, series: Any = slice(None)) -> npt.NDArray[Any]:
-        """The time stamps of rows, counted from the first one of their series; they may lie beyond its end.
+        """Return the time stamps of rows. Rows may lie beyond the end of their series.
 
         Args:
-            rows: whole numbers that go with the series, such as [S] of them.
-            series: the number of the series of each row; all series, one after the other, by default.
+            rows: row numbers, counted from the first row of their series; one per series in `series`, or broadcast.
+            series: the number of the series of each row; all series, in order, by default.
         """
         anchor, first = self._grid
         return self.frequency.advance(anchor[series], first[series] + np.asarray(rows), self.time_zone)
@@ -120,13 +123,23 @@ class SeriesStore:
     def rows_at(
         self, times: npt.NDArray[Any], series: Any = slice(None)
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The row at which each time would be in its series, and whether it is on the grid at all."""
+        """Return the row of each time in its series, and whether the time is on the grid of the series.
+
+        Args:
+            times: time stamps, one per series in `series`.
+            series: the number of the series of each time; all series, in order, by default.
+        """
         anchor, first = self._grid
         steps, on_grid = self.frequency.positions(anchor[series], times, self.time_zone)
         return steps - first[series], on_grid
 
     def starting_at(self, rows: npt.NDArray[np.int64], series: Any = slice(None)) -> dict[str, npt.NDArray[Any]]:
-        """The fields `start` and `grid_anchor` of a store whose series begin at these rows of this one's."""
+        """Return the fields `start` and `grid_anchor` of a store whose series begin at these rows.
+
+        Args:
+            rows: row numbers, counted from the first row of their series.
+            series: the number of the series of each row; all series, in order, by default.
+        """
         anchor, first = self._grid
         found = self.frequency.anchor_from(anchor[series], first[series] + rows, self.time_zone)
         return {"start": self.times(rows, series), "grid_anchor": found}
@@ -138,13 +151,13 @@ class SeriesStore:
 
     @cached_property
     def _grid(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-        """[S] where the grid of each series is counted from, and the number of its first row on it."""
+        """[S] the time stamp from which each series' grid is counted, and the number of its first row on this grid."""
         if self.grid_anchor is None:
             return self.start, np.zeros(len(self.start), dtype=np.int64)
         return self.grid_anchor, self.frequency.positions(self.grid_anchor, self.start, self.time_zone)[0]
 
     def fingerprint(self) -> str:
-        """A hash of every value, name and time stamp: the same data, in memory or on disk, has the same one."""
+        """Return a hash of every value, name and time stamp. It is the same in memory and on disk."""
         return self._fingerprint
 
     @cached_property
@@ -154,14 +167,23 @@ class SeriesStore:
         return fingerprint(self)
 
     def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the store as a directory of plain arrays; the directory is there whole, or it is not there."""
+        """Write the store as a directory of plain arrays, atomically: a failure leaves no partial directory.
+
+        Args:
+            directory: where to write.
+            overwrite: replace a store that exists there.
+        """
         from neuro_divergent.data.store.files import save_store
 
         save_store(self, directory, overwrite=overwrite)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> SeriesStore:
-        """Map a saved store into memory; rows are read from the disk when they are used."""
+        """Return a saved store, memory-mapped: rows are read from disk when they are used.
+
+        Args:
+            directory: the directory that `save` or `create` wrote.
+        """
         from neuro_divergent.data.store.files import open_store
 
         return open_store(directory)
@@ -184,22 +206,24 @@ class SeriesStore:
         gaps: str = "mask",
         overwrite: bool = False,
     ) -> SeriesStore:
-        """Stream Parquet of any size into a store on disk, in bounded memory and in any order of rows; then open it.
+        """Convert Parquet files of any size to a store on disk, and return the opened store.
+
+        The rows may be in any order. Memory use is bounded.
 
         Args:
             directory: where the store is written.
             source: a Parquet file, a glob pattern, or a directory of Parquet files.
             id_col: column with the name of the series.
             time_col: column with the time.
-            target_col: column that is to be forecast.
+            target_col: column to forecast.
             future: numeric columns known ahead.
-            historical: numeric columns known only up to now.
-            categorical: time-varying columns of categories.
-            weight: column with the importance of each row.
-            freq: distance of two rows; None to find it in the first rows.
+            historical: numeric columns known only up to the forecast origin.
+            categorical: time-varying categorical columns.
+            weight: column with the sample weight of each row.
+            freq: time between two rows; None infers it from the first rows.
             dtype: "float32" or "float64".
-            gaps: "mask" to open up missing time stamps as unobserved rows, "error" to refuse them.
-            overwrite: replace a directory that exists.
+            gaps: "mask" adds missing time stamps as unobserved rows, "error" refuses them.
+            overwrite: replace a store that exists there.
         """
         from neuro_divergent.data.read.stream_parquet import Recipe, create_store
 
@@ -219,7 +243,7 @@ class SeriesStore:
         return cls.open(directory)
 
     def replace(self, **fields: Any) -> SeriesStore:
-        """A copy with some fields changed; the arrays are shared."""
+        """Return a copy with some fields changed. The other arrays are shared."""
         from dataclasses import replace
 
         return replace(self, **fields)

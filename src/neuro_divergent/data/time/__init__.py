@@ -1,1 +1,1 @@
-"""Frequencies and seasons: steps of a calendar, and what a series shows of them."""
+"""Frequencies (calendar steps) and season lengths."""

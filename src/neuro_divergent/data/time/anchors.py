@@ -1,4 +1,4 @@
-"""From which time stamp the grid of a series is counted, when the calendar moved its first one."""
+"""Find the time stamp from which the grid of a series is counted, if the calendar moved its first time stamp."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MOST_MOVES = 6
 def find_anchors(
     freq: Frequency, times: Times, first: Ints, zone: str | None = None
 ) -> tuple[npt.NDArray[Any], Ints] | None:
-    """[S] a time stamp on whose grid all rows of a series are, and [N] their steps after it; None when there is none.
+    """[S] an anchor per series, on whose grid all its rows lie, and [N] steps after the anchor; None if there is none.
 
-    The first row usually is such a stamp. Where it was moved (a grid of the 30th that begins in February, or of a
-    midnight that a clock change skipped), the first row that is off its grid may be one.
+    The first row usually is the anchor. It is not if the calendar moved it: a grid of the 30th that begins in February,
+    or of a midnight that a clock change skipped. Then the first row off its grid is tried.
 
     Args:
-        freq: the distance of two rows.
+        freq: the time between two rows.
         times: sorted time stamps, series after series.
         first: [S + 1] the row in which each series starts.
         zone: the time zone whose wall clock days and longer steps follow.

@@ -1,4 +1,4 @@
-"""The distance of two rows: parsed from pandas or polars spelling, advanced, and measured back.
+"""The time between two rows: parsed from pandas or polars spelling, added to time stamps, and counted between them.
 
 Time stamps are numpy arrays: `datetime64` (UTC when there is a time zone) or whole numbers. Steps of hours and less
 advance in absolute time; steps of days and more advance on the wall clock of the time zone.
@@ -74,12 +74,12 @@ _COMPOUND = re.compile(r"(\d+(?:us|ms|min|s|m|h|d|w))+")
 _EXAMPLES = '"15min", "1h", "1d", "1bd" (business days), "1w", "1mo", "MS", "ME", "1q", "1y", "1i" (whole numbers)'
 MAX_COUNT = 1_000_000_000
 REACH = 100
-"""Steps within which a grid has a stamp that the calendar does not move; a 29th of February is 8 years off at most."""
+"""Within this many steps a grid has a stamp that the calendar does not move. A February 29 is at most 8 years away."""
 
 
 @dataclass(frozen=True)
 class Frequency:
-    """A number of units; `str` gives the one spelling that stores and files keep, `parse` reads it back."""
+    """A number of units. `str` gives the spelling that stores and files use, and `parse` reads it."""
 
     count: int
     unit: str
@@ -87,9 +87,9 @@ class Frequency:
     end: bool = False
     """Whether months, quarters and years are stamped on their last day."""
     anchor: int | None = None
-    """The weekday (0 is Monday) or month (0 is January) that the spelling named; it checks data, it is not kept."""
+    """The weekday (0 is Monday) or month (0 is January) in the spelling. It is used to check data; `str` omits it."""
     first_day: bool = False
-    """Whether the spelling (MS, QS, YS) promised stamps on the first day of a month; it checks data, it is not kept."""
+    """Whether the spelling (MS, QS, YS) requires stamps on the first day of a month. Used as `anchor` is."""
 
     @classmethod
     def parse(cls, text: str | int | Frequency) -> Self:
@@ -108,7 +108,7 @@ class Frequency:
         unit, edge = _SPELLINGS[found[2]]
         end = edge == "end" or found[4] is not None
         if end and unit not in MONTHS:
-            raise ConfigError(f'":end" belongs to months, quarters and years, but got freq={text!r}')
+            raise ConfigError(f'":end" is for months, quarters and years only, but got freq={text!r}')
         base = cls._checked(int(found[1] or 1), unit, text)
         return cls(base.count, unit, end, _anchor(unit, found[3], text), edge == "start")
 
@@ -149,7 +149,7 @@ class Frequency:
 
     @property
     def microseconds(self) -> int:
-        """Microseconds in a step on the clock it advances on, 0 for business days, months and whole numbers."""
+        """Microseconds in a step, on the wall clock for days and weeks; 0 for business days, months and integers."""
         return self.count * MICROSECONDS.get(self.unit, 0)
 
     @property
@@ -159,7 +159,7 @@ class Frequency:
 
     @property
     def on_wall_clock(self) -> bool:
-        """Whether a time zone's clock changes leave the hour of the day as it is."""
+        """Whether the hour of the day stays the same across a clock change of the time zone."""
         return self.unit in ("d", "w", "bd", "mo", "q", "y")
 
     def advance(self, start: Times, steps: npt.ArrayLike, zone: str | None = None) -> Times:
@@ -194,7 +194,7 @@ class Frequency:
         times = times.astype("datetime64[us]")
         good = np.asarray(self.advance(start, steps, zone) == times)
         if zone is not None and self.on_wall_clock and not good.all():
-            # An hour that the zone skips may have moved a stamp past midnight, where it counts as the step after.
+            # A skipped hour may have moved a stamp past midnight, where it would count as the next step.
             before = np.asarray(self.advance(start, steps - 1, zone) == times) & ~good
             steps, good = steps - before, good | before
         return steps, good
@@ -211,23 +211,23 @@ class Frequency:
         return np.asarray(distance // self.months, dtype=np.int64)
 
     def moves(self, zone: str | None) -> bool:
-        """Whether the calendar may move stamps of such a grid: a month is too short, an hour does not exist."""
+        """Whether the calendar may move stamps of such a grid, because a month is too short or an hour is skipped."""
         return bool(self.months and not self.end) or (self.on_wall_clock and zone is not None)
 
     def phase(self, anchor: Times, zone: str | None = None) -> Ints:
         """The day of the month (where steps are months) and the time of day, as one number.
 
-        Anchors of equal phase, a number of steps apart, make the same grid.
+        Two anchors with equal phase and a whole number of steps between them define the same grid.
         """
         local = (to_local(anchor, zone) if zone else anchor).astype("datetime64[us]")
         since = "datetime64[M]" if self.months and not self.end else "datetime64[D]"
         return np.asarray((local - local.astype(since)).astype(np.int64))
 
     def anchor_from(self, anchor: Times, steps: Ints, zone: str | None = None) -> Times:
-        """[S] where a grid that is cut to begin [S] `steps` after its anchor can be counted from.
+        """[S] the anchor of a grid that is cut to begin [S] `steps` after its present anchor.
 
-        That is the first stamp from there on which the calendar did not move: counted from February the 28th, a grid
-        of the 30th of every month would stay on the 28th. The anchor itself where none of the next `REACH` is.
+        It is the first stamp after the cut that the calendar did not move. (Counted from February 28, a grid of the
+        30th of every month would stay on the 28th.) If the next `REACH` stamps were all moved, the anchor is kept.
         """
         found = np.array(self.advance(anchor, steps, zone))
         if not self.moves(zone):
@@ -253,7 +253,7 @@ class Frequency:
         return moved
 
     def maybe_moved(self, times: Times, zone: str | None = None) -> npt.NDArray[np.bool_]:
-        """Whether the calendar may have moved such stamps: the end of a short month, the hours after a clock change."""
+        """Whether the calendar may have moved these stamps: they end a month, or follow a clock change."""
         maybe: npt.NDArray[np.bool_] = np.zeros(np.shape(times), dtype=bool)
         if self.months and not self.end:
             local = to_local(times, zone) if zone else times
@@ -265,7 +265,7 @@ class Frequency:
         return maybe
 
     def phase_ok(self, start: Times, zone: str | None = None) -> npt.NDArray[np.bool_]:
-        """Whether a series that starts there keeps what the spelling promised (weekday, month, month's edge)."""
+        """Whether these starts match the weekday, month, or first or last day of a month that the spelling requires."""
         if self.integer or not self.on_wall_clock:
             return np.ones(len(start), dtype=bool)
         days = (to_local(start, zone) if zone else start).astype("datetime64[D]")
@@ -325,10 +325,10 @@ def to_local(times: Times, zone: str) -> Times:
 
 
 def to_utc(local: Times, zone: str) -> Times:
-    """The zone's wall clock to UTC: the earlier of an hour that exists twice.
+    """The zone's wall clock to UTC. Of an hour that exists twice, the earlier one is taken.
 
-    A time that a clock change skips is moved behind it, by as much as the clock is: it is a day after the same time of
-    the day before. This is also what Python and pandas (`Timestamp + DateOffset`) do.
+    A time that a clock change skips is moved later by the size of the change: it is 24 hours after the same time of
+    the day before. Python and pandas (`Timestamp + DateOffset`) do the same.
     """
     series = pl.Series(np.ravel(local).astype("datetime64[us]"))
     options: dict[str, Any] = {"ambiguous": "earliest", "non_existent": "null"}

@@ -1,4 +1,4 @@
-"""Finding the frequency of a table from its time stamps, or saying why there is none."""
+"""Infer the frequency of a table from its time stamps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY = MICROSECONDS["d"]
 
 
 def infer(times: Times, first: npt.NDArray[np.int64], zone: str | None = None) -> Frequency | None:
-    """The step of sorted time stamps without duplicates; None when no two rows belong to one series.
+    """Return the frequency of sorted time stamps without duplicates; None if no series has two rows.
 
     Args:
         times: datetime64 (UTC when there is a zone) or whole numbers, series after series.
@@ -52,9 +52,9 @@ def _infer_naive(times: Times, inner: npt.NDArray[np.bool_], first: npt.NDArray[
 
 
 def _infer_months(times: Times, inner: npt.NDArray[np.bool_], first: npt.NDArray[np.int64]) -> Frequency | None:
-    """Months when every stamp has the same time of day, and all of them, or those of each series, the same day.
+    """A frequency in months if all stamps have the same time of day, and each series the same day of the month.
 
-    The last day of a month stands for a day that it does not have.
+    The last day of a short month counts as any day that the month does not have. None if the stamps do not match.
     """
     days = times.astype("datetime64[D]")
     months = days.astype("datetime64[M]")
@@ -77,12 +77,12 @@ def _is_business(times: Times, gaps: npt.NDArray[np.int64]) -> bool:
 
 
 def _common_step(gaps: npt.NDArray[np.generic]) -> int:
-    """The commonest distance, or the greatest common divisor when that is only a few times smaller."""
+    """The most common distance, or the greatest common divisor if it is only a few times smaller."""
     smallest, largest = int(gaps.min()), int(gaps.max())
     if smallest == largest:
         return smallest
     values, counts = np.unique(gaps, return_counts=True)
     commonest = int(values[np.argmax(counts)])
     divisor = int(np.gcd.reduce(values.astype(np.int64)))
-    # A divisor far below every distance seen means irregular stamps, and a grid that would explode.
+    # A divisor far below every distance means irregular stamps, and a grid with far too many rows.
     return divisor if divisor * 4 >= min(commonest, smallest) else commonest

@@ -1,8 +1,8 @@
 """Season lengths: suggested by the frequency, confirmed by the data.
 
-A season of p steps is confirmed by the autocorrelation at lag p of the series' change from one block of b steps to the
-next (b = 1: its plain differences). Differencing takes trends and random walks away; a block as long as a shorter
-season takes that season away; a block of a fraction of a long season takes the noise away.
+A season of p steps is confirmed by an autocorrelation at lag p. It is measured on the change of the series from one
+block of b steps to the next (b = 1: plain differences). Differencing removes trends and random walks. A block as long
+as a shorter season removes that season. A block of a fraction of a long season reduces the noise.
 
 Letters: S series, n steps.
 """
@@ -22,19 +22,19 @@ from neuro_divergent.data.time.frequency import MICROSECONDS, Frequency
 Doubles = npt.NDArray[np.float64]
 
 MAX_SERIES = 200
-"""How many series are looked at; spread evenly over the table, always the same ones."""
+"""Largest number of series that are analysed. They are spread evenly over the table, and always the same."""
 MAX_STEPS = 4096
-"""How many of the last steps of each are looked at."""
+"""Largest number of last steps of each series that are analysed."""
 
 _MINUTE, _HOUR, _DAY, _WEEK = (MICROSECONDS[unit] for unit in ("m", "h", "d", "w"))
-_LONG, _BLOCKS_PER_SEASON = 48, 12  # a season above 48 steps is looked at in 12 blocks
-_SEARCH_BLOCKS = {1: 0.12, 4: 0.3, 16: 0.3, 32: 0.3}  # and the weakest season: by chance some lags look like one
-_INDEPENDENT_SERIES = 25  # series of one table move together: more of them are no further evidence
+_LONG, _BLOCKS_PER_SEASON = 48, 12  # a season above 48 steps is analysed in 12 blocks
+_SEARCH_BLOCKS = {1: 0.12, 4: 0.3, 16: 0.3, 32: 0.3}  # block: weakest accepted season, as chance also makes peaks
+_INDEPENDENT_SERIES = 25  # series of one table are correlated: more of them add no evidence
 _WEAKEST = 0.08
 
 
 def suggest(freq: str) -> tuple[int, ...]:
-    """Season lengths in steps that data of this frequency usually has, shortest first.
+    """Return the usual season lengths, in steps, of data of this frequency, shortest first.
 
     >>> suggest("1h"), suggest("1d"), suggest("1mo"), suggest("1i")
     ((24, 168), (7, 365), (12,), ())
@@ -67,15 +67,16 @@ def detect(
     max_series: int = MAX_SERIES,
     rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[int, ...]:
-    """The season lengths that the data confirms, strongest first; () where there is none.
+    """Return the season lengths that the data confirms, strongest first; () if there is none.
 
     Args:
-        y: [N] all series end to end.
+        y: [N] all series, concatenated.
         offsets: [S + 1] series s is y[offsets[s] : offsets[s + 1]].
-        mask: [N] true where y was observed; None when everything was.
-        freq: the frequency in polars spelling; its suggestions are tried. Whole numbers and None: lags are searched.
-        max_series: how many series are looked at.
-        rows: [S] how many first rows of each series are looked at, such as those that are trained on; None for all.
+        mask: [N] true where y was observed; None if all values were.
+        freq: the frequency in polars spelling, whose usual seasons are tried. For integer times or None, all lags are
+            searched.
+        max_series: largest number of series that are analysed.
+        rows: [S] how many first rows of each series are analysed, such as the training rows; None for all.
     """
     bounds = list(pairwise(offsets.tolist()))
     if rows is not None:
@@ -97,7 +98,7 @@ def _whole(lengths: Iterable[float]) -> tuple[int, ...]:
 
 
 class _Sample:
-    """Some of the series, right-aligned in one matrix, gaps bridged by straight lines."""
+    """Some of the series, right-aligned in one matrix, with gaps interpolated linearly."""
 
     def __init__(
         self,
@@ -117,7 +118,10 @@ class _Sample:
         self._known: dict[tuple[int, bool], Doubles] = {}
 
     def autocorrelation(self, block: int, pooled: bool = False) -> Doubles:
-        """[n] at each lag, the median over the series that are twice as long, or that of their mean; 0 without any."""
+        """[n] autocorrelation at each lag: the median over series at least two lags long, or that of their mean.
+
+        It is 0 at lags for which no series is long enough.
+        """
         key = (block, pooled)
         if key not in self._known:
             change, counts = self._change(block)
@@ -127,7 +131,7 @@ class _Sample:
         return self._known[key]
 
     def _change(self, block: int) -> tuple[Doubles, npt.NDArray[np.int64]]:
-        """Mean of each block minus mean of the block before, standardised, and how many there are per series."""
+        """Mean of each block minus mean of the block before, standardised, and the number of blocks per series."""
         total = np.pad(self.values.cumsum(axis=1), ((0, 0), (2 * block, 0)))
         change = total[:, 2 * block :] - 2 * total[:, block:-block] + total[:, : -2 * block]
         counts = np.maximum(self.lengths - 2 * block + 1, 0)
@@ -139,7 +143,7 @@ class _Sample:
         return np.divide(change, size, out=np.zeros_like(change), where=size > 0), counts
 
     def threshold(self, lag: int, block: int, deviations: float, pooled: bool = False) -> float:
-        """What the autocorrelation of noise stays below at this lag, by Bartlett's formula."""
+        """The bound that the autocorrelation of noise stays below at this lag, by Bartlett's formula."""
         long = self.lengths[self.lengths >= 2 * lag]
         if long.size == 0:
             return math.inf
@@ -178,13 +182,13 @@ def _observed(y: npt.NDArray[np.floating[Any]], mask: npt.NDArray[np.bool_] | No
 
 
 def _confirm(sample: _Sample, candidates: Iterable[int]) -> list[int]:
-    """Those of the candidates, shortest first, that show beside the shorter ones."""
+    """The candidates, shortest first, that have a peak after shorter seasons are removed."""
     found: list[int] = []
     for season in candidates:
         shorter = max((other for other in found if 3 * other <= season), default=0)
         block = season // _BLOCKS_PER_SEASON if season > _LONG else 1
         block = max(round(block / shorter), 1) * shorter if shorter else block
-        # Seasons too weak to show in single noisy series may be plain in their mean.
+        # A season that is too weak in single noisy series may be clear in their mean.
         if any(_peaks(sample, season, block, 3.0, pooled=pooled) for pooled in (False, True)):
             found.append(season)
     return found
@@ -219,10 +223,10 @@ def _search(sample: _Sample) -> list[int]:
 
 
 def _repeating(sample: _Sample, block: int, until: int = 0) -> list[int]:
-    """Lags whose autocorrelation is the highest within a block on either side, and holds at their multiples (block 1).
+    """Lags with the highest autocorrelation within a block on either side that also persists at their multiples.
 
-    The second condition matters next to a longer smooth season: noise, differenced, pushes lag 1 down, which leaves
-    a peak at lag 2 that nothing answers at 4, 6 and 8.
+    The multiples are checked for block 1 only. They matter beside a longer smooth season: differenced noise has a low
+    autocorrelation at lag 1, which leaves a peak at lag 2 without peaks at 4, 6 and 8.
     """
     correlation = sample.autocorrelation(block)
     lags = np.arange(2 * block, sample.length // 2 + 1)
@@ -238,7 +242,7 @@ def _repeating(sample: _Sample, block: int, until: int = 0) -> list[int]:
 
 
 def _best_lag(sample: _Sample, block: int, lags: Iterable[int], *, share: float, weakest: float) -> int:
-    """The shortest of the peaks that reach a share of the highest; 0 where nothing stands out of the noise."""
+    """The shortest lag whose peak reaches a share of the highest peak; 0 if no peak exceeds the noise."""
     correlation = sample.autocorrelation(block)
     peaks = [lag for lag in lags if _peaks(sample, lag, block, 4.0, weakest=weakest)]
     highest = max((correlation[lag] for lag in peaks), default=0.0)

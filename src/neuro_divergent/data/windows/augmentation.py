@@ -1,8 +1,8 @@
-"""Augmentation: training windows changed at random, the same way for the same (seed, step).
+"""Augmentation: random changes of training windows, reproducible from (seed, step).
 
-Each step draws which windows it changes (`probability`) and how. Whatever changes the level, the size or the time of
-the target's past changes the horizon along with it, so that the window still tells one story. Nothing is ever changed
-in place, because batches may be views of the stored series; a batch without a changed window is returned as it is.
+Each step draws which windows it changes (`probability`) and how. A change of the target's level, scale or time axis
+applies to the lookback and to the horizon, so that both stay consistent. No tensor is changed in place, because
+batches may be views of the stored series. A batch without a changed window is returned unchanged.
 
 Letters: B windows, L lookback, H horizon, C channels, K knots.
 """
@@ -28,15 +28,26 @@ OpenShare = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Augmentation(Description):
-    """Base of all augmentations."""
+    """Base of all augmentations. A subclass implements `_change`.
+
+    >>> import neuro_divergent as nd
+    >>> nd.Jitter(sigma=0.05, probability=0.3).sigma
+    0.05
+    """
 
     family: ClassVar[str] = "augmentation"
 
     probability: Probability = 0.5
-    """Chance of each window to be changed."""
+    """Probability that a window is changed."""
 
     def apply(self, batch: Batch, seed: int, step: int) -> Batch:
-        """The batch with some windows changed; a pure function of the batch, the seed and the step."""
+        """Return the batch with some windows changed: a pure function of the batch, the seed and the step.
+
+        Args:
+            batch: the windows of one training step.
+            seed: the seed of the run.
+            step: the number of the step.
+        """
         generator = torch_generator(seed, f"augmentation.{self.kind}", step)
         chosen = torch.rand(batch.size, generator=generator) < self.probability
         if not bool(chosen.any()):
@@ -49,10 +60,10 @@ class Augmentation(Description):
 
 
 class Jitter(Augmentation):
-    """Adds independent normal noise to the observed past; horizon, masks and all other columns stay."""
+    """Adds independent normal noise to the observed lookback. Horizon, masks and all other columns are unchanged."""
 
     sigma: Positive = 0.03
-    """Standard deviation of the noise, as a share of each window's own standard deviation."""
+    """Standard deviation of the noise, as a share of the window's standard deviation."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         noise = _normal(batch.y.shape, batch.y, generator) * self.sigma * _spread(batch)
@@ -60,10 +71,10 @@ class Jitter(Augmentation):
 
 
 class Scaling(Augmentation):
-    """Multiplies past and horizon of a window by one number near 1; masks and all other columns stay."""
+    """Multiplies lookback and horizon of a window by one factor near 1. Masks and all other columns are unchanged."""
 
     sigma: Positive = 0.1
-    """Standard deviation of the number's logarithm, so that it is always positive."""
+    """Standard deviation of the factor's logarithm. The factor is therefore always positive."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         factor = (_normal((batch.size, 1, 1), batch.y, generator) * self.sigma).exp()
@@ -71,12 +82,12 @@ class Scaling(Augmentation):
 
 
 class MagnitudeWarp(Augmentation):
-    """Multiplies past and horizon by one smooth curve around 1; masks and all other columns stay."""
+    """Multiplies lookback and horizon by one smooth curve around 1. Masks and all other columns are unchanged."""
 
     sigma: Positive = 0.2
     """Standard deviation of the curve's logarithm at its knots."""
     knots: Annotated[int, Field(ge=2, le=1000)] = 4
-    """How many knots the curve has, evenly spaced over past and horizon."""
+    """Number of knots of the curve, evenly spaced over lookback and horizon."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         L, H = batch.y.shape[1], _horizon(batch)
@@ -86,14 +97,14 @@ class MagnitudeWarp(Augmentation):
 
 
 class WindowSlice(Augmentation):
-    """Cuts one stretch out of past and horizon together and spreads it over both: the same story, a little slower.
+    """Cuts one section out of lookback and horizon together and stretches it to the full window length.
 
-    Target, masks, future and categorical columns are read at the same stretched steps; historical columns too, and
-    hold their last value where those steps lie in the horizon. Static columns stay.
+    Target, masks, historical, future and categorical columns are read at the same stretched steps. Historical columns
+    repeat their last value where those steps lie in the horizon. Static columns are unchanged.
     """
 
     share: OpenShare = 0.9
-    """Length of the stretch as a share of past and horizon."""
+    """Length of the section as a share of lookback and horizon."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         last = batch.y.shape[1] + _horizon(batch) - 1
@@ -102,16 +113,16 @@ class WindowSlice(Augmentation):
 
 
 class WindowWarp(Augmentation):
-    """Speeds one stretch of past and horizon up or slows it down, and fits the result into the window again.
+    """Shortens or lengthens one section of lookback and horizon in time, then resamples to the window length.
 
-    Target, masks, future and categorical columns are read at the same warped steps; historical columns too, and hold
-    their last value where those steps lie in the horizon. Static columns stay.
+    Target, masks, historical, future and categorical columns are read at the same warped steps. Historical columns
+    repeat their last value where those steps lie in the horizon. Static columns are unchanged.
     """
 
     share: OpenShare = 0.1
-    """Length of the stretch as a share of past and horizon."""
+    """Length of the section as a share of lookback and horizon."""
     scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.5, 2.0)
-    """How many times as long the stretch becomes; one of them is drawn for each window."""
+    """Factors for the length of the section. One of them is drawn for each window."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         last = batch.y.shape[1] + _horizon(batch) - 1
@@ -125,16 +136,16 @@ class WindowWarp(Augmentation):
 
 
 class Mixup(Augmentation):
-    """Mixes each chosen window with another of the batch: weight · window + (1 - weight) · other.
+    """Mixes each chosen window with another one of the batch: weight · window + (1 - weight) · other.
 
-    Past, horizon, sample weights, and historical, future and static columns are mixed alike. A value counts as
-    observed only where both were. Categorical columns and the window's own number and time stay those of the
-    window, which weighs at least a half. The other window's target is brought to this one's level and spread first,
-    because a mix with a series a thousand times larger would only be that series.
+    Lookback, horizon, sample weights, and historical, future and static columns are mixed with the same weight, which
+    is at least 0.5. A mixed value counts as observed only if both values were observed. Categorical columns, series
+    number and time are those of the window itself. The other window's target is first scaled to this window's mean
+    and standard deviation: otherwise a series with values a thousand times larger would dominate the mix.
     """
 
     alpha: Positive = 0.2
-    """Both parameters of the Beta distribution of the weight; the larger half of it is used."""
+    """Both parameters of the Beta distribution of the weight w. The larger of w and 1 - w is used."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         weight = _beta(self.alpha, batch.size, generator).to(batch.y)
@@ -153,13 +164,13 @@ class Mixup(Augmentation):
 
 
 class Masking(Augmentation):
-    """Hides some steps of the past: their mask becomes false and their value 0; everything else stays.
+    """Hides some steps of the lookback: their mask becomes false and their value 0. All else is unchanged.
 
-    The last step of the lookback is never hidden, so that a window always has something to start from.
+    The last step of the lookback is never hidden, so a window that ends with an observation keeps it.
     """
 
     share: OpenShare = 0.1
-    """Chance of each step to be hidden."""
+    """Probability that a step is hidden."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         hidden = torch.rand(batch.y.shape, generator=generator).to(batch.y.device) < self.share
@@ -170,15 +181,20 @@ class Masking(Augmentation):
 
 
 class Compose(Augmentation):
-    """Several augmentations, one after the other; `probability` is the chance of a batch to be changed at all."""
+    """Applies several augmentations, one after the other.
+
+    >>> import neuro_divergent as nd
+    >>> len(nd.Compose(steps=(nd.Jitter(), nd.Scaling())).steps)
+    2
+    """
 
     steps: Annotated[tuple[Augmentation, ...], Field(min_length=1)]
-    """What to apply, in order."""
+    """The augmentations, in the order in which they are applied."""
     probability: Probability = 1.0
-    """Chance of a batch to be changed at all; which windows, each step decides by its own probability."""
+    """Probability that a batch is changed at all. Each step then chooses its windows by its own probability."""
 
     def apply(self, batch: Batch, seed: int, step: int) -> Batch:
-        """The batch after all steps; equal steps at different places draw differently."""
+        """Return the batch after all steps. Two equal steps at different positions draw different random numbers."""
         draw = torch.rand((), generator=torch_generator(seed, "augmentation.Compose", step))
         if not bool(draw < self.probability):
             return batch
@@ -187,7 +203,7 @@ class Compose(Augmentation):
         return batch
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:  # noqa: ARG002
-        raise ConfigError("Compose changes batches by its steps. Call apply")
+        raise ConfigError("Compose changes a batch through its steps. Call apply")
 
 
 def _normal(shape: tuple[int, ...] | torch.Size, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -195,7 +211,7 @@ def _normal(shape: tuple[int, ...] | torch.Size, like: Tensor, generator: torch.
 
 
 def _beta(alpha: float, size: int, generator: torch.Generator) -> Tensor:
-    """[B] draws of Beta(alpha, alpha); torch's own Beta takes no generator."""
+    """[B] draws of Beta(alpha, alpha); torch's Beta takes no generator."""
     drawn = numpy_generator(generator.initial_seed(), "augmentation.beta").beta(alpha, alpha, size)
     return torch.from_numpy(drawn)
 
@@ -206,7 +222,7 @@ def _over(vector: Tensor, like: Tensor) -> Tensor:
 
 
 def _keep(changed: Tensor, original: Tensor, chosen: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The changed values of chosen windows where they were observed, the original ones elsewhere."""
+    """The changed values where a chosen window was observed, the original values elsewhere."""
     where = _over(chosen, original)
     return torch.where(where if mask is None else where & mask, changed, original)
 
@@ -255,9 +271,9 @@ def _smooth(knots: Tensor, steps: int) -> Tensor:
 
 
 def _resample(batch: Batch, steps: Tensor, chosen: Tensor) -> Batch:
-    """Past and horizon read at fractional steps [B, L+H]: numbers by straight lines, masks and codes at the nearest.
+    """Lookback and horizon read at fractional steps [B, L+H]: numbers interpolated linearly, masks and codes nearest.
 
-    A value between an observed and a missing step is the observed one if that is nearer, and missing otherwise.
+    Between an observed and a missing step the nearest one decides: the observed value, or missing.
     """
     L, last = batch.y.shape[1], batch.y.shape[1] + _horizon(batch) - 1
     steps = steps.to(batch.y).clamp(0, last)
@@ -287,7 +303,7 @@ def _resample(batch: Batch, steps: Tensor, chosen: Tensor) -> Batch:
 
 
 def _joined(batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Past and horizon as one: values [B, L+H, C], and their mask where either has one."""
+    """Lookback and horizon concatenated: values [B, L+H, C], and their mask if either has one."""
     if batch.target is None:
         return batch.y, batch.mask
     y = torch.cat([batch.y, batch.target], dim=1)
@@ -314,14 +330,14 @@ def _at(values: Tensor, index: Tensor) -> Tensor:
 
 
 def _mix(values: Tensor, others: Tensor, weight: Tensor) -> Tensor:
-    # lerp from the window to the other keeps an unchosen window (weight 1) bit for bit.
+    # lerp from this window to the other one keeps an unchosen window (weight 1) bit for bit.
     return torch.lerp(values, others, (1 - _over(weight, values)).to(values))
 
 
 def _matched(batch: Batch, values: Tensor, other: Tensor) -> Tensor:
-    """Other windows' values at this window's level and spread."""
+    """The other windows' values, scaled to this window's mean and standard deviation."""
     level, spread = _level(batch), _spread(batch)
-    # A constant window has no shape to mix in: only its level, which is then this window's own.
+    # A constant window has no shape to mix in: its scaled values are this window's mean.
     usable = spread[other] > 1e-6 * (level[other].abs() + spread[other])
     shape = (values[other] - level[other]) / torch.where(usable, spread[other], torch.ones_like(spread))
     return torch.where(usable, shape * spread, 0.0) + level

@@ -1,4 +1,4 @@
-"""From (series, position) to a batch: one strided row selection per block of columns.
+"""Gather a batch from (series, position) pairs: one strided row selection per block of columns.
 
 Letters: B windows, L lookback, H horizon, T = L + H, S series, W width of a block of columns.
 """
@@ -23,13 +23,13 @@ from neuro_divergent.data.windows.strided import Column, shared_tensor
 
 
 class Gather:
-    """Views over the columns of a store, made once; every batch is selected from them.
+    """Views over the columns of a store. They are made once, and every batch is selected from them.
 
     Args:
         store: the series.
-        lookback: rows before the position.
-        horizon: rows from the position on.
-        shifts: [S] where each series starts on the shared grid, for windows that hold all series; None for one series.
+        lookback: number of rows before the position.
+        horizon: number of rows from the position on.
+        shifts: [S] where each series starts on the shared grid if a window holds all series; None if it holds one.
         historical_categorical: categorical columns whose codes are hidden (0) in the horizon.
     """
 
@@ -65,34 +65,34 @@ class Gather:
         others = (self._mask, self.future, self._historical, self._weight, self.codes, self._static, self._fixed_codes)
         columns = [self._y, *(column for column in others if isinstance(column, Column))]
         self.window_bytes = sum(column.window_bytes for column in columns) * (self._channels or 1)
-        """How large one window is in memory."""
+        """Bytes of one window in memory."""
         self._only_target = shifts is None and all(column is None for column in others)
         self.hidden = [varying.index(name) for name in historical_categorical]
         self.known_ahead = tuple(name for name in varying if name not in historical_categorical)
 
     def gatherer(self, *, clipped: bool, partial_targets: bool) -> Callable[[Tensor, Tensor, Tensor], Batch]:
-        """`batch` for many batches: when there is only a target, as few calls as it takes."""
+        """Return `batch` with its options bound, or a faster function if the store has only a target."""
         if clipped or not self._only_target:
             return partial(self.batch, clipped=clipped, partial_targets=partial_targets)
         select, split, parts = self._y.windows.index_select, torch.unsafe_split_with_sizes, self._parts
 
         def batch(series: Tensor, time: Tensor, start: Tensor) -> Batch:
             y, target = split(select(0, start), parts, 1)
-            # As Batch(...) does, without the call of a Python function in between.
+            # The same as Batch(...), without a Python function call in between.
             return tuple.__new__(Batch, (y, None, None, None, None, None, target, None, None, series, time))
 
         return batch
 
     def batch(self, series: Tensor, time: Tensor, start: Tensor, *, clipped: bool, partial_targets: bool) -> Batch:
-        """The windows at the given places.
+        """Return the batch of the windows at the given positions.
 
         Args:
-            series: [B] whose window it is; not looked at when a window holds all series.
-            time: [B] position of the first step of the horizon.
-            start: [B] row in the store (on the shared grid, when a window holds all series) of the lookback's first
-                step.
-            clipped: whether windows may reach outside of their series, where values are 0 and masked.
-            partial_targets: whether horizons may do so too.
+            series: [B] series number of each window; ignored if a window holds all series.
+            time: [B] position of the first horizon step.
+            start: [B] row of the first lookback step: in the store, or on the shared grid if a window holds all
+                series.
+            clipped: whether windows may reach outside of their series. Values there are 0 and masked.
+            partial_targets: whether horizons may also reach outside.
         """
         owner, first = (series, start) if self._channels is None else self._on_grid(self._channels, start)
         keep = self._inside(owner, first) if clipped else None
@@ -116,17 +116,17 @@ class Gather:
         )
 
     def _on_grid(self, channels: int, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Whose window each row of a selection is, and its first row in the store."""
+        """The series of each row of a selection, and its first row in the store."""
         return torch.arange(channels).repeat(len(start)), (start[:, None] + self._grid_row).reshape(-1)
 
     def _inside(self, owner: Tensor, first: Tensor) -> Tensor:
-        """[B, T] whether each row of each window belongs to the window's own series."""
+        """[B, T] whether each row of a window belongs to the series of that window."""
         rows = torch.arange(self._lookback + self._horizon)
         low, high = self._begin[owner] - first, self._end[owner] - first
         return (rows >= low[:, None]) & (rows < high[:, None])
 
     def _masks(self, first: Tensor, keep: Tensor | None, partial_targets: bool) -> tuple[Tensor | None, Tensor | None]:
-        if self._mask is not None:  # rows outside of the series come out as 0, which is "not observed"
+        if self._mask is not None:  # rows outside of the series are 0, which means "not observed"
             past, ahead = self._shaped(self._mask, first, keep).split_with_sizes(self._parts, 1)
             return past, ahead
         if keep is None:
@@ -135,7 +135,7 @@ class Gather:
         return past, ahead if partial_targets else None
 
     def _filled(self, fills: Column, first: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Lookback and targets with their masks: the past is filled by what was known then, targets never are."""
+        """Lookback and targets with their masks. The lookback is imputed from earlier rows only, targets never are."""
         assert self._mask is not None
         rows, seen = self._selected(self._y, first, keep), self._selected(self._mask, first, keep)
         shown = seen[:, : self._lookback] | (self._selected(fills, first, keep) > 0)
@@ -154,7 +154,7 @@ class Gather:
         return self._block(self._historical, "historical_fills", first, keep)
 
     def _block(self, column: Column, fills: str, first: Tensor, keep: Tensor | None) -> Tensor:
-        """Columns beside the target: the past is filled by what was known then, the horizon step by step."""
+        """Columns beside the target, imputed without later values: as of the origin, and step by step after it."""
         rows = self._selected(column, first, keep)
         for number, gaps in self._gaps.get(fills, {}).items():
             gaps.open(rows[:, :, number], first, self._lookback, None, self._last_inside(keep))
@@ -196,7 +196,7 @@ class Gather:
         return self._layout(self._selected(column, first, keep), block=block)
 
     def _selected(self, column: Column, first: Tensor, keep: Tensor | None) -> Tensor:
-        """[R, span, W] of a column whose span is the lookback's or the whole window's."""
+        """[R, span, W] of a column whose span is the lookback or the whole window."""
         return column.select(first) if keep is None else column.select_clipped(first, keep[:, : column.span])
 
     def _layout(self, rows: Tensor, *, block: bool = False) -> Tensor:
@@ -208,12 +208,12 @@ class Gather:
 
 
 def as_tensors(series: Ints, time: Ints, start: Ints) -> tuple[Tensor, Tensor, Tensor]:
-    """Places as `Gather.batch` wants them."""
+    """Series, time and start as the tensors that `Gather.batch` takes."""
     return torch.from_numpy(series), torch.from_numpy(time), torch.from_numpy(start)
 
 
 def write_horizon(block: Tensor, given: npt.NDArray[Any], lookback: int, *, multivariate: bool) -> Tensor:
-    """Put columns [n, H, W] into the horizon of a gathered block, and give back the part that was written."""
+    """Write columns [n, H, W] into the horizon of a gathered block, and return the part that was written."""
     part = block[:, lookback:, ..., : given.shape[2]]
     values = torch.tensor(given).to(block.dtype)
     return part.copy_(values.transpose(0, 1)[None] if multivariate else values)

@@ -1,4 +1,4 @@
-"""The shared time grid of several series, on which the windows of a multivariate model stand."""
+"""The shared time grid of several series. The windows of a multivariate model are positions on this grid."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ def grid_shifts(store: SeriesStore) -> Ints:
 
 
 def shifts_from_earliest(store: SeriesStore) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """[S] how many steps after the earliest series each one starts, and whether it does so on the grid of that one."""
+    """[S] how many steps after the earliest series each series starts, and whether its start is on that grid."""
     earliest = np.full(len(store.start), np.argmin(store.start))
     return store.rows_at(store.start, earliest)
 
 
 def grid_range(first: Ints, last: Ints, lengths: Ints, shifts: Ints) -> tuple[Ints, Ints]:
-    """The part of the grid that lies inside the range of every series that has one; the start and the end of a series
-    are no restriction."""
+    """First and last (excluded) position of the grid that lie inside the range of every series with a range.
+
+    A range that begins or ends with its series restricts nothing on that side.
+    """
     used = last > first
     low, high = used & (first > 0), used & (last < lengths)
     if not used.all() and not (low.any() or high.any()):
         raise ConfigError(
-            "a multivariate model sees all series in every window, but the target range leaves "
+            "a multivariate model needs all series in every window, but the target range leaves "
             f"{int((~used).sum())} of them out. Split by time or by date instead of by series."
         )
     begin = np.max((first + shifts)[low], initial=0)

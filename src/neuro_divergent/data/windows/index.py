@@ -1,8 +1,8 @@
-"""Which windows there are: run-length intervals of valid starts, and a number's way into them by arithmetic.
+"""The index of all valid windows: intervals (runs) of valid positions, and the lookup of a window by its number.
 
-A window is named by its series and by the position, within the series, of the first step of its horizon. The valid
-positions of a series are one interval (several where too much is missing), so a table of any length needs one entry
-per interval, and no list of windows is ever made.
+A window is identified by its series and by the position, within the series, of its first horizon step. The valid
+positions of a series form one interval, or several where too many values are missing. The index keeps one entry per
+interval and never builds a list of windows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from neuro_divergent.core.errors import ConfigError
 Ints = npt.NDArray[np.int64]
 
 SPAN = 1 << 22
-"""How many rows of a mask are looked at at once, so that the search for valid windows needs bounded memory."""
+"""Rows of a mask that are read at once. The search for valid windows therefore needs bounded memory."""
 
 _BUCKETS_PER_RUN = 8
 _BUCKETS = 1 << 16
 _FEW = 64
-"""With at least so many buckets per run, few of them hold numbers of two runs."""
+"""With at least this many buckets per run, few buckets hold numbers of two runs."""
 
 _MANY = 8192
-"""Of more numbers than this, arithmetic in narrow integers costs less than looking up; of fewer, the calls do not."""
+"""Above this many numbers, arithmetic in narrow integers is faster than table lookup; below, call overhead decides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,31 +38,31 @@ class WindowIndex:
     first: Ints
     """[R] the first position of each run."""
     bounds: Ints
-    """[R + 1] run r holds the numbers bounds[r] : bounds[r + 1]."""
+    """[R + 1] run r holds the window numbers bounds[r] : bounds[r + 1]."""
     step: int
     origin: Ints
-    """[R] the position that number 0 would have, if the run went back that far."""
+    """[R] the position of number 0, extrapolated from the run."""
     row: Ints
-    """[R] the row in the store of that position, or one a fixed number of rows away (`shifted`)."""
+    """[R] the row of that position in the store, plus the offset of `shifted`."""
     dense: bool
-    """Whether run r is of series r."""
+    """Whether run r belongs to series r for all runs."""
     guide: npt.NDArray[np.int16] | npt.NDArray[np.int32]
-    """For each bucket of 2 ** shift numbers, the run that holds its first one, or the one after the last: unknown."""
+    """For each bucket of 2 ** shift numbers, the run of its first number; R (no run) where a search is needed."""
     shift: int
     even: int
-    """How many numbers each run holds, when all hold the same and lie at the same distance from each other; else 0."""
+    """Numbers per run if all runs have the same size and are equally far apart; else 0."""
     word: Any
-    """In which integers places are computed: narrow ones, which take half the time, where they are wide enough."""
+    """Integer type of the position arithmetic: int32 where it is wide enough (it takes half the time), else int64."""
     exact: bool
-    """Whether the guide knows only buckets of a single run; else it also knows those that reach into the next one."""
+    """True if `guide` covers only buckets of a single run. False if it also covers buckets of two adjacent runs."""
     unknown: bool
-    """Whether there are buckets that it does not know."""
+    """Whether `guide` leaves some buckets to a search."""
     ends: Ints
-    """[R + 1] where each run ends; the one after the last never does."""
+    """[R + 1] the number after the last one of each run, and a sentinel (the largest int64)."""
 
     @classmethod
     def of(cls, series: Ints, first: Ints, count: Ints, *, step: int, offsets: Ints) -> WindowIndex:
-        """Index the runs that hold at least one position; `offsets` are the first rows of the series in the store."""
+        """Index the runs that have at least one position. `offsets` are the first rows of the series in the store."""
         some = count > 0
         series, first, count = series[some], first[some], count[some]
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)])
@@ -97,12 +97,12 @@ class WindowIndex:
         return int(self.bounds[-1])
 
     def shifted(self, rows: int) -> WindowIndex:
-        """The same windows, each with a row so many rows further on; `where` wants the rows of the positions."""
+        """The same windows with `rows` added to each row. `where` needs the index before this shift."""
         return replace(self, row=self.row + rows)
 
     def locate(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
-        """The series of each window number, its position in the series, and its row in the store."""
-        if numbers.size and int(numbers.view(np.uint64).max()) >= len(self):  # what is negative is huge there
+        """Return the series of each window number, its position in the series, and its row in the store."""
+        if numbers.size and int(numbers.view(np.uint64).max()) >= len(self):  # negative numbers are huge as uint64
             low, high = int(numbers.min()), int(numbers.max())
             raise ConfigError(f"window numbers go from 0 to {len(self) - 1}, but got {low} to {high}")
         if self.even and numbers.size > _MANY:
@@ -111,14 +111,14 @@ class WindowIndex:
         if len(self.first) == 1:
             return np.full_like(numbers, self.series[0]), distance + self.origin[0], distance + self.row[0]
         run = self._run(numbers)
-        # "clip" is the fastest way of looking up what is inside anyway.
+        # All indices are in range; mode="clip" is the fastest way to look them up.
         time, row = self.origin.take(run, mode="clip"), self.row.take(run, mode="clip")
         time += distance
         row += distance
         return run if self.dense else self.series.take(run), time, row
 
     def _computed(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
-        """What `locate` gives, when all runs are alike: a few multiplications instead of looking it up."""
+        """The result of `locate` for equal runs: a few multiplications instead of table lookups."""
         distance: npt.NDArray[Any] = numbers.astype(self.word)
         run = distance // self.word(self.even)
         if self.step != 1:
@@ -135,8 +135,8 @@ class WindowIndex:
         """The run of each number."""
         if self.even:
             return numbers // self.even
-        # A plain binary search over 100,000 runs costs more than the gather itself. The guide lands on the run, or
-        # (unless it is exact) right before it, and only what falls into a bucket that it does not know is searched.
+        # A binary search over 100,000 runs costs more than the gather itself. The guide gives the run, or (unless it
+        # is exact) the run before it. Only numbers in buckets that the guide does not cover are searched.
         guided = self.guide.take(numbers >> self.shift if self.shift else numbers, mode="clip")
         run = guided.astype(np.int64)
         if not self.exact:
@@ -159,7 +159,7 @@ class WindowIndex:
         horizon: int,
         need: tuple[float, float],
     ) -> WindowIndex:
-        """Only the windows with at least need[0] observations in the lookback and need[1] in the horizon."""
+        """Return the windows with at least need[0] observations in the lookback and need[1] in the horizon."""
         parts: list[tuple[Ints, Ints, Ints]] = []
         number, total = 0, len(self)
         while number < total:
@@ -188,12 +188,12 @@ class WindowIndex:
 
 
 def _run_of(bounds: Ints, numbers: Ints) -> Ints:
-    """The run that holds each number; the last one beyond them all."""
+    """The run that holds each number; the last run for numbers beyond all runs."""
     return np.minimum(np.searchsorted(bounds, numbers, side="right") - 1, max(len(bounds) - 2, 0))
 
 
 def _regular(values: Ints) -> bool:
-    """Whether neighbours are always equally far apart."""
+    """Whether all neighbours are equally far apart."""
     steps = np.diff(values)
     return bool((steps == steps[0]).all())
 

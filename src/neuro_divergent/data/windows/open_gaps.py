@@ -1,7 +1,7 @@
-"""Gaps as they look from inside of a series: one that is not closed yet shows nothing of what comes after it.
+"""Imputed values without look-ahead: a window that ends inside a gap must not use the value after the gap.
 
-A store is filled as it is known at the end of each series (data/store/fills.py). A window ends earlier: where its last
-row lies in a gap, what was filled by looking ahead is replaced by the value before the gap.
+A store is imputed with all rows of each series (data/store/fills.py). A window ends earlier. If its last row lies in
+a gap, values that were imputed with the next observed value are replaced by the last value before the gap.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from neuro_divergent.data.windows.strided import shared_tensor
 
 
 class OpenGaps:
-    """The gaps of one column that were filled by looking ahead: a few numbers for each of them.
+    """The gaps of one column that were imputed with a later value; a few numbers per gap.
 
     Args:
-        values: [N] the column, filled.
-        seen: [N] what of it was observed.
-        codes: [N] how the rest was filled.
-        offsets: [S + 1] where its series begin and end.
+        values: [N] the imputed column.
+        seen: [N] which values were observed.
+        codes: [N] how the other values were imputed.
+        offsets: [S + 1] where the series begin and end.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class OpenGaps:
         first[offsets[:-1]] = last[offsets[1:] - 1] = True
         start, stop = np.flatnonzero(~seen & first), np.flatnonzero(~seen & last) + 1
         ahead = np.abs(codes) >= LOOKS_AHEAD
-        # A gap at the end of its series is never closed: it was filled without looking ahead.
+        # A gap at the end of its series has no later value: it was imputed without look-ahead.
         kept = ~np.isin(stop, offsets)
         kept[kept] = np.logical_or.reduceat(ahead, start[kept]) if kept.any() else False
         start, stop = start[kept], stop[kept]
@@ -52,14 +52,14 @@ class OpenGaps:
         return len(self._start)
 
     def open(self, values: Tensor, first: Tensor, lookback: int, shown: Tensor | None, inside: Tensor | None) -> None:
-        """Open the gaps again in which lookbacks end, in place.
+        """Remove later values, in place, from the gaps in which the lookback windows end.
 
         Args:
             values: [R, at least L] windows of the column.
-            first: [R] the row of the store where each of them begins.
+            first: [R] the row of the store where each window begins.
             lookback: L.
-            shown: [R, L] which values a model may see: not those of a gap with nothing before it.
-            inside: [R] whether the last row of the lookback belongs to the window's own series; None for all.
+            shown: [R, L] which values a model may see; set to false in a gap without a value before it.
+            inside: [R] whether the last row of the lookback belongs to the series of the window; None for all.
         """
         gap, there = self._gap(first + (lookback - 1))
         which = torch.nonzero(there if inside is None else there & inside).squeeze(1)
@@ -72,20 +72,20 @@ class OpenGaps:
             shown[which] &= ~again | self._known[gap, None]
 
     def carry(self, values: Tensor, first: Tensor) -> None:
-        """[R, H] values from the given rows on, in place: each with nothing of what comes after its own row."""
+        """Remove later values, in place, from values [R, H] that begin at rows `first`: each step uses no later row."""
         rows = (first[:, None] + torch.arange(values.shape[1])).clamp_(0, len(self._ahead) - 1)
         gap, there = self._gap(rows)
         again = there & self._ahead[rows]
         values[again] = self._value[gap[again]]
 
     def _gap(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The gap of each row, and whether it lies in one."""
+        """The last gap that begins at or before each row, and whether the row lies in that gap."""
         gap = (torch.searchsorted(self._start, rows, right=True) - 1).clamp_(min=0)
         return gap, (rows >= self._start[gap]) & (rows < self._stop[gap])
 
 
 def open_gaps(store: SeriesStore) -> dict[str, dict[int, OpenGaps]]:
-    """For "fills", "future_fills" and "historical_fills", the gaps of each column that has some."""
+    """The gaps by field ("fills", "future_fills", "historical_fills") and column number; only columns with gaps."""
     found: dict[str, dict[int, OpenGaps]] = {}
     for name, number, values, seen, codes in columns(store):
         gaps = OpenGaps(values, seen, codes, store.offsets) if bool((np.abs(codes) >= LOOKS_AHEAD).any()) else ()

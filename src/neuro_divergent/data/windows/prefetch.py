@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 
 class Prefetch(Generic[T]):
-    """Iterate over function(step) for each step, computed ahead by threads; an error is raised at its own step.
+    """Iterate over function(step) for each step, computed ahead by threads. An error is raised at the step it is from.
 
-    The function must be pure in its step: with 0, 1 or several workers the results are the same.
+    The result must depend on the step alone: with 0, 1 or several workers the results are the same.
 
     Args:
         function: computes the result of one step.
-        steps: which steps, in order.
-        workers: how many threads; 0 computes each step when it is asked for.
-        ahead: how many results wait at most; None for two per worker.
+        steps: the steps, in order.
+        workers: number of threads; 0 computes each step on demand.
+        ahead: largest number of results in the queue; None for two per worker.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Prefetch(Generic[T]):
             self._waiting.append(self._pool.submit(self._function, step))
 
     def close(self) -> None:
-        """Stop: what has not begun is not begun, what runs is waited for."""
+        """Cancel the steps that have not started, and wait for those that run."""
         self._stopped.set()
         self._waiting.clear()
         if self._pool is not None:

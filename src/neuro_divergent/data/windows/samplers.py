@@ -1,7 +1,7 @@
-"""In which order windows are seen: pure functions of (seed, epoch, step).
+"""The order of the training windows: pure functions of (seed, epoch, step).
 
-Nothing is carried along and no permutation is stored: asking for step n of epoch e gives the same numbers in a run
-that was never interrupted, in one that was resumed there, and on every machine.
+There is no state, and no permutation is stored. Step n of epoch e has the same window numbers in an uninterrupted
+run, in a resumed run, and on every machine.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Words = npt.NDArray[np.uint64]
 Digits = npt.NDArray[Any]
 
 BLOCK = 1 << 17
-"""About how many numbers are computed at once, so that the cost of the calls is spread over many batches."""
+"""About how many numbers are computed at once. This spreads the call overhead over many batches."""
 
 STEPS = 128
-"""Of at most how many batches; more would be work in vain for a short run of small ones."""
+"""Largest number of batches computed at once. More would be wasted in a short run with small batches."""
 
 SMALL = 4096
-"""Up to this size a shuffle is made by sorting hashes, which is exactly uniform."""
+"""Up to this size a shuffle sorts hashes, which is exactly uniform."""
 
 _ROUNDS = 3
 _HALF = np.uint64(32)
@@ -39,7 +39,7 @@ _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # odd, so that multiplying by it is
 
 
 def steps_per_epoch(n: int, batch_size: int, drop_last: bool = False) -> int:
-    """How many batches an epoch over n numbers has."""
+    """Number of batches in an epoch over n numbers."""
     return n // batch_size if drop_last else -(-n // batch_size)
 
 
@@ -56,14 +56,15 @@ def hashed(values: Words, secret: int) -> Words:
 
 
 def permuted(positions: Ints | range, n: int, secret: int) -> Ints:
-    """Where a keyed shuffle of range(n) sends each position, without making the shuffle.
+    """Return the values of a keyed shuffle of range(n) at some positions, without building the shuffle.
 
-    The positions are written as two digits, (left, right) with left in range(a), right in range(b), a * b >= n, and go
-    through a Feistel network: each round adds a keyed hash of one digit to the other. Each round can be undone, so
-    the whole is a bijection of range(a * b); results outside of range(n) go through it again until they are inside.
+    A position is written as two digits (left, right), with left in range(a), right in range(b) and a * b >= n. The
+    digits pass through a Feistel network: each round adds a keyed hash of one digit to the other. Each round is
+    invertible, so the network is a bijection of range(a * b). A result outside of range(n) passes through the network
+    again until it is inside.
     """
     if n <= SMALL:
-        # Digits of a few values mix poorly, and an array this small costs nothing: order the positions by their hashes.
+        # Small digits mix poorly, and an array this small costs nothing: sort the positions by their hashes.
         order = np.argsort(hashed(np.arange(n, dtype=np.uint64), secret), kind="stable").astype(np.int64)
         return order[positions.start : positions.stop] if isinstance(positions, range) else order[positions]
     if n >= 1 << 62:
@@ -72,7 +73,7 @@ def permuted(positions: Ints | range, n: int, secret: int) -> Ints:
     # 32-bit words are multiplied eight at a time, and are wide enough for two billion windows.
     network = _Feistel(a, b, secret, np.uint32 if a * b < 1 << 31 else np.uint64)
     if isinstance(positions, range) and len(positions) >= b:
-        # What is outside follows right after the end of an epoch, and is computed along with it.
+        # The positions outside of range(n) follow the end of an epoch, and are computed together with it.
         values = network.between(positions.start, a * b if positions.stop == n else positions.stop)
     else:
         values = network(np.asarray(positions).astype(network.kind))
@@ -89,7 +90,7 @@ def permuted(positions: Ints | range, n: int, secret: int) -> Ints:
 
 @lru_cache(maxsize=64)
 def _digits(n: int) -> tuple[int, int]:
-    """Sizes a and b of two digits, about equal, with a * b at n or as little above it as can be had."""
+    """Sizes a and b of two digits, about equal, with the smallest a * b >= n."""
     root = math.isqrt(n - 1) + 1
     b = np.arange(root, root + min(root // 4, 4096) + 1)
     a = -(-n // b)
@@ -100,8 +101,7 @@ def _digits(n: int) -> tuple[int, int]:
 class _Feistel:
     """A keyed bijection of range(a * b), for digits that fit into half a word.
 
-    Every operation writes over an array that is there already: on a block of numbers, making new ones would cost as
-    much as the arithmetic.
+    Every operation writes into an existing array. Allocating new arrays would cost as much as the arithmetic.
     """
 
     def __init__(self, a: int, b: int, secret: int, kind: Any) -> None:
@@ -109,20 +109,20 @@ class _Feistel:
         self.kind, self._sizes, self._half = kind, (kind(a), kind(b)), kind(bits // 2)
         self._odd = kind(int(_MULTIPLIER) >> (64 - bits) | 1)
         self._keys = [kind(key(secret, "round", number) >> (64 - bits)) for number in range(_ROUNDS)]
-        # The upper bits of a product are the well-mixed ones: as many as leave room for the size are scaled to it.
+        # The upper bits of a product are well mixed. Keep as many as can be multiplied by the size without overflow.
         self._room = [kind(size.bit_length()) for size in (a, b)]
         self._rest = [kind(bits - size.bit_length()) for size in (a, b)]
 
     def __call__(self, values: Digits) -> Digits:
-        """Where each value goes."""
+        """The image of each value."""
         left: Digits = values // self._sizes[1]
         right: Digits = values - left * self._sizes[1]
         return self._rounds(left, right, 0)
 
     def between(self, first: int, last: int) -> Digits:
-        """Where range(first, last) goes.
+        """The image of range(first, last).
 
-        The right digits are the same row over and over, and what the first round adds to the left ones is, too.
+        The right digits repeat with period b, and so does what the first round adds to the left digits.
         """
         b = int(self._sizes[1])
         top, bottom = first // b, -(-last // b)
@@ -136,7 +136,7 @@ class _Feistel:
         return self._rounds(left, right, 1)
 
     def _rounds(self, left: Digits, right: Digits, begin: int) -> Digits:
-        """The rounds from one on, and the number that the digits are then."""
+        """Run the rounds from `begin` on, and return the numbers that the digits form."""
         added, spare = np.empty_like(left), np.empty_like(left)
         for number in range(begin, _ROUNDS):
             digit, other = (right, left) if number % 2 else (left, right)
@@ -148,7 +148,7 @@ class _Feistel:
         return left
 
     def _hash(self, other: Digits, number: int, mixed: Digits, spare: Digits) -> None:
-        """What a round adds to a digit: a hash of the other one, below the size of that digit."""
+        """Write into `mixed` what a round adds to a digit: a hash of the other digit, below this digit's size."""
         side = number % 2
         np.add(other, self._keys[number], out=mixed)
         mixed *= self._odd
@@ -160,20 +160,20 @@ class _Feistel:
         mixed >>= self._rest[side]
 
     def _wrap(self, digit: Digits, side: int, spare: Digits) -> None:
-        """Bring a sum of two digits below their size."""
-        # Below the size, subtracting it wraps around to something huge, and the smaller of both is the digit itself.
+        """Reduce a sum of two digits modulo their size."""
+        # If the sum is below the size, the unsigned subtraction wraps to a huge number, and the minimum is the sum.
         np.subtract(digit, self._sizes[side], out=spare)
         np.minimum(digit, spare, out=digit)
 
 
 class Sampler(ABC):
-    """The order of range(n) in batches. A new sampler says which number stands at each position of an epoch.
+    """The order of range(n) in batches. A subclass implements `at`: the number at each position of an epoch.
 
     Args:
-        n: how many numbers (windows, or rows of an array) there are.
-        batch_size: how many of them a step sees.
-        seed: of the run.
-        drop_last: leave out the last batch of an epoch when it is not full.
+        n: number of items (windows, or rows of an array).
+        batch_size: items per step.
+        seed: the seed of the run.
+        drop_last: leave out the last batch of an epoch if it is not full.
     """
 
     def __init__(self, n: int, batch_size: int, *, seed: int = 0, drop_last: bool = False) -> None:
@@ -185,31 +185,31 @@ class Sampler(ABC):
 
     @abstractmethod
     def at(self, epoch: int, positions: Ints) -> Ints:
-        """The numbers at some positions of an epoch: a pure function of both."""
+        """Return the numbers at some positions of an epoch: a pure function of both."""
 
     def between(self, epoch: int, first: int, last: int) -> Ints:
-        """The numbers at the positions first to last (excluded) of an epoch, as `at` gives them."""
+        """Return the numbers at the positions first to last (excluded) of an epoch, equal to those of `at`."""
         return self.at(epoch, np.arange(first, last))
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """Number of batches in an epoch."""
         return steps_per_epoch(self.n, self.batch_size, self.drop_last)
 
     def numbers(self, epoch: int, step: int) -> Ints:
-        """The numbers of one step."""
+        """Return the numbers of one step."""
         if not 0 <= step < self.steps_per_epoch:
             raise ConfigError(f"an epoch has the steps 0 to {self.steps_per_epoch - 1}, but got step={step}")
         block, inside = self.block(epoch, step)
         return block[inside * self.batch_size : (inside + 1) * self.batch_size]
 
     def block(self, epoch: int, step: int) -> tuple[Ints, int]:
-        """The numbers of several steps that were computed together, and which of these steps is the given one."""
+        """Return the numbers of several steps that are computed together, and the index of `step` among these steps."""
         index, inside = divmod(step, self._steps_per_block)
         return self._computed(epoch, index), inside
 
     def _computed(self, epoch: int, index: int) -> Ints:
-        # One attribute, replaced whole: loader threads that ask for different blocks see either one, never a mixture.
+        # One attribute, replaced as a whole: threads that read different blocks see one or the other, never a mix.
         known = self._block
         if known[0] == epoch and known[1] == index:
             return known[2]
@@ -221,7 +221,7 @@ class Sampler(ABC):
 
 
 class Shuffled(Sampler):
-    """Every number once per epoch, in an order that each epoch draws anew."""
+    """Every number once per epoch, in a new random order each epoch."""
 
     def at(self, epoch: int, positions: Ints) -> Ints:
         """The keyed shuffle of the epoch."""
@@ -233,7 +233,7 @@ class Shuffled(Sampler):
 
 
 class Sequential(Sampler):
-    """Every number once per epoch, in order, for series that want it."""
+    """Every number once per epoch, in order."""
 
     def at(self, epoch: int, positions: Ints) -> Ints:  # noqa: ARG002
         """The positions themselves."""
@@ -241,12 +241,17 @@ class Sequential(Sampler):
 
 
 class EasyFirst(Sampler):
-    """Easy series first: an epoch sees only the windows of the first share of the series, shuffled, as often as fits.
+    """Easy series first: an epoch draws only from the windows of the easiest series.
+
+    Every epoch has the same number of steps. The windows are shuffled, and repeated as often as the epoch needs.
 
     Args:
         boundaries: [S + 1] the windows of series s are boundaries[s] : boundaries[s + 1], as `Windows.boundaries`.
+        batch_size: windows per step.
         order: [S] series numbers from easy to hard.
-        share: the share of the series, in (0, 1], that an epoch sees.
+        share: function of the epoch that returns the share of the series to use, in (0, 1].
+        seed: the seed of the run.
+        drop_last: leave out the last batch of an epoch if it is not full.
     """
 
     def __init__(
@@ -271,7 +276,7 @@ class EasyFirst(Sampler):
         self._edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(boundaries)[chosen])])
 
     def at(self, epoch: int, positions: Ints) -> Ints:
-        """A shuffle of the easy windows, drawn anew whenever it is used up."""
+        """A shuffle of the easy windows, and a new shuffle whenever all of them have been used."""
         share = self._share(epoch)
         if not 0 < share <= 1:
             raise ConfigError(f"the share of a curriculum must be in (0, 1], but got {share} for {epoch=}")
@@ -286,9 +291,10 @@ class EasyFirst(Sampler):
 
 
 def easy_first(store: SeriesStore, rows: Ints) -> np.ndarray:
-    """Series numbers from smooth to rough: mean absolute step against mean absolute deviation of the first rows[s].
+    """Return the series numbers from smooth to rough.
 
-    Only observed values count, and steps between two of them: a fill may have looked at later rows.
+    Roughness is the mean absolute difference of neighbours over the mean absolute deviation, in the first rows[s]
+    rows of series s. Only observed values count, because imputed ones may depend on later rows.
     """
     roughness = np.empty(len(store.ids))
     for number, (first, count) in enumerate(zip(store.offsets[:-1], rows, strict=True)):

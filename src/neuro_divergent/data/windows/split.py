@@ -1,9 +1,9 @@
 """Training and validation as row ranges of each series, for `Windows(target_range=...)`.
 
-A window belongs to the side that holds its whole horizon; its lookback may reach across the cut. Nothing at or after
-the cut is ever in a window of the training side. Where each series is cut by itself, those that are too short for both
-sides stay whole on the training side, and are counted. A cut at one date is the same for all: what ends before it has
-nothing to validate on, and what begins after it does not train.
+A window belongs to the side that contains its whole horizon; its lookback may reach across the cut. No training window
+contains a row at or after the cut. If each series is cut separately, a series that is too short for both sides is
+used for training only, and is counted in `too_short`. A cut at one date is the same for all series: a series that ends
+before it has no validation rows, and a series that begins after it has no training rows.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ RowRange = tuple[Ints, Ints]
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Where the horizons of training and of validation windows may lie. It unpacks as (train, validation)."""
+    """The rows in which the horizons of training and validation windows may lie. Unpacks as (train, validation)."""
 
     train: RowRange
     """First [S] and last [S] (excluded) row of the training side."""
     validation: RowRange
-    """First [S] and last [S] (excluded) row of the validation side; empty for series that train only."""
+    """First [S] and last [S] (excluded) row of the validation side; empty for series used for training only."""
     too_short: int = 0
-    """How many series are too short for both sides, and train only."""
+    """Number of series that are too short for both sides."""
 
     def __iter__(self) -> Any:
         return iter((self.train, self.validation))
 
 
 def split_by_time(store: SeriesStore, share: float, horizon: int, *, lookback: int = 1) -> Split:
-    """The last share of each series' rows for validation, at least one horizon.
+    """Hold out the last share of each series' rows for validation, at least one horizon.
 
     Args:
         store: the series.
-        share: of the rows, in (0, 1).
-        horizon: of the windows.
-        lookback: rows that a training window needs before its horizon.
+        share: share of the rows to hold out, in (0, 1).
+        horizon: horizon of the windows.
+        lookback: number of rows that a training window needs before its horizon.
     """
     _check_share(share)
-    # A share of 0.2 must leave 80 of 100 rows, although 100 * 0.2 is a little more than 20 in floating point.
+    # The product may lie a little above a whole number in floating point; rounding up must not hold out a row more.
     last = np.ceil(store.lengths * share - 1e-9).astype(np.int64)
     return _cut(store, store.lengths - np.maximum(last, horizon), horizon, lookback)
 
 
 def split_at_cutoff(store: SeriesStore, share: float, horizon: int, *, lookback: int = 1) -> Split:
-    """All rows from the common cutoff on for validation; the arguments are those of `split_by_time`.
+    """Hold out all rows from the common cutoff on. The arguments are those of `split_by_time`.
 
-    Where no series has a training window before it, nothing is held out.
+    If no series has a training window before the cutoff, nothing is held out.
     """
     lengths = store.lengths
     cut = rows_before(store, common_cutoff(store, share, horizon))
@@ -66,9 +66,9 @@ def split_at_cutoff(store: SeriesStore, share: float, horizon: int, *, lookback:
 
 
 def common_cutoff(store: SeriesStore, share: float, horizon: int) -> Any:
-    """The latest time that leaves at least a share of all rows, and a horizon of the newest series, at or after it.
+    """Return the latest time with at least a share of all rows, and one horizon of the newest series, at or after it.
 
-    Of series that have the same time stamps it leaves the rows that `split_by_time` holds back.
+    If all series have the same time stamps, these are the rows that `split_by_time` holds out.
     """
     _check_share(share)
     lengths = store.lengths
@@ -94,33 +94,33 @@ def common_cutoff(store: SeriesStore, share: float, horizon: int) -> Any:
 
 
 def common_dates(store: SeriesStore) -> bool:
-    """Whether several series share a calendar: time stamps are the same for everybody, counted steps are not."""
+    """Whether there are several series with real time stamps. Integer times of two series need not be comparable."""
     return len(store.ids) > 1 and store.start.dtype.kind == "M"
 
 
 def split_last(store: SeriesStore, steps: int, *, horizon: int = 1, lookback: int = 1) -> Split:
-    """The last `steps` rows of each series for validation."""
+    """Hold out the last `steps` rows of each series for validation."""
     if steps < horizon:
         raise ConfigError(f"steps must be at least the horizon, but got {steps=} and {horizon=}")
     return _cut(store, store.lengths - steps, horizon, lookback)
 
 
 def split_by_date(store: SeriesStore, when: Any, *, horizon: int = 1, lookback: int = 1) -> Split:
-    """Everything from one time on, the same for all series, for validation.
+    """Hold out all rows from one time on, the same for all series.
 
     Args:
         store: the series.
         when: the first time of the validation side: a datetime, its text, or a whole number for integer times. It is
             in UTC when the store has a time zone.
-        horizon: of the windows.
-        lookback: rows that a training window needs before its horizon.
+        horizon: horizon of the windows.
+        lookback: number of rows that a training window needs before its horizon.
     """
     time = _time(store, when)
     return _cut(store, rows_before(store, time), horizon, lookback)
 
 
 def split_by_series(store: SeriesStore, share: float, seed: int = 0) -> Split:
-    """A share of the series, drawn by the seed, wholly for validation."""
+    """Hold out a share of the series, drawn by the seed, with all their rows."""
     count = len(store.ids)
     _check_share(share)
     if count < 2:
@@ -140,7 +140,7 @@ def _check_share(share: float) -> None:
 def _cut(store: SeriesStore, cut: Ints, horizon: int, lookback: int) -> Split:
     lengths = store.lengths
     both = (cut >= lookback + horizon) & (lengths - cut >= horizon)
-    # A series that is over before the cut has nothing to validate on, which does not make it short.
+    # A series that ends before the cut has no validation rows; it does not count as too short.
     short = int((~both & (cut < lengths)).sum())
     cut = np.where(both, cut, lengths)
     return Split(train=(np.zeros_like(lengths), cut), validation=(cut, lengths), too_short=short)
@@ -162,7 +162,7 @@ def _time(store: SeriesStore, when: Any) -> Any:
 
 
 def rows_before(store: SeriesStore, time: Any) -> Ints:
-    """[S] how many rows of each series are before a time, or each before its own; by bisection over its steps."""
+    """[S] how many rows of each series lie before a time (one for all series, or [S]), found by bisection."""
     lengths = store.lengths
     low, high = np.zeros_like(lengths), lengths.copy()
     while bool((low < high).any()):

@@ -1,4 +1,4 @@
-"""A column of a store as all of its windows at once: a strided view, from which a batch is one row selection."""
+"""All windows of a store's column as one strided view. A batch is one row selection from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class _Shared:
-    """The memory of a read-only array, offered as writable so that torch takes it without a warning or a copy."""
+    """The memory of a read-only array, declared writable so that torch accepts it without a warning or a copy."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self._array = array
@@ -19,7 +19,7 @@ class _Shared:
 
 
 def shared_tensor(array: npt.NDArray[Any]) -> Tensor:
-    """A tensor over the array's own memory (also of a read-only memory map). It must never be written to."""
+    """Return a tensor that shares the array's memory, also of a read-only memory map. Never write to it."""
     array = np.ascontiguousarray(array)
     if not array.flags.writeable and array.size:
         array = np.asarray(_Shared(array))
@@ -39,10 +39,10 @@ class Column:
         self._last = rows - span
         shape, stride = (max(self._last + 1, 0), span, self.width), (self.width, self.width, 1)
         self.windows = self._rows.as_strided(shape, stride) if self._last >= 0 else self._rows.new_empty(shape)
-        """[N - span + 1, span, W] all of them."""
+        """[N - span + 1, span, W] all windows."""
 
     def select(self, first: Tensor) -> Tensor:
-        """[B, span, W] the windows whose first rows are given, all of them inside the array."""
+        """[B, span, W] the windows with these first rows. All must lie inside the array."""
         return self.windows.index_select(0, first)
 
     def select_clipped(self, first: Tensor, keep: Tensor) -> Tensor:

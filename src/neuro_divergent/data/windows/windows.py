@@ -1,4 +1,4 @@
-"""Windows over a store, index first: a number becomes (series, position) by arithmetic, a batch one strided gather."""
+"""Windows over a store: arithmetic turns a window number into (series, position); one strided gather makes a batch."""
 
 from __future__ import annotations
 
@@ -22,36 +22,42 @@ from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.data.windows.strided import Column
 
 Range = tuple[npt.ArrayLike, npt.ArrayLike]
-"""For each series, where its horizons may lie: first (included) and last (excluded) row."""
+"""For each series, the rows in which horizons may lie: first (included) and last (excluded)."""
 
 Places = list[tuple[Tensor, Tensor, Tensor]]
 
 Short = Literal["error", "drop", "pad"]
 
 GROUP_BYTES = 1 << 18
-"""About how many bytes of windows are gathered at once when batches are small: they still fit into a cache."""
+"""About how many bytes of windows are gathered at once if batches are small. They still fit into a CPU cache."""
 
 
 class Windows:
-    """Every valid window of a store, numbered from 0; never materialised, never padded to the longest series.
+    """Every valid window of a store, numbered from 0. Windows are never materialised or padded to the longest series.
 
-    A window is valid when its whole horizon lies in `target_range`, its lookback is complete (or padded where that is
+    A window is valid if its whole horizon lies in `target_range`, its lookback is complete (or padded where that is
     allowed), and at least one value was observed in its lookback and one in its horizon.
 
     Args:
         store: the series, in memory or memory-mapped.
-        lookback: rows that a model sees.
-        horizon: rows that it forecasts.
-        step: distance of two starts, counted from the end, so that the newest window is always in.
-        start_padding: also windows whose lookback starts before the series does, masked there.
-        min_available: the share of observed values that the lookback and the horizon each need; padding is not
-            observed.
-        target_range: rows of each series that horizons may touch, as (first [S], last [S]); the lookback may start
-            before `first`. This is how splits are expressed.
-        multivariate: a window holds all series at one position of their shared time grid.
-        short: what to do with series that are too short for a window: raise an error, leave them out, or pad them
-            (what cannot hold one row and a horizon is left out then, too).
-        historical_categorical: categorical columns that are not known ahead; their codes are 0 in the horizon.
+        lookback: number of rows that the model reads.
+        horizon: number of rows that the model forecasts.
+        step: distance between two windows, counted from the end, so that the newest window is always included.
+        start_padding: include windows whose lookback starts before the series. The rows before it are masked.
+        min_available: share of observed values required in the lookback and in the horizon, each. Padding counts as
+            not observed.
+        target_range: rows of each series in which horizons may lie, as (first [S], last [S]). The lookback may start
+            before `first`. Splits are expressed this way.
+        multivariate: whether a window contains all series at one position of their shared time grid.
+        short: what to do with series that are too short for a window: "error", "drop" (leave them out) or "pad".
+            Series too short for one row and a horizon are also left out by "pad".
+        historical_categorical: categorical columns that are not known ahead. Their codes are 0 in the horizon.
+
+    >>> import neuro_divergent as nd
+    >>> data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
+    >>> windows = nd.Windows(data.store, lookback=24, horizon=12)
+    >>> len(windows), windows.last().y.shape
+    (109, torch.Size([1, 24, 1]))
     """
 
     def __init__(
@@ -74,9 +80,9 @@ class Windows:
         self._lengths = store.lengths
         self._shifts = grid_shifts(store) if multivariate else np.zeros(len(self._lengths), np.int64)
         self.grid_length = int((self._shifts + self._lengths).max(initial=0))
-        """Rows of the shared time grid (of the longest series, when windows hold one series each)."""
+        """Rows of the shared time grid; rows of the longest series if a window contains one series."""
         self._ragged = multivariate and bool(np.any(self._lengths != self.grid_length))
-        # Of each window the row where its lookback begins is wanted, not the one where its horizon does.
+        # The gather needs the row where a lookback begins, not the row where the horizon begins.
         self._index = self._find(self._range(target_range), min_available, start_padding, short).shifted(-lookback)
         self._padded = self._ragged or bool((self._index.first < lookback).any())
         shifts = self._shifts if multivariate else None
@@ -95,11 +101,15 @@ class Windows:
     def boundaries(self) -> Ints:
         """[S + 1] the windows of series s have the numbers boundaries[s] : boundaries[s + 1]."""
         if self.multivariate:
-            raise ConfigError("a window of a multivariate model holds all series, so that none belongs to one series")
+            raise ConfigError("boundaries need windows of one series, but these windows contain all series")
         return self._index.boundaries(len(self._lengths))
 
     def spec(self, outputs: int = 1) -> InputSpec:
-        """The sizes that a network for these windows is built for."""
+        """Return the input sizes of a network for these windows.
+
+        Args:
+            outputs: number of values that the network returns per horizon step.
+        """
         store = self.store
         return InputSpec(
             horizon=self.horizon,
@@ -113,29 +123,39 @@ class Windows:
         )
 
     def locate(self, numbers: npt.NDArray[np.int64] | Tensor) -> tuple[Ints, Ints]:
-        """Series and position (within the series) of the first step of the horizon, for each window number.
+        """Return the series of each window number, and the position of its first horizon step within the series.
 
-        When multivariate the position is the one on the shared grid, and the series is 0.
+        For multivariate windows the position is on the shared grid, and the series is 0.
+
+        Args:
+            numbers: window numbers from 0 to len(self) - 1.
         """
         series, time, _ = self._index.locate(_plain(numbers))
         return series, time
 
     def gather(self, numbers: npt.NDArray[np.int64] | Tensor) -> Batch:
-        """The batch of the given windows, in their order."""
+        """Return the batch of the given windows, in their order.
+
+        Args:
+            numbers: window numbers from 0 to len(self) - 1.
+        """
         return self._gathered(*as_tensors(*self._index.locate(_plain(numbers))))
 
     def batches(self, sampler: Sampler) -> Callable[[int, int], Batch]:
-        """The batch of each (epoch, step) in the order of a sampler.
+        """Return a function that gives the batch of (epoch, step), in the order of a sampler.
 
-        What several steps need is computed together, because a call costs as much as the windows of a small batch:
-        their numbers and places, as many as the sampler draws at once, and of small batches the windows, too. The steps
-        of a group share memory, but no value in it.
+        Several steps are computed together, because a call costs as much as a small batch. Window numbers and rows
+        are computed for as many steps as the sampler draws at once. Small batches are also gathered in groups. The
+        batches of a group share one memory block, but no element of it.
+
+        Args:
+            sampler: the order of the windows.
         """
         rows, size = self._rows, sampler.batch_size
         group = max(1, GROUP_BYTES // (size * rows.window_bytes))
         gathered = self._gathered
-        lock = Lock()  # the threads of a loader ask for neighbours: the first one computes, the others wait for it
-        # Epoch, its steps from and to, their places: one name, replaced whole, so that a reader needs no lock.
+        lock = Lock()  # loader threads need neighbouring steps: one thread computes, the others wait for it
+        # Epoch, first step, end step, rows of the windows: one name, replaced as a whole, so readers need no lock.
         known: tuple[int, int, int, Places] = (-1, 0, 0, [])
         number, ready = -1, list[Batch]()
 
@@ -170,7 +190,12 @@ class Windows:
         return single if group == 1 else grouped
 
     def last(self, future: npt.NDArray[Any] | None = None, categorical: npt.NDArray[Any] | None = None) -> Batch:
-        """The window of every series that ends at its last row, to forecast from."""
+        """Return the window of every series that ends at its last row: the input of a forecast.
+
+        Args:
+            future: [S, H, F] the columns known ahead, for the horizon.
+            categorical: [S, H, K] codes of the time-varying categorical columns, for the horizon.
+        """
         return self.forecast_batch(np.arange(len(self._lengths)), future, categorical)
 
     def forecast_batch(
@@ -179,10 +204,10 @@ class Windows:
         future: npt.NDArray[Any] | None = None,
         categorical: npt.NDArray[Any] | None = None,
     ) -> Batch:
-        """The windows that end at the last rows of the given series: no target, padded where a series is short.
+        """Return the windows that end at the last rows of the given series, without targets, padded if too short.
 
         Args:
-            series: numbers of series in the store; a multivariate batch is one window, and takes all of them.
+            series: numbers of series in the store. A multivariate batch is one window and needs all of them.
             future: [n, H, F] the columns known ahead, for the horizon.
             categorical: [n, H, K] codes of the time-varying categorical columns, for the horizon.
         """
@@ -200,7 +225,7 @@ class Windows:
         return batch
 
     def _find(self, ranges: tuple[Ints, Ints], share: float, start_padding: bool, short: Short) -> WindowIndex:
-        """The runs of valid positions: by arithmetic where all is observed, by counting where something is missing."""
+        """Index the valid positions: by arithmetic if everything was observed, else by counting observations."""
         lengths = np.array([self.grid_length]) if self.multivariate else self._lengths
         first, last = grid_range(*ranges, self._lengths, self._shifts) if self.multivariate else ranges
         complete = self.store.mask is None and not self._ragged
@@ -233,7 +258,7 @@ class Windows:
         first, last = (np.asarray(side, dtype=np.int64) for side in target_range)
         if first.shape != self._lengths.shape or last.shape != self._lengths.shape:
             raise ConfigError(
-                f"target_range must hold one first and one last row for each of the {len(self._lengths)} series, "
+                f"target_range must have one first and one last row for each of the {len(self._lengths)} series, "
                 f"but got the shapes {first.shape} and {last.shape}"
             )
         return np.maximum(first, 0), np.minimum(last, self._lengths)
@@ -249,7 +274,7 @@ class Windows:
             )
         return DataError(
             f"a series needs {rows + self.horizon} rows (lookback {rows} + horizon {self.horizon}), but {named}. "
-            "Give a smaller input_size or h, or say short='drop' to leave them out or short='pad' to pad them.",
+            "Choose a smaller input_size or h, or set short='drop' to leave them out or short='pad' to pad them.",
             advice=[Advice("data.short", "drop"), Advice("data.short", "pad")],
         )
 
@@ -268,12 +293,12 @@ class Windows:
         name: str,
         names: Sequence[str],
     ) -> Tensor | None:
-        """Put the given columns into the horizon of a gathered block."""
+        """Write the given columns into the horizon of a gathered block, and return the part that was written."""
         if given is None:
             if names and column is not None:
                 raise DataError(
-                    f"the columns {', '.join(names)} are known ahead, but their values for the {self.horizon} steps "
-                    "after the last row were not given. Hand over a table with the future values."
+                    f"the columns {', '.join(names)} are known ahead, but got no values for the {self.horizon} steps "
+                    "after the last row. Pass a table with the future values."
                 )
             return None
         count = len(self._lengths) if block is None or self.multivariate else len(block)

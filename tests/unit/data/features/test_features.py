@@ -144,7 +144,7 @@ def test_columns_and_roles():
         ("fourier:24", "written like 'fourier:24:3'"),
         ("fourier:24:13", "half its period"),
         ("fourier:hourly:1", "daily, weekly or yearly"),
-        ("fourier:nan:1", "number of steps above 1"),
+        ("fourier:nan:1", "must be more than 1 step"),
         ("holidays:XX", "two-letter code"),
         ("holidays:DE-XX", "subdivisions"),
         ("zzzzzz", "known are"),
@@ -162,11 +162,11 @@ def test_mistakes_around_features():
         parse_features("hour")
     with pytest.raises(ConfigError, match="hour twice"):
         parse_features(["hour", "Hour"])
-    with pytest.raises(ConfigError, match="need dates, but the time column holds whole numbers"):
+    with pytest.raises(ConfigError, match="need dates, but the time column has whole numbers"):
         calendar(["hour", "time"], pl.Series([1, 2]))
     with pytest.raises(ConfigError, match="fourier:daily:1 need dates"):
         calendar(["fourier:daily:1"], pl.Series([1, 2]))
-    with pytest.raises(ConfigError, match="Give freq"):
+    with pytest.raises(ConfigError, match="Set freq"):
         calendar(["fourier:24:1"], hours(3))
     with pytest.raises(DataError, match="whole numbers, but got String"):
         calendar(["hour"], pl.Series(["a"]))

@@ -57,7 +57,7 @@ def test_weights_come_back_from_json():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([[1, 1], [1, 0]], "every bottom series needs a row of its own"),
+        ([[1, 1], [1, 0]], "every bottom series needs a row with a single 1 in S"),
         ([[1, 0, 0], [0, 1, 0]], "one row for each series"),
         ([1, 2], "one row for each series"),
         ([[0, 0], [1, 0], [0, 1]], "only zeros for 'row 0'"),
@@ -142,7 +142,7 @@ def test_a_child_that_begins_late_is_not_missing_but_a_gap_is():
         ([], "needs levels"),
         ([[]], "needs levels"),
         ([["shop"], ["state"]], "must have all keys, but 'shop'"),
-        ([["state"], ["state"]], "other keys"),
+        ([["state"], ["state"]], "have the same keys"),
         ([["state"], ["state", "town"]], "must have the columns 'town'"),
     ],
 )

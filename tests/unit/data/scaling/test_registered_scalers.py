@@ -58,7 +58,9 @@ def test_a_series_scaler_by_name():
 
 
 def test_names_of_the_library_cannot_be_taken():
-    with pytest.raises(RegistryError, match="a window scaler is named once, but 'Standard' is both the library's own"):
+    with pytest.raises(
+        RegistryError, match="each window scaler needs a different name, but 'Standard' is both built in"
+    ):
 
         class Standard(WindowScaler):
             pass

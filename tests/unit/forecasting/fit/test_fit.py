@@ -98,7 +98,7 @@ def test_given_validation_rows_are_validated_on():
     fitted = nd.DLinear(h=6, input_size=24).fit(early, FAST, validation=late)
     assert fitted.history.validation_loss
     strangers = late.with_columns(unique_id=pl.col("unique_id") + "-stranger")
-    with pytest.raises(nd.DataError, match="has new ones"):
+    with pytest.raises(nd.DataError, match="has new series"):
         nd.DLinear(h=6, input_size=24).fit(early, FAST, validation=strangers)
 
 

@@ -112,5 +112,5 @@ def test_validation_rows_of_another_table_are_read_with_the_columns_of_the_train
     with pytest.raises(nd.DataError, match="price"):
         nd.MLP(h=2, input_size=4, hidden_size=4).fit(train, FAST, validation=without)
     hourly = nd.TimeSeriesDataFrame.from_frame(rows[40:].with_columns(pl.col("ds") * 2), freq=2, future=["price"])
-    with pytest.raises(nd.DataError, match="one frequency"):
+    with pytest.raises(nd.DataError, match="the same frequency"):
         nd.MLP(h=2, input_size=4, hidden_size=4).fit(train, FAST, validation=hourly)

@@ -296,7 +296,7 @@ def test_only_steps_that_lack_are_passed_over(priced):
     twice = pl.concat([prices(priced, 4), prices(priced, 4)[3:4]])
     with pytest.raises(nd.DataError, match="one row per series and time, but got several"):
         priced.predict(future=twice, h=2)
-    with pytest.raises(nd.DataError, match="values for the 2 steps after the last row were not given"):
+    with pytest.raises(nd.DataError, match="known ahead, but got no values for the 2 steps after the last row"):
         priced.predict(h=2)
     with pytest.raises(nd.DataError, match=r"at 2024-01-06 01:00:00 \(2 rows lack in all\)"):
         priced.predict(future=prices(priced, 1), h=2)

@@ -73,9 +73,9 @@ def test_names_of_another_kind_do_not_make_trained_rows_new(noise):
     whole = noise.with_columns(unique_id=pl.lit(1))
     fitted = nd.DLinear(h=2, input_size=12).fit(whole[:150], nd.TrainingConfig(max_steps=3, progress=False))
     text = nd.TimeSeriesDataFrame.from_frame(whole[:150].with_columns(pl.col("unique_id").cast(pl.String)))
-    with pytest.raises(nd.DataError, match="one kind of ids"):
+    with pytest.raises(nd.DataError, match="the same kind of ids"):
         fitted.calibrate(text.to_polars(), INTERVALS)
-    with pytest.raises(nd.DataError, match=r"one kind of ids, but .* has 'integer' and the table has 'text'"):
+    with pytest.raises(nd.DataError, match=r"the same kind of ids, but .* has 'integer' and the table has 'text'"):
         fitted.calibrate(text, INTERVALS)
-    with pytest.raises(nd.DataError, match="one kind of ids"):
+    with pytest.raises(nd.DataError, match="the same kind of ids"):
         nd.ensemble([fitted, fitted], "weighted", validation=text)

@@ -132,7 +132,7 @@ class TestPaths:
         short = fitted.simulate(n_paths=5, future=ahead.filter(step < 2), h=2)
         whole = fitted.simulate(n_paths=5, future=repeated)
         assert short.equals(whole.filter(pl.int_range(pl.len()).over("unique_id", "sample_id") < 2))
-        with pytest.raises(nd.DataError, match="values for the 2 steps after the last row were not given"):
+        with pytest.raises(nd.DataError, match="known ahead, but got no values for the 2 steps after the last row"):
             fitted.simulate(h=2)
 
     def test_what_cannot_be_drawn(self, quantiles, tmp_path):

@@ -73,7 +73,9 @@ def test_an_updated_member_forecasts_other_moments_than_the_rest():
 
 def test_members_of_another_unit_are_refused():
     thousands = table("ab").with_columns(pl.col("y") * 1000)
-    with pytest.raises(nd.DataError, match="one target in one unit, but series 'a' has 1003 at 59 in member 1"):
+    with pytest.raises(
+        nd.DataError, match="the same target in the same unit, but series 'a' has 1003 at 59 in member 1"
+    ):
         Ensemble([linear(table("ab")), linear(thousands)]).predict()
 
 

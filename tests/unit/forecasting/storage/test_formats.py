@@ -54,7 +54,7 @@ def test_a_model_that_does_not_say_its_format_is_of_the_first(fitted, tmp_path):
 def test_a_format_that_is_no_number_is_refused(fitted, tmp_path, number):
     fitted.save(tmp_path / "model")
     rewritten(tmp_path / "model", "model.json", lambda facts: facts.update(schema=number))
-    with pytest.raises(nd.CorruptFileError, match="format as a whole number"):
+    with pytest.raises(nd.CorruptFileError, match="must be a whole number from 1"):
         nd.load(tmp_path / "model")
 
 
@@ -93,8 +93,8 @@ def test_another_kind_of_several_models_registers_its_loader(fitted, tmp_path, m
     ("number", "error", "sentence"),
     [
         (store_files.FORMAT + 1, nd.StorageError, "Update neuro-divergent"),
-        (0, nd.CorruptFileError, "must say its format"),
-        (True, nd.CorruptFileError, "must say its format"),
+        (0, nd.CorruptFileError, "must have a format number"),
+        (True, nd.CorruptFileError, "must have a format number"),
     ],
 )
 def test_a_series_store_of_another_format_is_refused(tmp_path, number, error, sentence):
