@@ -61,7 +61,7 @@ SAVERS: dict[str, Callable[[Path], object]] = {
 def test_saving_never_turns_a_file_or_a_link_into_a_directory(what: str, tmp_path: Path) -> None:
     """The file of the user's stays what it is, whatever overwrite says."""
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StorageError, match=r"must be a directory or a free place, but .*notes.txt is a file"):
+    with pytest.raises(StorageError, match=r"must be a directory or must not exist, but .*notes.txt is a file"):
         SAVERS[what](tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "mine"
     (tmp_path / "elsewhere").mkdir()

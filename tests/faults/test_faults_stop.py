@@ -127,7 +127,7 @@ def test_a_request_without_waiting_and_a_training_that_does_not_look_in_time(
         assert main(["stop", str(tmp_path / "run"), "--no-wait", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["ended"] is False
         assert main(["stop", str(tmp_path / "run"), "--timeout", "0.2"]) == 1
-        assert f"process {process.pid} still works" in capsys.readouterr().err
+        assert f"process {process.pid} still runs" in capsys.readouterr().err
     finally:
         os.kill(process.pid, signal.SIGCONT)
     assert result(process)["stopped"] == "a stop was requested"  # the request stayed
@@ -136,7 +136,7 @@ def test_a_request_without_waiting_and_a_training_that_does_not_look_in_time(
 def test_what_does_not_run_is_a_wrong_request(tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     assert "stopped" in result(start(tmp_path / "run", max_epochs=1))
     assert main(["stop", str(tmp_path / "run")]) == 2
-    assert "nobody trains in" in capsys.readouterr().err
+    assert "no process trains in" in capsys.readouterr().err
     assert main(["stop", str(tmp_path / "absent")]) == 2
     assert main(["stop", str(tmp_path / "run"), "--timeout", "0"]) == 2
 

@@ -1,4 +1,4 @@
-"""What flows from the data path into a network: one batch of windows, and the sizes that a network is built for.
+"""The input of a network: a batch of windows (Batch), and the sizes that a network is built for (InputSpec).
 
 Letters: B windows, L lookback, H horizon, C channels (1 for univariate models, the number of series for
 multivariate ones), F, X, S, K numbers of future, historical, static and categorical columns.
@@ -14,38 +14,44 @@ from torch import Tensor
 
 
 class Batch(NamedTuple):
-    """A batch of windows in fixed fields, exportable; a field that the data does not have is None."""
+    """A batch of windows. A field that the data does not have is None."""
 
     y: Tensor
-    """[B, L, C] the target's past; 0 where nothing was observed."""
+    """[B, L, C] the target in the lookback; 0 where nothing was observed."""
     mask: Tensor | None = None
-    """[B, L, C] bool, true where `y` was observed; None when everything was."""
+    """[B, L, C] bool, true where `y` was observed; None if all values were."""
     future: Tensor | None = None
     """[B, L+H, F] ([B, L+H, C, F] when multivariate) columns known ahead."""
     historical: Tensor | None = None
-    """[B, L, X] ([B, L, C, X] when multivariate) columns known only up to now."""
+    """[B, L, X] ([B, L, C, X] when multivariate) columns known only up to the forecast origin."""
     static: Tensor | None = None
     """[B, S] ([B, C, S] when multivariate) one value per series."""
     categorical: Tensor | None = None
-    """[B, L+H, K] ([B, L+H, C, K]) int64 codes, 0 for unknown and for a historical column's horizon."""
+    """[B, L+H, K] ([B, L+H, C, K] when multivariate) int64 codes, 0 for unknown. Historical columns have code 0 in the
+    horizon."""
     target: Tensor | None = None
-    """[B, H, C] what is to be forecast; None when forecasting."""
+    """[B, H, C] the values to forecast; None when forecasting."""
     target_mask: Tensor | None = None
-    """[B, H, C] bool, true where the target counts; None when all of it does."""
+    """[B, H, C] bool, true where the target counts; None if all values count."""
     weight: Tensor | None = None
-    """[B, H, C] importance of each target value; None when equal."""
+    """[B, H, C] sample weight of each target value; None if all weights are equal."""
     series: Tensor | None = None
-    """[B] (all of them, [C], when multivariate) int64 numbers of the series in the store."""
+    """[B] int64 numbers of the series in the store ([C], all series, when multivariate)."""
     time: Tensor | None = None
     """[B] int64 position, within its series (or on the shared grid), of the first step of the horizon."""
 
     @property
     def size(self) -> int:
-        """How many windows."""
+        """Number of windows."""
         return self.y.shape[0]
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Batch:
-        """The batch on another device; floating-point fields in another precision if asked."""
+        """Return the batch on another device.
+
+        Args:
+            device: the device.
+            dtype: precision of the floating-point fields; None leaves it unchanged.
+        """
 
         def move(tensor: Tensor | None) -> Tensor | None:
             if tensor is None:
@@ -55,7 +61,7 @@ class Batch(NamedTuple):
         return Batch(*(move(tensor) for tensor in self))  # type: ignore[arg-type]  # y is never None
 
     def rows(self, start: int, stop: int) -> Batch:
-        """Some of the windows, as views."""
+        """Return the windows start : stop, as views."""
         # In a multivariate batch `series` names the channels, not the windows.
         whole = ("series",) if self.series is not None and len(self.series) != self.size else ()
         return Batch(
@@ -66,7 +72,7 @@ class Batch(NamedTuple):
         )
 
     def cut(self, size: int) -> list[Batch]:
-        """The windows in batches of a size, the last one with what is left, as views."""
+        """Return the windows as batches of `size` windows, as views. The last batch may be smaller."""
         if self.size <= size:
             return [self]
         sizes = cut_sizes(self.size, size)
@@ -81,7 +87,7 @@ class Batch(NamedTuple):
 
 
 def cut_sizes(count: int, size: int) -> list[int]:
-    """How many of `count` things are in each group of a size, the last one with what is left.
+    """Return the group sizes if `count` items are cut into groups of `size`. The last group may be smaller.
 
     >>> cut_sizes(10, 4)
     [4, 4, 2]
@@ -91,27 +97,29 @@ def cut_sizes(count: int, size: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """The sizes that a network is built for."""
+    """The input and output sizes of a network."""
 
     horizon: int
+    """Number of steps to forecast."""
     lookback: int
+    """Number of steps that the network reads."""
     series: int = 1
-    """How many series the table has; a multivariate network has one channel for each."""
+    """Number of series of the table. A multivariate network has one channel for each."""
     future: int = 0
     """Number of columns known ahead."""
     historical: int = 0
-    """Number of columns known only up to now."""
+    """Number of columns known only up to the forecast origin."""
     static: int = 0
     """Number of columns with one value per series."""
     categories: tuple[int, ...] = ()
-    """For each categorical column, how many codes it has, the unknown one (0) included."""
+    """For each categorical column, the number of its codes, including 0 for unknown."""
     anchored: bool = False
     """Whether a naive forecast is added to the output outside the network."""
     outputs: int = 1
-    """What the loss asks per step: 1 for a point, several for quantiles or distribution parameters."""
+    """Number of outputs per horizon step: 1 for a point, several for quantiles or distribution parameters."""
 
 
 def rows(batch: Any) -> int:
-    """How many rows a batch of tensors has; -1 for another kind of batch."""
+    """Return the number of rows of a batch of tensors; -1 for another type of batch."""
     found = next((item for item in batch if isinstance(item, Tensor)), None) if isinstance(batch, tuple) else None
     return -1 if found is None else found.shape[0]

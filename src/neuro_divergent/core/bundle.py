@@ -1,6 +1,6 @@
-"""A bundle: a directory of safetensors and JSON with a manifest, written whole and read only if every byte is right.
+"""A bundle: a directory of safetensors and JSON files with a manifest of checksums, written atomically.
 
-Nothing in a bundle can act: no pickle, no code, no path. A file from a stranger can fail, and that is all.
+A bundle has no pickle, no code and no paths, so an untrusted bundle cannot run anything: at worst, reading it fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_MANIFEST_BYTES = 2**20
 MAX_BYTES = 64 * 2**30
 
 Fetch = Callable[[str, int], bytes]
-"""Gives the content of a file of the bundle, which must have at most so many bytes."""
+"""Function (name, limit) that returns the content of a file of the bundle, of at most `limit` bytes."""
 
 
 def write(
@@ -36,13 +36,13 @@ def write(
     overwrite: bool = False,
     scratch: files.Scratch | None = None,
 ) -> None:
-    """Write the files and a manifest, and read them back: a new directory, whole and right or not there.
+    """Write the files and a manifest to a new directory, atomically, and verify them by reading them back.
 
     Args:
         path: the directory to make.
         contents: its files by name.
-        overwrite: replace a bundle that is there already.
-        scratch: memory to read back into, for somebody who writes often.
+        overwrite: replace a bundle that exists.
+        scratch: memory for reading back, for callers that write often.
     """
     scratch = scratch or files.Scratch()
     facts = {name: facts_of(files.pieces(data)) for name, data in contents.items()}
@@ -50,17 +50,17 @@ def write(
     with files.new_directory(path, overwrite=overwrite, synced=True, mark=MANIFEST) as directory:
         for name, data in everything.items():
             files.write_new(directory / name, data, sync=False)
-        for name, data in everything.items():  # after all were written: the first flush does most of the others' work
+        for name, data in everything.items():  # after all writes: the first flush also flushes most other files
             _settle(directory / name, data, scratch)
 
 
 def manifest(facts: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """What vouches for the files: their sizes and sha256."""
+    """Return the manifest: sizes and sha256 of the files."""
     return json.dumps({"format": FORMAT_VERSION, "files": facts}, indent=2).encode()
 
 
 def facts_of(pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """What the manifest says of a file."""
+    """Return the manifest entry of a file."""
     digest, size = hashlib.sha256(), 0
     for piece in pieces:
         digest.update(piece)
@@ -69,17 +69,17 @@ def facts_of(pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
 
 
 def confirm(path: str | os.PathLike[str]) -> None:
-    """Whether what `write` has made stands at its place: the files of its manifest, each of its size."""
+    """Check that a written bundle has the files of its manifest, each with its size; CorruptFileError if not."""
     directory = Path(path)
     listed = _listed(str(directory), plain_bytes(directory / MANIFEST, MAX_MANIFEST_BYTES))
     found = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in os.scandir(directory)}
     found.pop(MANIFEST)
     if found != {name: facts["bytes"] for name, facts in listed.items()}:
-        raise CorruptFileError(f"{directory} must hold what was written to it, but does not")
+        raise CorruptFileError(f"{directory} must have the files that were written to it, but does not")
 
 
 def read(path: str | os.PathLike[str], *, only: str | None = None) -> dict[str, bytes]:
-    """The files of a bundle, or one of them, after each has been checked against the manifest."""
+    """Return the files of a bundle, or only one of them, each checked against the manifest."""
     return settled(Path(path), lambda: _read(Path(path), only))
 
 
@@ -88,7 +88,7 @@ def _read(path: Path, only: str | None) -> dict[str, bytes]:
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise StorageError(f"{directory} must be a directory that save() made, but it is not one")
     if not directory.exists():
-        raise StorageError(f"{directory} does not exist. Give the directory that save() made")
+        raise StorageError(f"{directory} must be a directory that save() made, but does not exist. Check the path")
     try:
         found = sorted(entry.name for entry in os.scandir(directory))
     except OSError as error:
@@ -97,14 +97,14 @@ def _read(path: Path, only: str | None) -> dict[str, bytes]:
 
 
 def verified(place: str, found: Collection[str], fetch: Fetch, *, only: str | None = None) -> dict[str, bytes]:
-    """The files of a bundle anywhere, or one of them, after each has been checked against the manifest."""
+    """Return the files of a local or remote bundle, or only one of them, each checked against the manifest."""
     if MANIFEST not in found:
-        raise CorruptFileError(f"{place} has no {MANIFEST}: it is not something saved, or its writing was cut short")
+        raise CorruptFileError(f"{place} has no {MANIFEST}: save() did not make it, or writing it was interrupted")
     listed = _listed(place, fetch(MANIFEST, MAX_MANIFEST_BYTES))
     if set(found) != {*listed, MANIFEST}:
         odd = sorted(set(found) ^ {*listed, MANIFEST})
         raise CorruptFileError(
-            f"{place} must hold just the files of its manifest, but differs in: {', '.join(odd[:6])}"
+            f"{place} must have exactly the files of its manifest, but differs in: {', '.join(odd[:6])}"
         )
     return {
         name: _checked(f"{place}/{name}", fetch(name, facts["bytes"]), facts)
@@ -136,7 +136,7 @@ def _listed(place: str, data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def _settle(path: Path, data: files.Content, scratch: files.Scratch) -> None:
-    """Flush a file; reading it must give what was written."""
+    """Flush a file, and check that reading it gives what was written."""
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
         os.fsync(descriptor)

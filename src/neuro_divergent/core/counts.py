@@ -1,4 +1,4 @@
-"""Numbers that must be whole and at least 1, wherever a user can give them."""
+"""Check arguments that must be whole numbers of at least 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from neuro_divergent.core.errors import ConfigError
 
 
 def at_least_one(name: str, value: Any) -> int:
-    """The value as an int; refused with a sentence unless it is a whole number of at least 1.
+    """Return the value as an int. Raises ConfigError unless it is a whole number of at least 1.
 
     >>> at_least_one("n_windows", 3)
     3

@@ -15,7 +15,7 @@ _PATTERN = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def resolve_device(name: str = "auto") -> torch.device:
-    """The device of that name; the CPU, with a logged warning, where the device asked for is absent.
+    """Return the device of this name. If it is absent, return the CPU and log a warning.
 
     "auto" takes the first CUDA device, then Apple's MPS, then the CPU.
     """
@@ -35,5 +35,5 @@ def resolve_device(name: str = "auto") -> torch.device:
 
 
 def _fallback(name: str, why: str) -> torch.device:
-    log.warning("device %r was asked for, but %s: computing on the CPU instead", name, why)
+    log.warning("device %r was requested, but %s: computing on the CPU instead", name, why)
     return torch.device("cpu")

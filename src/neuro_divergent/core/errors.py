@@ -1,24 +1,24 @@
 """Every error that the library raises on purpose.
 
 NeuroDivergentError
-├── ConfigError              a description was given a wrong, unknown or contradictory field   (also a ValueError)
-│   └── UnknownNameError     a name that no registry knows                                     (also a LookupError)
+├── ConfigError              wrong, unknown or contradictory settings                          (also a ValueError)
+│   └── UnknownNameError     a name that is not registered                                     (also a LookupError)
 ├── DataError                a table that cannot be used as it is                              (also a ValueError)
-│   └── DataFileError        a file that is missing, unreadable or not what its name says      (also an OSError)
-├── NotFittedError           something was asked of a model before it was trained
-├── TrainingError            training could not go on
-│   ├── NonFiniteError       a loss or a gradient stopped being a number
-│   ├── CallbackError        a callback of the user's raised
-│   └── MembersFailedError   some of several trainings failed; it holds the forecasters of the others
-├── StorageError             a run, checkpoint or model on disk cannot be written or trusted
+│   └── DataFileError        a data file that is missing, unreadable or of another format      (also an OSError)
+├── NotFittedError           a model or scaler was used before it was trained
+├── TrainingError            training could not continue
+│   ├── NonFiniteError       a loss or a gradient became infinite or NaN
+│   ├── CallbackError        a user's callback raised
+│   └── MembersFailedError   some of several trainings failed; it has the forecasters of the others
+├── StorageError             a run, checkpoint or model on disk cannot be written or read
 │   ├── CorruptFileError     the bytes are not the bytes that were written
-│   └── NoCheckpointError    there is nothing to resume from yet
-├── DeviceError              the device cannot do what was asked of it
+│   └── NoCheckpointError    there is no checkpoint to resume from yet
+├── DeviceError              the device does not support an operation
 ├── MissingExtraError        an optional dependency is not installed                           (also an ImportError)
-└── RegistryError            two classes want the same name, or a plugin cannot be loaded
+└── RegistryError            two classes have the same name, or a plugin cannot be loaded
 
-A message says the rule, then what it got, then what to do. What a program needs of it is in fields beside the text
-(`rule`, `got`, `advice`): nothing may search a message for words.
+A message states the rule, then what it got, then what to do. Programs read the fields `rule`, `got` and `advice`; no
+code may search the text of a message.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 Rule = Literal["one row per time", "same run", "has intervals", "writable"]
-"""Rules that a program asks for. An error about any other rule has the rule in its text only."""
+"""Rules that programs check for. All other rules are only in the text of the message."""
 
 
 class Advice(NamedTuple):
-    """A setting that would mend an error. Python writes `gaps="mask"`, the command line `--set data.gaps=mask`.
+    """A setting that would fix an error. Python shows `gaps="mask"`, the command line `--set data.gaps=mask`.
 
     Args:
-        field: its place in a run file ("data.gaps"), or the name of an argument ("overwrite").
+        field: its path in a run file ("data.gaps"), or the name of an argument ("overwrite").
         value: plain data; "..." if the user has to choose it.
     """
 
@@ -43,13 +43,20 @@ class Advice(NamedTuple):
 
 
 class NeuroDivergentError(Exception):
-    """Root of every error that the library raises on purpose.
+    """Base class of every error that the library raises on purpose.
 
     Args:
-        message: the whole sentence, in the words of Python.
-        rule: the broken rule, if a program asks for it.
-        got: what broke it, as text.
-        advice: the settings that would mend it.
+        message: the full text, with settings in Python spelling.
+        rule: the broken rule, if programs check for it.
+        got: the value that broke the rule, as text.
+        advice: the settings that would fix the error.
+
+    >>> import neuro_divergent as nd
+    >>> try:
+    ...     nd.TrainingConfig(max_epochs=-1)
+    ... except nd.NeuroDivergentError as error:
+    ...     print(type(error).__name__)
+    ConfigError
     """
 
     def __init__(
@@ -60,46 +67,47 @@ class NeuroDivergentError(Exception):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The fields, for an error that stands for this one: `TrainingError(text, **error.facts)`."""
+        """The fields as keyword arguments, to raise another error with them: `TrainingError(text, **error.facts)`."""
         return {"rule": self.rule, "got": self.got, "advice": self.advice}
 
 
 class ConfigError(NeuroDivergentError, ValueError):
-    """A description was given a wrong, unknown or contradictory field."""
+    """A setting or argument is wrong, unknown or contradicts another one."""
 
 
 class UnknownNameError(ConfigError, LookupError):
-    """A name that no registry knows; the message lists the closest ones."""
+    """A name is not registered. The message lists the closest names."""
 
 
 class DataError(NeuroDivergentError, ValueError):
-    """A table that cannot be used as it is; the message names column, series and row."""
+    """A table cannot be used as it is. The message names column, series and row."""
 
 
 class DataFileError(DataError, OSError):
-    """A data file that is missing, unreadable, or not what its name says."""
+    """A data file is missing, unreadable, or in another format than its name shows."""
 
 
 class NotFittedError(NeuroDivergentError):
-    """Something was asked of a model before it was trained."""
+    """A model or scaler was used before it was trained."""
 
 
 class TrainingError(NeuroDivergentError):
-    """Training could not go on."""
+    """Training could not continue."""
 
 
 class NonFiniteError(TrainingError):
-    """A loss or a gradient stopped being a finite number."""
+    """A loss or a gradient became infinite or NaN."""
 
 
 class CallbackError(TrainingError):
-    """A callback raised; the original error is the cause."""
+    """A callback raised. The original error is `__cause__`."""
 
 
 class MembersFailedError(TrainingError):
     """Some of several trainings failed.
 
-    `forecasters` has an entry for each training, None for a failed one; `failures` has the errors by number.
+    `forecasters` has an entry for each training: None if it failed. `failures` has the errors by the number of the
+    training.
     """
 
     def __init__(
@@ -114,7 +122,7 @@ class MembersFailedError(TrainingError):
 
 
 class StorageError(NeuroDivergentError):
-    """A run, checkpoint or model on disk cannot be written or trusted."""
+    """A run, checkpoint or model on disk cannot be written, or its files cannot be trusted."""
 
 
 class CorruptFileError(StorageError):
@@ -126,18 +134,18 @@ class NoCheckpointError(StorageError):
 
 
 class DeviceError(NeuroDivergentError):
-    """The device cannot do what was asked of it."""
+    """The device does not support an operation."""
 
 
 class MissingExtraError(NeuroDivergentError, ImportError):
-    """An optional dependency is not installed; the message has the install line."""
+    """An optional dependency is not installed. The message shows the install command."""
 
 
 class RegistryError(NeuroDivergentError):
-    """Two classes want the same name, or a plugin cannot be loaded."""
+    """Two classes have the same name, or a plugin cannot be loaded."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, or the name of its class when it has none."""
+    """Return the first line of an error's text, or the name of its class if the text is empty."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -1,8 +1,8 @@
-"""The one atomic writer: a file or a directory is there whole, or it is not there.
+"""Atomic writing of files and directories: the destination has the old or the new content, never a part.
 
-A write goes to a temporary sibling, is flushed to the disk, and is then renamed over its destination; the parent
-directory is flushed too. An interruption at any point leaves the previous content. A directory cannot be renamed over
-another one: the previous one is moved aside first, and readers look there (`present`) while the place is empty.
+A write goes to a temporary sibling, is flushed to disk, and is then renamed to its destination. The parent directory is
+flushed too. An interruption at any point leaves the previous content. A directory cannot be renamed over another one:
+the previous directory is moved aside first, and readers find it there (`present`) until the new one is renamed.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if sys.platform == "linux":
     import fcntl
 
 TEMPORARY_PREFIX = ".nd-tmp-"
-"""Leftovers of a killed process start with this, so that they can be recognised and removed."""
+"""Prefix of temporary files. A killed process may leave some; the prefix identifies them for removal."""
 
 ASIDE_PREFIX = ".nd-old-"
-"""The previous content of a directory while its new content takes its place."""
+"""Prefix of the previous version of a directory while it is replaced."""
 
 Content = bytes | Sequence[bytes | memoryview]
-"""The bytes of a file, whole or in parts that follow each other; a view must be of plain bytes."""
+"""The bytes of a file, in one piece or in consecutive parts. A memoryview must be of plain bytes."""
 
 BLOCK_BYTES = 4096
-"""What memory and places in a file must be multiples of, for the disk to take one to the other without a copy."""
+"""Alignment of memory and file offsets for direct I/O (without a copy in the page cache)."""
 _HUGE_BYTES = 2**21
-"""Pages of which large memory consists where the system has such: the disk takes one as easily as a small one."""
+"""Size of a huge page. Large buffers are aligned to it, because direct I/O handles a huge page like a small one."""
 
 _PIECE_BYTES = 2**24
-"""Few large pieces: each one interrupts a training that computes beside it, and large memory is cheap to hand over."""
+"""Bytes per system call. Few large pieces interrupt a training in another thread less often."""
 _SMALL_BYTES = 2**16
 
 _compare = (ctypes.cdll.msvcrt if os.name == "nt" else ctypes.CDLL(None)).memcmp
@@ -46,7 +46,7 @@ _compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 
 
 def temporary_sibling(path: Path) -> Path:
-    """A fresh name beside the destination, so that the rename stays on one file system."""
+    """Return a new name in the directory of the destination, so that the rename stays on one file system."""
     return path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex[:12]}-{path.name}"
 
 
@@ -67,7 +67,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def not_written(what: object, error: OSError) -> StorageError:
-    """The error about a file that could not be written."""
+    """Return the error about a file that could not be written."""
     return StorageError(f"{what} could not be written: {error.strerror or error}", rule="writable", got=str(what))
 
 
@@ -85,19 +85,19 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def new_directory(
     path: str | os.PathLike[str], *, overwrite: bool = False, synced: bool = False, mark: str | None = None
 ) -> Iterator[Path]:
-    """Fill a temporary directory; on leaving the block it becomes `path`, on an error it disappears.
+    """Yield a temporary directory to fill. At the end of the block it is renamed to `path`; on an error it is removed.
 
     Args:
         path: the directory to make.
-        overwrite: replace a directory that is there already.
-        synced: the block flushes the files itself (`write_new`).
-        mark: what a directory must hold to be replaced, unless it is empty; None replaces any.
+        overwrite: replace a directory that exists.
+        synced: whether the block flushes the files itself (`write_new`).
+        mark: name of a file that a directory must have to be replaced, unless it is empty; None replaces any.
     """
     path = Path(path)
     _refuse_other_than_directory(path)
     if present(path).exists() and not overwrite:
         raise StorageError(
-            f"{path} exists already. Choose another place, or say overwrite=True", advice=[Advice("overwrite", True)]
+            f"{path} exists already. Choose another path, or set overwrite=True", advice=[Advice("overwrite", True)]
         )
     if mark is not None:
         _refuse_foreign(path, mark)
@@ -116,33 +116,33 @@ def new_directory(
 
 
 def _refuse_other_than_directory(path: Path) -> None:
-    """A file or a link of the user's is never moved away."""
+    """Refuse to replace a user's file or link."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         what = "link" if path.is_symlink() else "file"
         raise StorageError(
-            f"the place to save to must be a directory or a free place, but {path} is a {what}. "
-            "Choose another place, or remove it first"
+            f"the path to save to must be a directory or must not exist, but {path} is a {what}. "
+            "Choose another path, or remove it first"
         )
 
 
 def _refuse_foreign(path: Path, mark: str) -> None:
-    """A directory with other things in it is not replaced: they would be gone."""
+    """Refuse to replace a directory with other files, which would be lost."""
     found = sorted(os.listdir(path)) if path.is_dir() else []
     if found and mark not in found:
         raise StorageError(
-            f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}, which nothing that is saved here "
-            f"replaces. Choose another place, such as {path / 'model'}"
+            f"save() replaces only what it wrote itself, but {path} has other files: "
+            f"{', '.join(found[:3])}{', ...' if len(found) > 3 else ''}. Choose another path, such as {path / 'model'}"
         )
 
 
 def present(path: Path) -> Path:
-    """Where a directory's content is: at its place, or aside if its replacement was cut short."""
+    """Return the path of a directory's content: `path`, or its previous version if a replacement was interrupted."""
     aside = _aside(path)
     return aside if not path.exists() and aside.exists() else path
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory, if it is there: its name goes first, so that nobody ever sees half of it."""
+    """Remove a directory if it exists. It is renamed first, so that no reader finds a part of it."""
     temporary = temporary_sibling(path)
     try:
         os.rename(present(path), temporary)
@@ -154,7 +154,7 @@ def remove_directory(path: Path) -> None:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what a killed process left unfinished in a directory."""
+    """Remove temporary files that a killed process left in a directory."""
     if not directory.is_dir():
         return
     for name in os.listdir(directory):
@@ -164,7 +164,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def names(directory: Path) -> list[str]:
-    """What a directory holds, whole things only; names moved aside count where their place is empty."""
+    """Return the names in a directory, without temporary ones. A name that was moved aside counts by its own name."""
     if not directory.is_dir():
         return []
     found = {name.removeprefix(ASIDE_PREFIX) for name in os.listdir(directory) if not name.startswith(TEMPORARY_PREFIX)}
@@ -172,24 +172,24 @@ def names(directory: Path) -> list[str]:
 
 
 def make_directories(path: Path) -> None:
-    """Make a directory and its parents, each durably: an entry that is not flushed could vanish with all below it."""
+    """Make a directory and its parents, and flush each: an unflushed entry could be lost with all below it."""
     missing = []
     while not path.exists():
         missing.append(path)
         path = path.parent
     for folder in reversed(missing):
-        with suppress(FileExistsError):  # somebody else made it meanwhile
+        with suppress(FileExistsError):  # another process made it meanwhile
             os.mkdir(folder)
         sync_directory(folder.parent)
 
 
 def whole(data: Content) -> bytes:
-    """The content in one piece."""
+    """Return the content in one piece."""
     return data if isinstance(data, bytes) else b"".join(data)
 
 
 def pieces(data: Content) -> Iterator[bytes | memoryview]:
-    """The content in at most sixteen megabytes at a time, or little more, without a copy of what is large.
+    """Yield the content in pieces of about 16 MiB at most. Large parts are not copied.
 
     >>> [bytes(piece) for piece in pieces([b"ab", b"c"])]
     [b'abc']
@@ -209,7 +209,7 @@ def pieces(data: Content) -> Iterator[bytes | memoryview]:
 
 
 def write_new(path: Path, data: Content, *, sync: bool = True) -> None:
-    """Create a file and flush it to the disk; without `sync` it is as good as not there until somebody else does."""
+    """Create a file and flush it to disk. Without `sync` the caller must flush it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
     try:
         place = 0
@@ -225,7 +225,7 @@ def write_new(path: Path, data: Content, *, sync: bool = True) -> None:
 
 
 def read_into(descriptor: int, place: int, room: memoryview) -> int:
-    """Fill the room from a file that is read from its beginning; fewer bytes than asked for are the file's end."""
+    """Read into the buffer `room` from position `place`. Returns the number of bytes: fewer at the end."""
     begun = place
     while room:
         done = unbuffered(descriptor, place, room, lambda part: _read(descriptor, part))
@@ -236,15 +236,15 @@ def read_into(descriptor: int, place: int, room: memoryview) -> int:
 
 
 def unbuffered(descriptor: int, place: int, memory: memoryview, act: Callable[[memoryview], int]) -> int:
-    """Let the disk read or write the memory itself, where the system can; otherwise through the system's own copy.
+    """Read or write with direct I/O where the system supports it, else through the page cache. Returns the byte count.
 
-    Copying is half of the work of writing, and what is read back past the system's copy is what the disk really has.
+    The copy into the page cache is half of the cost of writing. Reading past the page cache shows what is on the disk.
 
     Args:
-        descriptor: the file, which stands at `place`.
+        descriptor: the open file, at position `place`.
         place: its position.
-        memory: what to write, or where to read to.
-        act: reads or writes as much of it as it can, and says how much.
+        memory: the bytes to write, or the buffer to read into.
+        act: reads or writes as much of a buffer as it can, and returns the number of bytes.
     """
     even = len(memory) // BLOCK_BYTES * BLOCK_BYTES
     if sys.platform != "linux" or even < _SMALL_BYTES or place % BLOCK_BYTES or address(memory) % BLOCK_BYTES:
@@ -254,7 +254,7 @@ def unbuffered(descriptor: int, place: int, memory: memoryview, act: Callable[[m
         fcntl.fcntl(descriptor, fcntl.F_SETFL, usual | os.O_DIRECT)
         return act(memory[:even])
     except OSError:
-        pass  # a file system that cannot says so in several ways; what is really wrong shows up again below
+        pass  # file systems without direct I/O raise various errors; a real error is raised again below
     finally:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, usual)
     return act(memory)
@@ -269,19 +269,19 @@ def _read(descriptor: int, room: memoryview) -> int:
 
 
 def equal(one: bytes | memoryview, other: bytes | memoryview) -> bool:
-    """Whether two pieces of memory hold the same bytes; found without holding up the other threads."""
+    """Return whether two buffers have the same bytes. Other threads can run meanwhile."""
     return len(one) == len(other) and _compare(address(one), address(other), len(one)) == 0
 
 
 def address(memory: bytes | memoryview) -> int:
-    """Where in the memory it begins."""
-    import numpy as np  # whoever only reads files does without
+    """Return the memory address of a buffer."""
+    import numpy as np  # imported here, because reading files needs no numpy
 
     return int(np.frombuffer(memory, np.uint8).ctypes.data)
 
 
 def aligned(size: int) -> memoryview:
-    """Memory that begins where a disk wants it to."""
+    """Return a new buffer that is aligned for direct I/O."""
     import numpy as np
 
     step = BLOCK_BYTES if size < 2 * _HUGE_BYTES else _HUGE_BYTES
@@ -291,13 +291,13 @@ def aligned(size: int) -> memoryview:
 
 
 class Scratch:
-    """Memory for one piece of a file, used again by the next one: having it anew costs as much as reading into it."""
+    """A reusable buffer for pieces of a file. Allocating a new one costs as much as reading into it."""
 
     def __init__(self) -> None:
         self._memory = memoryview(b"")
 
     def of(self, size: int) -> memoryview:
-        """So many bytes, with whatever is in them."""
+        """Return a buffer of `size` bytes with undefined content."""
         if len(self._memory) < size:
             self._memory = aligned(size)
         return self._memory[:size]
@@ -327,7 +327,7 @@ def sync_tree(path: Path) -> None:
 
 
 def _swap(temporary: Path, path: Path) -> None:
-    """Rename a directory into place; a previous one is moved aside first and removed last."""
+    """Rename a directory to `path`. A previous directory is moved aside first and removed last."""
     aside = _aside(path)
     if path.exists():
         if aside.exists():

@@ -1,4 +1,4 @@
-"""Numbers of file formats: each file says its own, and a reader takes that number and older ones."""
+"""File format numbers. Each file has one; a reader accepts its own number and older ones."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from neuro_divergent.core.errors import CorruptFileError, StorageError
 
 
 def check_format(document: Any, newest: int, place: str) -> int:
-    """The format number of a JSON document, from its key "schema"; a document without one is of format 1.
+    """Return the format number of a JSON document, from its key "schema". A document without it has format 1.
 
     Args:
-        document: what was read.
+        document: the parsed document.
         newest: the number that this version writes.
-        place: where the document came from, for the message.
+        place: path of the document, for the message.
     """
     if not isinstance(document, dict):
-        raise CorruptFileError(f"{place} must hold one JSON object, but holds a {type(document).__name__}")
+        raise CorruptFileError(f"{place} must be a JSON object, but is a {type(document).__name__}")
     number = document.get("schema", 1)
     if type(number) is not int or number < 1:
-        raise CorruptFileError(f"{place} must say its format as a whole number from 1, but says {number!r}")
+        raise CorruptFileError(f"the format of {place} must be a whole number from 1, but got {number!r}")
     if number > newest:
         raise StorageError(
             f"this version reads the formats 1 to {newest}, but {place} has format {number}. "

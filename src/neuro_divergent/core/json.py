@@ -1,7 +1,7 @@
-"""JSON whose numbers come back as the same bits, and JSON from strangers.
+"""JSON with exact numbers, and safe reading of untrusted JSON.
 
-Python writes a float so that reading it gives it back exactly. What JSON has no word for is written as
-an object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
+Python writes a float so that reading it gives the same bits. Numbers that JSON cannot express are written as an
+object: {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_plain(value: Any, place: str = "value") -> Any:
-    """Plain JSON data for numbers, texts, lists and mappings.
+    """Return numbers, texts, lists and mappings as plain JSON data.
 
     >>> to_plain({"loss": float("nan"), "steps": (1, 2)})
     {'loss': {'float': 'nan'}, 'steps': [1, 2]}
@@ -40,12 +40,12 @@ def to_plain(value: Any, place: str = "value") -> Any:
         return to_plain(value.tolist(), place)
     raise StorageError(
         f"only numbers, texts, lists and mappings can be saved, but {place} is a {type(value).__name__}. "
-        "Give it as plain data"
+        "Convert it to plain data"
     )
 
 
 def from_plain(value: Any) -> Any:
-    """What `to_plain` was given, except that tuples have become lists.
+    """Return the original value of `to_plain`. Tuples have become lists.
 
     >>> from_plain([1.5, {"float": "-inf"}])
     [1.5, -inf]
@@ -60,7 +60,7 @@ def from_plain(value: Any) -> Any:
 
 
 def dump_json(value: Any, name: str, *, indent: int | None = 2) -> bytes:
-    """JSON for a file that `parse_json` will read: what it would refuse is refused now, with nothing written yet."""
+    """Return JSON for a file that `parse_json` can read. A value beyond its limits is refused before writing."""
     data = json.dumps(value, indent=indent, allow_nan=False).encode()
     try:
         _check_limits(data, name)
@@ -70,10 +70,10 @@ def dump_json(value: Any, name: str, *, indent: int | None = 2) -> bytes:
 
 
 def parse_json(data: bytes, name: str) -> Any:
-    """JSON from a stranger: limited in size and depth."""
+    """Return the data of untrusted JSON, limited in size and depth."""
     _check_limits(data, name)
     try:
-        # As text: given bytes, the parser would guess their encoding and see other brackets than were counted above.
+        # Decode first: from bytes, the parser would guess the encoding, and the brackets counted above could be wrong.
         return json.loads(data.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"{name} must be JSON, but is not: {error}") from None
@@ -82,7 +82,7 @@ def parse_json(data: bytes, name: str) -> Any:
 def _check_limits(data: bytes, name: str) -> None:
     if len(data) > MAX_JSON_BYTES:
         raise CorruptFileError(f"{name} must be at most {MAX_JSON_BYTES} bytes, but has {len(data)}")
-    # Up to the first mistake in it, what looks like a text here is one for the parser too.
+    # Up to the first syntax error, this pattern finds the same strings as the parser.
     depth = deepest = 0
     for byte in _TEXTS.sub(b"", data).translate(None, _NOT_BRACKETS):
         depth += 1 if byte in b"[{" else -1

@@ -1,8 +1,8 @@
-"""Where the library's own members of each family live: family → kind → module below `neuro_divergent`.
+"""The modules of the built-in classes: family → kind → module below `neuro_divergent`.
 
-The registry imports the one module that a name stands for, and answers a misspelt name without importing anything.
-A room that brings a new kind (a callback, a strategy, a metric) adds its line here; a package of somebody else's joins
-by an entry point instead. A house test compares this table with the classes in the source.
+The registry imports only the module of the requested name. The error for a misspelt name needs no import. A new kind
+(a callback, a strategy, a metric) needs a line here; other packages register by an entry point instead. A test compares
+this table with the classes in the source.
 """
 
 from __future__ import annotations

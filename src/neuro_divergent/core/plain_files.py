@@ -1,7 +1,7 @@
-"""Opening files of a directory that a stranger may have made, or that somebody else replaces meanwhile.
+"""Open files of an untrusted directory, or of one that another process may replace meanwhile.
 
-Every reader of models, checkpoints, stores and runs opens files here: only plain files, never what a link, a pipe or a
-device would give.
+Every reader of models, checkpoints, stores and runs opens its files here. Only plain files are opened: no links, pipes
+or devices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from neuro_divergent.core.errors import CorruptFileError, StorageError
 T = TypeVar("T")
 
 _TRIES = 100
-"""How often a directory is read that is replaced while it is read."""
+"""How often to read a directory that is replaced while it is read."""
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MODES = {
     "rb": os.O_RDONLY,
@@ -29,10 +29,10 @@ _MODES = {
 
 
 def open_plain(path: Path, mode: str = "rb") -> IO[bytes]:
-    """An open plain file, unbuffered. CorruptFileError where there is something else, OSError as from `open`.
+    """Return an open plain file, unbuffered. Raises CorruptFileError for anything else, and OSError as `open` does.
 
     Args:
-        path: the file. Directories on the way to it may be links; the file itself may not.
+        path: the file. Its parent directories may be links; the file itself may not.
         mode: "rb", "r+b", "ab" or "a+b".
     """
     if os.path.islink(path):
@@ -48,7 +48,7 @@ def open_plain(path: Path, mode: str = "rb") -> IO[bytes]:
 
 
 def plain_bytes(path: Path, limit: int) -> bytes:
-    """The bytes of a plain file, at most `limit` of them."""
+    """Return the bytes of a plain file. A file of more than `limit` bytes is refused."""
     try:
         with open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -60,7 +60,7 @@ def plain_bytes(path: Path, limit: int) -> bytes:
 
 
 def plain_tail(path: Path, limit: int) -> tuple[bytes, bool]:
-    """The last bytes of a plain file, and whether these are all; nothing where there is no file."""
+    """Return the last `limit` bytes of a plain file, and whether these are all. A missing file is empty."""
     try:
         with open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -73,7 +73,7 @@ def plain_tail(path: Path, limit: int) -> tuple[bytes, bool]:
 
 
 def _read(file: IO[bytes], size: int) -> bytes:
-    """So many bytes, or all that are left; a system may give large files in several pieces."""
+    """`size` bytes, or all that are left. The system may return large files in several pieces."""
     found = [file.read(size)]
     while found[-1] and (left := size - sum(map(len, found))):
         found.append(file.read(left))
@@ -81,16 +81,16 @@ def _read(file: IO[bytes], size: int) -> bytes:
 
 
 def settled(path: Path, read: Callable[[], T], *, whole: bool = True) -> T:
-    """What `read` gives of a directory, all of it from one moment.
+    """Return the result of `read` on a directory, with all files from the same version of the directory.
 
-    `new_directory` replaces a directory as a whole. A reader that began before that finds files of the former one gone,
-    and files of the new one in their place. It reads again then. What was wrong while nobody replaced it is raised.
+    `new_directory` replaces a directory as a whole. If that happens during `read`, some files belong to the old
+    version and some to the new one. `read` is then called again. An error is raised if the directory was not replaced.
 
     Args:
         path: the directory.
-        read: reads it.
-        whole: read again too where the directory was changed but nothing seemed wrong; False for the directory of a
-            run, in which files come and go.
+        read: reads the directory.
+        whole: also read again if the directory was replaced and `read` raised nothing. False for a run directory, in
+            which files come and go.
     """
     for _ in range(_TRIES):
         before = _identity(path)
@@ -103,7 +103,7 @@ def settled(path: Path, read: Callable[[], T], *, whole: bool = True) -> T:
             if not whole or _identity(path) == before:
                 return found
     raise StorageError(
-        f"{path} must stay as it is while it is read, but was replaced each of {_TRIES} times. Read a copy of it"
+        f"{path} must not change while it is read, but was replaced during each of {_TRIES} attempts. Read a copy of it"
     )
 
 

@@ -1,10 +1,10 @@
-"""Names to classes, at the edges only: files and the command line.
+"""Find classes by name, for files and the command line.
 
-Python code hands over instances. A name appears in a run file, in a saved model or on the shell, and is resolved
-here. Every concrete `Description` subclass registers itself under its family when its module is imported. Which module
-that is, the table in core/kinds.py says, so that one name imports one module. Other packages join by an entry point in
-the group `neuro_divergent.plugins` that names a module to import. Families are open: a class with a family that nobody
-named before makes it.
+Python code passes instances. Run files, saved models and the shell use names, which are resolved here. Every concrete
+`Description` subclass registers itself under its family when its module is imported. The table in core/kinds.py gives
+the module of each built-in name, so that resolving a name imports one module. Other packages register by an entry
+point in the group `neuro_divergent.plugins` that names a module to import. A class with a new family creates this
+family.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _plugins_loaded = False
 
 
 def normalise(name: str) -> str:
-    """The form in which names are compared: case, dashes, underscores and spaces do not matter."""
+    """Return a name in the form used for comparison: without case, dashes, underscores and spaces."""
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
@@ -40,24 +40,24 @@ _OWN = {
 
 
 def register(cls: type[Any]) -> None:
-    """Enter a class under its `family` and `kind`. The same class defined again (a notebook cell) replaces itself."""
+    """Register a class by its `family` and `kind`. A class that is defined again (a notebook cell) is replaced."""
     members, key = _families.setdefault(cls.family, {}), normalise(cls.kind)
     known, home = members.get(key), _OWN.get(cls.family, {}).get(key)
     taken = None
     if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         taken = f"{known.__module__}.{known.__qualname__}"
     elif home is not None and not f"{cls.__module__}.".startswith(f"{home}."):
-        taken = f"the library's own (in {home})"  # perhaps not imported yet: it must not fail when it is
+        taken = f"built in (in {home})"  # perhaps not imported yet: its later import must not fail
     if taken is not None:
         raise RegistryError(
-            f"a {cls.family} is named once, but {cls.kind!r} is both {taken} and "
-            f"{cls.__module__}.{cls.__qualname__}. Give the new class a name of its own."
+            f"each {cls.family} needs a different name, but {cls.kind!r} is both {taken} and "
+            f"{cls.__module__}.{cls.__qualname__}. Choose another name for the new class."
         )
     members[key] = cls
 
 
 def members(family: str) -> dict[str, type[Any]]:
-    """All classes of a family by kind, sorted, the ones of plugins included. Imports all of them."""
+    """Return all classes of a family by kind, sorted, including those of plugins. Imports all of them."""
     for module in dict.fromkeys(_OWN.get(family, {}).values()):
         importlib.import_module(module)
     _load_plugins()
@@ -66,7 +66,7 @@ def members(family: str) -> dict[str, type[Any]]:
 
 
 def resolve(family: str, name: str) -> type[Any]:
-    """The class of that name, or an error with the closest names. Imports its module only."""
+    """Return the class of this name. Imports only its module. The error for an unknown name lists the closest names."""
     found = find(family, name)
     if found is None:
         raise unknown(family, name)
@@ -74,7 +74,7 @@ def resolve(family: str, name: str) -> type[Any]:
 
 
 def find(family: str, name: str) -> type[Any] | None:
-    """The class of that name, or None. Plugins are imported when the library itself has no such name."""
+    """Return the class of this name, or None. Plugins are imported only if the name is not built in."""
     key = normalise(name)
     if key not in _families.get(family, {}):
         home = _OWN.get(family, {}).get(key)
@@ -86,20 +86,20 @@ def find(family: str, name: str) -> type[Any] | None:
 
 
 def names(family: str) -> list[str]:
-    """The known names of a family, sorted: the library's own, and those of the modules imported so far."""
+    """Return the known names of a family, sorted: the built-in names, and those of modules imported so far."""
     found = {normalise(kind): kind for kind in KINDS.get(family, {})}
     found |= {key: cls.kind for key, cls in _families.get(family, {}).items()}
     return [found[key] for key in sorted(found)]
 
 
 def closest(name: str, known: list[str]) -> list[str]:
-    """The known names nearest to a misspelt one, best first."""
+    """Return the known names closest to a misspelt name, best first."""
     by_key = {normalise(item): item for item in known}
     return [by_key[key] for key in difflib.get_close_matches(normalise(name), list(by_key), n=3, cutoff=0.55)]
 
 
 def unknown(family: str, name: str, more: Iterable[str] = ()) -> UnknownNameError:
-    """The error for a name that does not exist, with the closest ones; `more` are names known besides."""
+    """Return the error for an unknown name, with the closest names. `more` are further known names."""
     known = [*more, *names(family)]
     near = closest(name, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(sorted(known))}."
@@ -115,6 +115,6 @@ def _load_plugins() -> None:
     for entry in entry_points(group=PLUGIN_GROUP):
         try:
             entry.load()
-        except Exception as error:  # a stranger's module may raise anything; it must not take the library down
+        except Exception as error:  # a plugin may raise anything; the library must still work
             _plugin_failures[entry.name] = f"{type(error).__name__}: {error}"
             log.warning("the plugin %r could not be loaded: %s", entry.name, _plugin_failures[entry.name])

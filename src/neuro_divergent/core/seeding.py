@@ -1,7 +1,7 @@
-"""Counted randomness: every draw is keyed by what it is for, so nothing has to be carried along.
+"""Counter-based randomness: every draw has a key, so there is no generator state to save.
 
-A key is a pure function of (seed, numbers, purpose). Two draws with the same key are the same draw; a run that is
-resumed at step n asks for the keys of step n and gets the same bits, whatever happened before it.
+A key is a pure function of (seed, purpose, numbers). Two draws with the same key give the same bits. A run that is
+resumed at step n uses the keys of step n, and gets the same bits as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MASK = (1 << 64) - 1
 
 
 def mix(value: int) -> int:
-    """The splitmix64 finaliser: a bijection of 64-bit numbers whose every output bit depends on every input bit."""
+    """The splitmix64 finaliser: a bijection of 64-bit numbers. Every output bit depends on every input bit."""
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)
@@ -28,12 +28,12 @@ def mix(value: int) -> int:
 
 @cache
 def purpose_key(purpose: str) -> int:
-    """A fixed 64-bit number for a purpose such as "dropout" or "order"."""
+    """Return a fixed 64-bit number for a purpose such as "dropout" or "order"."""
     return int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "little")
 
 
 def key(seed: int, purpose: str, *numbers: int) -> int:
-    """A 64-bit key for one draw, such as key(seed, "dropout", step).
+    """Return the 64-bit key of one draw, such as key(seed, "dropout", step).
 
     >>> key(1, "dropout", 7) == key(1, "dropout", 7)
     True
@@ -47,14 +47,14 @@ def key(seed: int, purpose: str, *numbers: int) -> int:
 
 
 def torch_generator(seed: int, purpose: str, *numbers: int) -> torch.Generator:
-    """A CPU generator for one draw."""
+    """Return a CPU generator for one draw."""
     import torch
 
     return torch.Generator().manual_seed(key(seed, purpose, *numbers) >> 1)
 
 
 def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
-    """A numpy generator for one draw."""
+    """Return a numpy generator for one draw."""
     import numpy as np
 
     return np.random.Generator(np.random.Philox(key(seed, purpose, *numbers)))
@@ -62,12 +62,12 @@ def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generat
 
 @contextmanager
 def isolated(seed: int, purpose: str, *numbers: int) -> Iterator[None]:
-    """Draw from torch's global generators under a key, and leave them as they were found."""
+    """Seed torch's global generators by a key inside the block, and restore their state after it."""
     import torch
 
     with torch.random.fork_rng():
         number = key(seed, purpose, *numbers) >> 1
-        # torch.manual_seed would queue a call, with a formatted stack, for each kind of device that is not there.
+        # torch.manual_seed would queue a call, with a formatted stack, for each type of device that is absent.
         torch.default_generator.manual_seed(number)
         if torch.cuda.is_available():
             torch.cuda.manual_seed_all(number)

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: checked before anything is allocated for them, compressed if asked."""
+"""Tensors in safetensors files. A file is checked before memory is allocated for it. Compression is optional."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MAX_TENSORS = 1_000_000
 MAX_DIMENSIONS = 32
 MAX_DECOMPRESSED_BYTES = 16 * 2**30
 MAX_RATIO = 100
-"""How many times its own size a compressed file may have unpacked, so that a small file cannot fill the memory."""
+"""Largest ratio of decompressed to compressed size. A small file therefore cannot fill the memory."""
 FREE_BYTES = 64 * 2**20
-"""What any compressed file may have unpacked."""
+"""Decompressed size that is always allowed, whatever the ratio."""
 
 _CHECKSUM = "sha256"
 _SKIPPED = 0x184D2A50
-"""How a part of a zstd file begins that is passed over when it is unpacked (RFC 8878, section 3.1.2)."""
+"""Magic number of a skippable frame in a zstd file (RFC 8878, section 3.1.2)."""
 _NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -50,7 +50,7 @@ _NAMES = {
     "float64": "F64",
     "complex64": "C64",
 }
-"""What torch calls a format of numbers, and what a safetensors file calls it."""
+"""The torch name of each dtype, and its name in a safetensors file."""
 _BYTES = {
     "BOOL": 1,
     "U8": 1,
@@ -72,7 +72,7 @@ _BYTES = {
 
 
 def write_tensors(tensors: Mapping[str, Tensor], *, checksum: bool = False) -> bytes:
-    """A safetensors file; with `checksum` it vouches for itself, for files that have no manifest beside them."""
+    """Return the bytes of a safetensors file. With `checksum` its header has a sha256, for files without a manifest."""
     data = b"".join(tensor_parts(tensors))
     if not checksum:
         return data
@@ -82,12 +82,12 @@ def write_tensors(tensors: Mapping[str, Tensor], *, checksum: bool = False) -> b
 def tensor_parts(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, *, block: Packed | None = None
 ) -> list[bytes | memoryview]:
-    """A safetensors file in parts: its header, then views of the tensors' own memory, of which no copy is made.
+    """Return a safetensors file in parts: its header, then views of the tensors' memory, without a copy.
 
     Args:
-        tensors: by name.
+        tensors: tensors by name.
         metadata: texts for the header.
-        block: more tensors, which come last, as one part that begins in the file where a disk takes it as it is.
+        block: further tensors, written last as one part, whose file offset is aligned for direct I/O.
     """
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
     views: list[memoryview] = []
@@ -110,10 +110,10 @@ def tensor_parts(
 
 
 class Packed(dict[str, "Tensor"]):
-    """Tensors on the processor, end to end in one piece of memory, as they are in a file.
+    """CPU tensors in one contiguous buffer, laid out as in a file.
 
     Args:
-        like: tensors of the same shapes and formats; their values are not copied.
+        like: tensors with the shapes and dtypes to allocate; their values are not copied.
     """
 
     def __init__(self, like: Mapping[str, Tensor]) -> None:
@@ -129,16 +129,16 @@ class Packed(dict[str, "Tensor"]):
 
 
 def _in_order(tensors: Mapping[str, Tensor]) -> list[str]:
-    """The names, the widest numbers first: each tensor begins at a multiple of its width."""
+    """The names, widest dtype first, so that each tensor begins at a multiple of its element size."""
     return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
 
 
 def _kind(tensor: Tensor, name: str) -> str:
-    """What a safetensors file calls the format of a tensor's numbers."""
+    """The safetensors name of a tensor's dtype."""
     kind = _kinds().get(tensor.dtype)
     if kind is None or sys.byteorder != "little":
         raise StorageError(
-            f"tensors of {', '.join(_NAMES)} can be saved, by machines that put the lowest byte first, but {name} is "
+            f"only tensors of {', '.join(_NAMES)} on little-endian machines can be saved, but {name} is "
             f"{str(tensor.dtype).removeprefix('torch.')} on a machine with sys.byteorder={sys.byteorder!r}. "
             "Convert it first"
         )
@@ -161,13 +161,13 @@ def _view(tensor: Tensor) -> memoryview:
 
 
 def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:
-    """The tensors of a file from a stranger."""
+    """Return the tensors of an untrusted file."""
     import safetensors.torch
 
     header = check_safetensors(data, name)
     expected = (header.get("__metadata__") or {}).get(_CHECKSUM)
     if expected is not None and expected != _digest(data):
-        raise CorruptFileError(f"{name} is damaged: its sha256 is not the one that it was written with")
+        raise CorruptFileError(f"{name} is damaged: its sha256 is not the one in its header")
     try:
         return safetensors.torch.load(data)
     except Exception as error:
@@ -175,7 +175,7 @@ def read_tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 
 def check_safetensors(data: bytes, name: str) -> dict[str, Any]:
-    """Refuse a header that is too large, lists too much or does not fit the file; give it otherwise."""
+    """Return the header of a file. A header that is too large, lists too much or does not fit the file is refused."""
     if len(data) < 8:
         raise CorruptFileError(f"{name} must be a safetensors file, but has only {len(data)} bytes")
     (size,) = struct.unpack("<Q", data[:8])
@@ -188,18 +188,18 @@ def check_safetensors(data: bytes, name: str) -> dict[str, Any]:
     spans = sorted(_span(key, facts, name) for key, facts in header.items() if key != "__metadata__")
     for begin, stop in spans:
         if begin != end:
-            raise CorruptFileError(f"{name} must hold its tensors end to end, but they overlap or leave gaps")
+            raise CorruptFileError(f"{name} must have contiguous tensors, but they overlap or leave gaps")
         end = stop
     if end != len(data) - 8 - size:
-        raise CorruptFileError(f"{name} must hold {end} bytes of tensors, but has {len(data) - 8 - size}")
+        raise CorruptFileError(f"{name} must have {end} bytes of tensors, but has {len(data) - 8 - size}")
     metadata = header.get("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(item, str) for item in metadata.values()):
-        raise CorruptFileError(f"{name} must have texts as its metadata, but has not")
+        raise CorruptFileError(f"the metadata of {name} must be texts, but are not")
     return header
 
 
 def _span(key: str, facts: Any, name: str) -> tuple[int, int]:
-    """Where a tensor's bytes are; its shape and number format must ask for exactly as many."""
+    """First and last (excluded) byte of a tensor. Their number must match its shape and dtype."""
     try:
         shape, (begin, end), width = facts["shape"], facts["data_offsets"], _BYTES[facts["dtype"]]
         plain = all(type(item) is int and item >= 0 for item in (*shape, begin, end))
@@ -207,11 +207,11 @@ def _span(key: str, facts: Any, name: str) -> tuple[int, int]:
             return begin, end
     except (KeyError, TypeError, ValueError):
         pass
-    raise CorruptFileError(f"{name} describes the tensor {key[:80]!r} in a way that does not fit its bytes")
+    raise CorruptFileError(f"{name} has a shape, dtype or size of the tensor {key[:80]!r} that do not fit together")
 
 
 def compress(data: bytes) -> bytes:
-    """The bytes under zstd; what shrinks by more than `decompress` allows is filled up again."""
+    """Return the bytes compressed by zstd, padded if they shrink by more than `decompress` allows."""
     if len(data) > MAX_DECOMPRESSED_BYTES:
         raise StorageError(
             f"at most {MAX_DECOMPRESSED_BYTES} bytes can be compressed and read again, but got {len(data)}. "
@@ -225,14 +225,16 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes, size: int, name: str) -> bytes:
-    """What `compress` was given, which must have had `size` bytes; no more than that is ever allocated."""
+    """Return the original bytes of `compress`, which must be `size` bytes. No more memory than that is allocated."""
     limit = _unpacked_limit(data)
     if type(size) is not int or not 0 <= size <= limit:
-        raise CorruptFileError(f"{name} has {len(data)} bytes and must unpack to at most {limit}, but says {size!r}")
+        raise CorruptFileError(
+            f"{name} has {len(data)} bytes and must decompress to at most {limit}, but got size={size!r}"
+        )
     try:
         plain: bytes = _codec().decompress(data, size, asbytes=True)
     except (OSError, MemoryError) as error:
-        raise CorruptFileError(f"{name} must unpack to {size} bytes, but does not: {error}") from None
+        raise CorruptFileError(f"{name} must decompress to {size} bytes, but does not: {error}") from None
     return plain
 
 
@@ -245,7 +247,7 @@ def _codec() -> Any:
 
 
 def _digest(data: bytes) -> str:
-    """sha256 over names, shapes and bytes of the tensors, whatever the metadata says."""
+    """sha256 of names, shapes and bytes of the tensors, without the metadata."""
     (size,) = struct.unpack("<Q", data[:8])
     header = {key: facts for key, facts in json.loads(data[8 : 8 + size]).items() if key != "__metadata__"}
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())

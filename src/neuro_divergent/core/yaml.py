@@ -1,7 +1,7 @@
-"""YAML from a stranger: limited in size, depth and parts before anything is made of it, and without aliases.
+"""Read untrusted YAML: size, depth and number of nodes are limited, and aliases are refused.
 
 An alias repeats a part of a document by a short name. Nine aliases of nine aliases, nine levels deep, are a billion
-parts in a few hundred bytes. A description needs none, so they are refused.
+nodes in a few hundred bytes. Descriptions do not need aliases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_YAML_PARTS = 50_000
 
 
 def parse_yaml(text: str, name: str = "the text") -> Any:
-    """The plain data of a YAML document, such as a run file. JSON is YAML too.
+    """Return the plain data of a YAML document, such as a run file. JSON is YAML too.
 
     >>> parse_yaml("max_epochs: 3")
     {'max_epochs': 3}
@@ -35,13 +35,13 @@ def parse_yaml(text: str, name: str = "the text") -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Counts the parts of a document as they are read."""
+    """Counts the nodes of a document while they are read."""
 
     depth = parts = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise ConfigError("must spell everything out, but has an alias (*). Write the values in its place")
+            raise ConfigError("must spell out all values, but has an alias (*). Write the values in its place")
         self.depth += 1
         self.parts += 1
         if self.depth > MAX_YAML_DEPTH or self.parts > MAX_YAML_PARTS:

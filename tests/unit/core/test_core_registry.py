@@ -24,7 +24,7 @@ def test_case_dashes_and_underscores_do_not_matter():
 
 
 def test_a_name_is_given_once():
-    with pytest.raises(RegistryError, match="a fruit-of-tests is named once"):
+    with pytest.raises(RegistryError, match="each fruit-of-tests needs a different name"):
 
         class Other(Fruit):
             kind: ClassVar[str] = "Red_Apple"
@@ -113,5 +113,7 @@ def test_a_plugin_cannot_take_the_name_of_a_model_that_is_not_imported_yet(tmp_p
         "print(registry.resolve('model', 'nhits').__module__)\n"
     )
     error, module = answer(tmp_path, code)
-    assert "'taking' could not be loaded: RegistryError: a model is named once, but 'NHITS' is both" in error
+    assert (
+        "'taking' could not be loaded: RegistryError: each model needs a different name, but 'NHITS' is both" in error
+    )
     assert module == "neuro_divergent.models.nhits"

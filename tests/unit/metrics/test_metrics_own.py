@@ -92,7 +92,7 @@ def test_mistakes_are_named():
         named_metrics([WithinOfTests(most=1), WithinOfTests(most=2)], ())
     with pytest.raises(ConfigError, match="a metric is a name, a Metric or a function"):
         named_metrics([3], ())
-    with pytest.raises(RegistryError, match="'MAE' is both the library's own"):
+    with pytest.raises(RegistryError, match="'MAE' is both built in"):
 
         class MAE(nd.metrics.Metric):
             def values(self, actual, forecast):

@@ -1,4 +1,4 @@
-"""The events of a run: what its lines mean together, whatever was interrupted and resumed."""
+"""Read the event log of a run, also if the run was interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from neuro_divergent.core.json import from_plain, parse_json
 from neuro_divergent.core.runs.names import EVENTS
 
 MAX_EVENT_BYTES = 256 * 2**20
-"""How much of a run's events is read, the newest; a line of steps takes about 55 bytes for each of them."""
+"""Bytes of the event log that are read, the newest ones. A step takes about 55 bytes."""
 MAX_LINE_BYTES = 4 * 2**20
 
 COLUMNS = ("loss", "gradient_norm", "learning_rate")
-"""What a line of steps says of each step, besides its number."""
+"""The values of each step in a line of steps, beside its number."""
 _SESSION = frozenset({"fit_start", "fit_end", "error", "checkpoint"})
-"""Lines about the training as a process: they stay true when it goes on from an earlier step."""
+"""Events of the training process. They stay valid if the training resumes from an earlier step."""
 _YEAR_5000 = 95_617_584_000
-"""In seconds since 1970; what is later is no time that a clock showed."""
+"""In seconds since 1970. A later time is not a clock time."""
 _ABOUT = frozenset({"event", "time", "step"})
 _BAD = (StorageError, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
 @dataclass(frozen=True)
 class RunLog:
-    """What the events of a run say, read in their order.
+    """The event log of a run, with repeated steps merged.
 
-    A training that is started again goes on from a checkpoint, and its `fit_start` line names that step. What earlier
-    lines say of later steps and epochs is dropped then: those were done again. Otherwise the latest line of a step or
-    an epoch counts.
+    A resumed training continues from a checkpoint, and its `fit_start` line names the step. Earlier lines about later
+    steps and epochs are dropped, because these were trained again. If a step or epoch has several lines, the last one
+    counts.
     """
 
     epochs: list[dict[str, float]]
     """One record per finished epoch, as in `History.epochs`."""
     steps: dict[str, list[float]]
-    """The columns step (counted from 1), loss, gradient_norm and learning_rate; a row per step that was done."""
+    """The columns step (counted from 1), loss, gradient_norm and learning_rate; a row per completed step."""
     events: list[dict[str, Any]]
-    """Every other line: starts, ends, errors, checkpoints, and what was logged."""
+    """All other lines: starts, ends, errors, checkpoints, and logged values."""
     damaged: int = 0
-    """Lines that say nothing: a killed process may leave half a line."""
+    """Number of unreadable lines. A killed process may leave half a line."""
     complete: bool = True
-    """Whether all of it was read; of events beyond the limit only the newest are."""
+    """Whether the whole log was read. Of a log beyond the size limit, only the newest lines are read."""
 
     @property
     def time(self) -> float | None:
-        """When the last line was written, in seconds since 1970."""
+        """Time of the last line, in seconds since 1970."""
         return self._last.get("time")
 
     @property
     def step(self) -> int:
-        """How many steps were done when the last line was written."""
+        """Number of completed steps at the last line."""
         return int(self._last.get("step", 0))
 
     _last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 def read_log(data: bytes, *, complete: bool = True) -> RunLog:
-    """The log of these lines; a line that makes no sense is counted and left out."""
+    """Return the log of these lines. Unreadable lines are counted and left out."""
     reader = _Reader()
     for line in _lines(data, complete):
         try:
@@ -72,7 +72,7 @@ def read_log(data: bytes, *, complete: bool = True) -> RunLog:
 
 
 def _lines(data: bytes, complete: bool) -> Iterable[bytes]:
-    """Without the first one where reading began in the middle of it."""
+    """The lines, without the first one if reading began in its middle."""
     lines = data.split(b"\n")
     return (line for line in (lines if complete else lines[1:]) if line.strip())
 
@@ -81,12 +81,12 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
         raise ValueError("too long")
     found = parse_json(line, EVENTS)
-    if b'"float"' in line:  # a number that JSON has no word for
+    if b'"float"' in line:  # NaN or infinite
         found = from_plain(found)
     if type(found["event"]) is not str or type(found["step"]) is not int or type(found["epoch"]) is not int:
         raise TypeError("not an event")
     if type(found["time"]) not in (int, float) or not 0 <= found["time"] < _YEAR_5000:
-        found["time"] = None  # a callback may have logged something of that name
+        found["time"] = None  # a callback may have logged a value named "time"
     return dict(found)
 
 
@@ -100,7 +100,7 @@ class _Reader:
         self.last: dict[str, Any] = {}
 
     def take(self, line: dict[str, Any]) -> None:
-        """One line; nothing of it is kept if it has a wrong form."""
+        """Add one line. A malformed line changes nothing."""
         kind = line["event"]
         if kind == "steps":
             self._steps(line["steps"], {name: list(map(float, line[name])) for name in COLUMNS})
@@ -147,8 +147,8 @@ class _Reader:
 
 
 def _holds(line: dict[str, Any], step: int) -> bool:
-    """Whether a line is still true of a run that went on from a step."""
+    """Whether a line is still valid for a run that resumed from a step."""
     if line["event"] in _SESSION:
         return True
-    # A step that was left out has the number of steps that were done before it.
+    # A skipped step has the number of the steps completed before it.
     return bool(line["step"] < step if line["event"] == "skipped" else line["step"] <= step)

@@ -1,4 +1,4 @@
-"""The names of what a run's directory holds. No other module spells them; a test holds this.
+"""The file names in a run directory. No other module spells them; a test checks this.
 
 run/
   config.json            the resolved configuration
@@ -8,9 +8,9 @@ run/
   model/                 the trained model (model.json), or several of them (index/, model-00/, ...)
   report.html            the report
   refit/                 the run that trains on all rows, for refit_on_all
-  lock                   the process that trains here, while it does
-  stop                   the request to stop, until the training takes it
-  attempts/heartbeat     signs of life of a supervised training
+  lock                   the id of the process that trains here
+  stop                   a request to stop, until the training reads it
+  attempts/heartbeat     the heartbeat of a supervised training
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ ATTEMPTS = "attempts"
 HEARTBEAT = "heartbeat"
 
 STOPPED_ON_REQUEST = "a stop was requested"
-"""What `history.stopped` says of a training that took a request to stop."""
+"""The value of `history.stopped` after a request to stop."""
 
 _STEP = re.compile(r"step-(\d{8,})")
 _PART = re.compile(r"(\d{8,})\.jsonl")
 
 
 def step_name(step: int) -> str:
-    """The name of a step's checkpoint."""
+    """Return the name of a step's checkpoint."""
     return f"step-{step:08d}"
 
 
 def step_of(name: str) -> int:
-    """The step in a checkpoint's name; -1 if it is not one.
+    """Return the step in a checkpoint's name; -1 if it is not such a name.
 
     >>> step_of("step-00000120"), step_of("notes.txt")
     (120, -1)
@@ -57,21 +57,21 @@ def step_of(name: str) -> int:
 
 
 def member_name(number: int) -> str:
-    """The directory of one of several models that were saved together."""
+    """Return the directory name of one of several models that were saved together."""
     return f"model-{number:02d}"
 
 
 def part_name(number: int) -> str:
-    """The name of a part of a remote run's events, inside of EVENT_PARTS."""
+    """Return the name of a part of a remote run's event log, inside of EVENT_PARTS."""
     return f"{number:08d}.jsonl"
 
 
 def part_of(name: str) -> int:
-    """The number of a part of a remote run's events; 0 if the name is not that of one."""
+    """Return the number of a part of a remote run's event log; 0 if it is not such a name."""
     match = _PART.fullmatch(name)
     return int(match[1]) if match else 0
 
 
 def is_remote(place: object) -> bool:
-    """Whether a directory is named by an address such as s3://bucket/run."""
+    """Return whether a path is a remote address such as s3://bucket/run."""
     return isinstance(place, str) and "://" in place

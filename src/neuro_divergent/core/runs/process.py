@@ -1,4 +1,4 @@
-"""Whether a run is being trained, by which process, and the request that stops it."""
+"""The process that trains in a run directory, and the request to stop it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class RunProcess:
-    """The process that trains in a run's directory, as its files tell."""
+    """The process that trains in a run directory, read from the files there."""
 
     running: bool | None
-    """Whether somebody trains there; None where the system has no locks to tell (Windows, remote directories)."""
+    """Whether a process trains there; None if that is unknown (no file locks: Windows, remote directories)."""
     pid: int | None = None
-    """The process that trains, if one does."""
+    """The id of the training process, if there is one."""
     last_beat: float | None = None
-    """When a supervised training gave its last sign of life, in seconds since 1970."""
+    """Time of the last heartbeat of a supervised training, in seconds since 1970."""
     doing: str = ""
-    """What it was at then: starting, step, validation, saving or ending."""
+    """Its activity at this time: starting, step, validation, saving or ending."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,24 @@ class _Holder:
     held: bool | None
     pid: int | None = None
     since: int = 0
-    """When the lock was taken, by the clock of its file system: two trainings of one process differ in it."""
+    """Time of the lock by the clock of its file system. It distinguishes two trainings of one process."""
 
 
 def process_of(folder: Path) -> RunProcess:
-    """Who trains in a local run."""
+    """Return the process that trains in a local run directory."""
     holder = _holder(folder)
     last_beat, doing = _beat(folder / ATTEMPTS / HEARTBEAT)
     return RunProcess(holder.held, holder.pid, last_beat, doing)
 
 
 def request_stop(folder: Path, *, wait: bool, timeout: float) -> None:
-    """Ask the training in a run's directory to finish its step, to save and to end. It looks about once a second."""
+    """Request that the training in a run directory finishes its step, saves and ends. It checks about once a second.
+
+    Args:
+        folder: the run directory.
+        wait: whether to wait until the training has ended.
+        timeout: seconds to wait; TrainingError after that.
+    """
     first, inner = _holder(folder), folder / REFIT
     place = inner if _holder(inner).held else folder
     files.write_text(place / STOP, f"{os.getpid()}\n")
@@ -59,16 +65,16 @@ def request_stop(folder: Path, *, wait: bool, timeout: float) -> None:
         if time.monotonic() > deadline:
             who = "it" if first.pid is None else f"process {first.pid}"
             raise TrainingError(
-                f"the training in {folder} was to stop within {timeout:g} s, but {who} still works: a step, a "
-                "validation or a checkpoint takes longer. The request stays; wait for it with a larger timeout"
+                f"the training in {folder} should stop within {timeout:g} s, but {who} still runs: a step, a "
+                "validation or a checkpoint takes longer. The request stays; wait with a larger timeout"
             )
         time.sleep(_POLL_SECONDS)
-    if wait and not _holder(folder).held:  # it may have been killed before it saw the request
+    if wait and not _holder(folder).held:  # it may have been killed before it read the request
         withdraw_stop(place)
 
 
 def stop_requested(folder: Path) -> bool:
-    """Whether the training that holds a run's directory was asked to stop; a request that is older is removed."""
+    """Return whether the present training in a run directory should stop. A request older than it is removed."""
     try:
         asked = os.stat(folder / STOP).st_mtime_ns
     except OSError:
@@ -77,14 +83,14 @@ def stop_requested(folder: Path) -> bool:
         since = os.stat(folder / LOCK).st_mtime_ns
     except OSError:  # no locks here
         return True
-    if asked >= since:  # by one clock, that of the file system
+    if asked >= since:  # both times are from the clock of the file system
         return True
     withdraw_stop(folder)
     return False
 
 
 def withdraw_old_stop(folder: Path) -> None:
-    """Remove a request that was left for an earlier training, before a training begins."""
+    """Remove a request to stop an earlier training, before a new training begins."""
     if not (folder / LOCK).exists() or not stop_requested(folder):
         withdraw_stop(folder)
 
@@ -102,7 +108,7 @@ def _holder(folder: Path) -> _Holder:
         with open_plain(folder / LOCK) as file:
             since = os.fstat(file.fileno()).st_mtime_ns
             try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing it gives it back
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
             except BlockingIOError:
                 text = file.read(32).decode(errors="replace")
                 return _Holder(True, int(text) if text.isascii() and text.isdecimal() else None, since)

@@ -1,4 +1,4 @@
-"""Reading a run from its directory or address, without torch, numpy, polars or pydantic."""
+"""Read a run from its directory or address, without torch, numpy, polars or pydantic."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _MAX_PART_BYTES = 64 * 2**20
 
 
 def read_run(path: str | os.PathLike[str]) -> RunRecord:
-    """Read a run's directory or address, a directory of several runs, one checkpoint, or one or more saved models.
+    """Return the record of a run, a directory of several runs, a checkpoint, or one or more saved models.
 
-    Needs no torch; only a remote address needs fsspec.
+    This needs no torch. A remote address needs fsspec.
 
     Args:
-        path: such as "runs/sales", "runs/sales/checkpoints/step-00000100" or "s3://bucket/run".
+        path: a directory or address, such as "runs/sales", "runs/sales/checkpoints/step-00000100" or
+            "s3://bucket/run".
     """
     address = os.fspath(path)
     if names.is_remote(address):
@@ -54,7 +55,7 @@ def _local(given: Path, path: str) -> RunRecord:
     runs = tuple(_run(item) for item in sorted(folder.iterdir()) if _is_run(item))
     if not runs:
         raise DataFileError(
-            f"{path} is not a run, a checkpoint or a model: it has no {names.CONFIG}, {names.STATE} or "
+            f"{path} must be a run, a checkpoint or a model, but has no {names.CONFIG}, {names.STATE} or "
             f"{names.MODEL_DOCUMENT}"
         )
     return RunRecord("runs", path, runs=runs)
@@ -88,7 +89,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _held(folder: Path) -> set[str]:
-    """What a directory holds, and what it should hold by its manifest: a part may be missing."""
+    """The names in a directory and in its manifest. Files of the manifest may be missing."""
     found = set(os.listdir(folder))
     try:
         manifest = parse_json(bundle.plain_bytes(folder / bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES), bundle.MANIFEST)
@@ -144,7 +145,7 @@ def _remote_bundle(folder: RemoteFolder, only: str | None) -> dict[str, bytes]:
 
 
 def _parts(folder: RemoteFolder, limit: int) -> tuple[bytes, bool]:
-    """The newest parts of a remote run's events, as many as the limit allows, and whether these are all."""
+    """The newest parts of a remote run's event log, up to about `limit` bytes, and whether these are all."""
     found: list[bytes] = []
     for name in sorted(folder.names(names.EVENT_PARTS), key=names.part_of, reverse=True):
         if names.part_of(name) == 0:

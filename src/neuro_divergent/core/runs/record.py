@@ -1,4 +1,4 @@
-"""What a run, a checkpoint or a saved model holds. Nothing here needs torch, numpy, polars or pydantic."""
+"""The contents of a run, a checkpoint or a saved model, read without torch, numpy, polars or pydantic."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from neuro_divergent.core.runs.log import RunLog, read_log
 from neuro_divergent.core.runs.process import RunProcess, process_of, request_stop
 from neuro_divergent.core.runs.saved import Saved
 
-KILLED = "its process ended without a word: it was killed, or the machine went down"
+KILLED = "its process was killed, or the machine went down"
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is at a path: a run, several runs, a checkpoint, a saved model, or several models saved together.
+    """A run, several runs, a checkpoint, a saved model, or several models saved together. `nd.read_run` returns it.
 
-    A part is read when it is first asked for, and kept: read the run again to see what has happened since. A part that
-    is damaged raises CorruptFileError with one sentence.
+    Each part is read on first use and then cached. Call `nd.read_run` again to see later changes. A damaged part raises
+    CorruptFileError.
     """
 
     what: Literal["run", "runs", "checkpoint", "model", "models"]
+    """What the path contains."""
     path: str
+    """The directory or address."""
     checkpoints: tuple[Saved, ...] = ()
-    """The checkpoints of a run by their names, oldest first. `document` and `verify()` of each read it."""
+    """The checkpoints of a run, oldest first. Their `document` and `verify()` read the files."""
     models: tuple[Saved, ...] = ()
-    """The trained model, or the index of several models and these."""
+    """The trained model. For several models saved together: their index, then the models."""
     runs: tuple[RunRecord, ...] = ()
     """The runs in a directory of several."""
     source: Source | None = field(default=None, repr=False, compare=False)
@@ -44,12 +46,12 @@ class RunRecord:
             return None
         found = parse_json(data, f"{self.path}/{names.CONFIG}")
         if not isinstance(found, dict):
-            raise CorruptFileError(f"{self.path}/{names.CONFIG} must hold an object, but does not")
+            raise CorruptFileError(f"{self.path}/{names.CONFIG} must be a JSON object, but is not")
         return found
 
     @cached_property
     def log(self) -> RunLog:
-        """What the run's events say; empty where there are none."""
+        """The event log of the run; empty if there is none."""
         return read_log(b"") if self.source is None else _log(self.source)
 
     @property
@@ -65,22 +67,22 @@ class RunRecord:
 
     @cached_property
     def process(self) -> RunProcess:
-        """Who trains in the run now."""
+        """The process that trains in the run now."""
         return RunProcess(None) if self.source is None or self.source.folder is None else process_of(self.source.folder)
 
     @property
     def running(self) -> bool | None:
-        """Whether it is being trained; None where that cannot be known (Windows, remote directories)."""
+        """Whether a process trains in the run now; None if that is unknown (Windows, remote directories)."""
         return self.process.running if self.what == "run" else False
 
     @property
     def last_beat(self) -> float | None:
-        """When the run gave its last sign of life, in seconds since 1970: an event, or a beat for its supervisor."""
+        """Time of the last event or heartbeat of the run, in seconds since 1970."""
         return max((time for time in (self.log.time, self.process.last_beat) if time is not None), default=None)
 
     @property
     def finished(self) -> bool:
-        """Whether the training came to its own end, and so did the one on all rows if there is one."""
+        """Whether the training is complete: not interrupted, stopped on request or failed. Includes `refit`."""
         if self.what == "runs":
             return all(run.finished for run in self.runs)
         ended = self.stopped not in ("", names.STOPPED_ON_REQUEST) and not self._failed
@@ -88,8 +90,8 @@ class RunRecord:
 
     @property
     def stopped(self) -> str:
-        """Why the training ended, in words; empty while it goes on."""
-        if self.running:  # what an earlier session of the run said is over
+        """Why the training ended, in words; empty while it runs."""
+        if self.running:  # the reason of an earlier session does not count
             return ""
         last = self._last_session
         if last is None:
@@ -101,27 +103,29 @@ class RunRecord:
 
     @cached_property
     def refit(self) -> RunRecord | None:
-        """The run inside this one that trains on all rows, for `refit_on_all`."""
+        """The run inside this one that trains on all rows, for `refit_on_all`; None if there is none."""
         return None if self.source is None else self.source.refit()
 
     @property
     def newest(self) -> Saved | None:
-        """The newest checkpoint whose state can be read."""
+        """The newest readable checkpoint; None if there is none."""
         return next((item for item in reversed(self.checkpoints) if _readable(item)), None)
 
     def stop(self, *, wait: bool = True, timeout: float = 60.0) -> RunRecord:
-        """Stop the training: it finishes its step, saves a checkpoint and ends, and can be resumed to the same bits.
+        """Stop the training, and return the new record. The training finishes its step, saves a checkpoint and ends.
+
+        It can be resumed later with the same bits as an uninterrupted training.
 
         Args:
-            wait: until the training has ended; without it the request is only left for it.
-            timeout: for how many seconds to wait. TrainingError after that, but the request stays.
+            wait: whether to wait until the training has ended. False only leaves the request.
+            timeout: seconds to wait. TrainingError after that; the request stays.
         """
         folder = None if self.source is None else self.source.folder
         if self.source is None or folder is None:
             raise ConfigError(f"only a run in a local directory can be stopped, but {self.path} is {_words(self)}")
         if process_of(folder).running is False:
             why = f". The last training there ended: {self.stopped}" if self.stopped else ""
-            raise ConfigError(f"only a training that runs can be stopped, but nobody trains in {self.path}{why}")
+            raise ConfigError(f"only a running training can be stopped, but no process trains in {self.path}{why}")
         request_stop(folder, wait=wait, timeout=timeout)
         return self.source.again()
 
@@ -137,7 +141,7 @@ class RunRecord:
 
     @cached_property
     def _history(self) -> dict[str, Any]:
-        """The history as what was saved last tells it."""
+        """The training history in the newest saved file."""
         saved = self.models[-1] if self.models and self.what in ("model", "models") else self.newest
         history = None if saved is None or not _readable(saved) else saved.document.get("history")
         return history if isinstance(history, dict) else {}
@@ -145,15 +149,15 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the parts of a run come from; each is read by a call."""
+    """Functions that read the parts of a run."""
 
     config: Callable[[], bytes | None]
     events: Callable[[], tuple[bytes, bool]]
-    """The newest lines, and whether these are all."""
+    """Returns the newest lines, and whether these are all."""
     again: Callable[[], RunRecord]
     refit: Callable[[], RunRecord | None] = lambda: None
     folder: Path | None = None
-    """Of a local run."""
+    """The directory of a local run."""
 
 
 def _log(source: Source) -> RunLog:

@@ -1,4 +1,4 @@
-"""Files at an address that fsspec knows, such as s3://bucket/run. fsspec is imported when the first one is opened."""
+"""Files at a remote address such as s3://bucket/run, read by fsspec. fsspec is imported on first use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from neuro_divergent.core.extras import require
 
 ADVICE = "Check the address, the credentials and the connection"
 _STORES = frozenset({"s3", "gs", "abfs", "az", "oci", "oss"})
-"""Protocols of stores in which a folder is nothing but the beginning of names."""
+"""Protocols of object stores. They have no folders, only prefixes of names."""
 
 
 class RemoteFolder:
-    """A directory that is reached by fsspec. A failure of the network is an error, never an empty directory."""
+    """A remote directory, read by fsspec. A network failure is an error, never an empty directory."""
 
     def __init__(self, address: str) -> None:
         fsspec = require("fsspec", extra="s3", purpose="A remote run directory")
@@ -27,11 +27,11 @@ class RemoteFolder:
             ) from error
 
     def path(self, name: str = "") -> str:
-        """The name of a file or folder as the file system takes it."""
+        """Return the path of a file or folder in the form of the file system."""
         return f"{self.root}/{name}" if name else str(self.root)
 
     def names(self, folder: str = "") -> list[str]:
-        """What a folder holds; nothing where there is no such folder."""
+        """Return the names in a folder; empty if there is no such folder."""
         self.system.invalidate_cache()
         try:
             entries: list[Any] = self.system.ls(self.path(folder), detail=False)
@@ -43,28 +43,28 @@ class RemoteFolder:
         return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries]
 
     def read(self, name: str, limit: int) -> bytes:
-        """The bytes of a file, at most `limit` of them."""
+        """Return the bytes of a file. A file of more than `limit` bytes is refused."""
         where = f"{self.address}/{name}"
         try:
-            # One byte more than allowed shows a file that is too long without fetching all of it.
+            # One byte more than allowed detects a file that is too long without reading all of it.
             content: bytes = self.system.cat_file(self.path(name), start=0, end=limit + 1)
         except FileNotFoundError as error:
             raise CorruptFileError(f"{where.rpartition('/')[0]} lacks {where.rpartition('/')[2]}") from error
-        except Exception as error:  # a network that is down says nothing about the file
+        except Exception as error:  # a network failure does not mean that the file is missing
             raise StorageError(f"{where} could not be read: {error}. {ADVICE}") from error
         if len(content) > limit:
             raise CorruptFileError(f"{where} must have at most {limit} bytes, but has more")
         return content
 
     def bundle(self, folder: str, only: str | None = None) -> dict[str, bytes]:
-        """The verified files of a bundle, or one of them; NoCheckpointError if its writing was cut short."""
+        """Return the verified files of a bundle, or only one. NoCheckpointError if writing it was interrupted."""
         found, where = self.names(folder), f"{self.address}/{folder}"
-        if bundle.MANIFEST not in found:  # it comes last: before it there is no bundle yet, and nothing is damaged
-            raise NoCheckpointError(f"{where} has no {bundle.MANIFEST}: its writing was cut short")
+        if bundle.MANIFEST not in found:  # it is written last: without it the bundle is incomplete, not damaged
+            raise NoCheckpointError(f"{where} has no {bundle.MANIFEST}: writing it was interrupted")
         return bundle.verified(where, found, lambda name, limit: self.read(f"{folder}/{name}", limit), only=only)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, and the folder for it where there are such things."""
+        """Write a file, and create its folder if the file system has folders."""
         try:
             self.make(name.rpartition("/")[0])
             self.system.pipe_file(self.path(name), data)
@@ -75,7 +75,7 @@ class RemoteFolder:
             ) from error
 
     def make(self, folder: str = "") -> None:
-        """Make a folder, except in a store of objects: asking for one could make a bucket."""
+        """Create a folder, except in an object store, where that could create a bucket."""
         protocol = self.system.protocol
         if not _STORES.intersection([protocol] if isinstance(protocol, str) else protocol):
             self.system.makedirs(self.path(folder), exist_ok=True)

@@ -93,7 +93,7 @@ def test_other_things_are_recognised(tmp_path, trained):
         with pytest.raises(nd.DataFileError, match="must be the directory"):
             nd.read_run(place)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(nd.DataFileError, match="not a run"):
+    with pytest.raises(nd.DataFileError, match="must be a run, a checkpoint or a model, but has no"):
         nd.read_run(tmp_path / "empty")
 
 
@@ -201,7 +201,7 @@ def test_a_remote_run_is_read_like_a_local_one():
 
 
 def test_only_what_runs_can_be_stopped(run, trained):
-    with pytest.raises(nd.ConfigError, match="nobody trains in"):
+    with pytest.raises(nd.ConfigError, match="no process trains in"):
         nd.read_run(run).stop()
     assert not (run / "stop").exists()
     with pytest.raises(nd.ConfigError, match="a checkpoint"):

@@ -154,7 +154,7 @@ def test_the_manifest_tells_what_reading_the_files_gives(tmp_path: Path) -> None
     assert bundle.read(tmp_path / "one") == {"a": data, "b": b""}
     bundle.confirm(tmp_path / "one")
     (tmp_path / "one" / "a").write_bytes(data[:-1])
-    with pytest.raises(CorruptFileError, match="must hold what was written to it"):
+    with pytest.raises(CorruptFileError, match="must have the files that were written to it"):
         bundle.confirm(tmp_path / "one")
 
 

@@ -242,7 +242,7 @@ def test_before_the_first_checkpoint_is_complete_there_is_none_yet_and_nothing_i
     )
     with pytest.raises(NoCheckpointError, match="holds no checkpoint yet"):
         trainer.fit(network(), DATA, resume="memory://runs/first")
-    with pytest.raises(NoCheckpointError, match=r"step-00000004 has no manifest\.json: its writing was cut short"):
+    with pytest.raises(NoCheckpointError, match=r"step-00000004 has no manifest\.json: writing it was interrupted"):
         trainer.fit(network(), DATA, resume="memory://runs/first/checkpoints/step-00000004")
     assert len(trainer.fit(network(), DATA, resume="auto")) == 3
     assert place_of("memory://runs/first").names() == ["step-00000012"]
