@@ -69,6 +69,9 @@ KINDS: dict[str, dict[str, str]] = {
         "Tukey": "losses",
         "Weighted": "losses",
     },
+    "metric": {
+        "CustomMetric": "metrics.base",
+    },
     "model": {
         "Autoformer": "models.autoformer",
         "BiTCN": "models.bitcn",

@@ -237,15 +237,12 @@ def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
     if rule is None or rule == "auto":
         return config.replace(early_stopping=None)
     if not has_validation and rule.monitor.startswith("validation_"):
-        if rule == EarlyStopping():
+        if rule.replace(mode="auto") == EarlyStopping():
             return config.replace(early_stopping=None)
         raise ConfigError(
             f"early_stopping monitors {rule.monitor}, but nothing is held back. Give validation_split or validation=, "
             "or monitor='train_loss'"
         )
-    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
-    if rule.monitor not in known:
-        raise ConfigError(f"early_stopping.monitor must be one of {', '.join(sorted(known))}, but got {rule.monitor!r}")
     return config
 
 

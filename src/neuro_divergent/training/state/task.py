@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses import Loss
+from neuro_divergent.metrics.base import Metric, metric_name
 from neuro_divergent.metrics.training import training_metric
 
 
@@ -45,7 +46,7 @@ class Task(Protocol):
 class ScoredTask:
     """What both tasks share: the losses, the metrics, and how their sums become figures."""
 
-    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str | Metric] = ()) -> None:
         self.loss = loss
         self.validation_loss = validation_loss or loss
         if not _same_outputs(self.validation_loss, loss):
@@ -53,7 +54,7 @@ class ScoredTask:
                 f"validation_loss must read the same outputs as loss, but {self.validation_loss.kind} reads "
                 f"{self.validation_loss.outputs} per step and {loss.kind} {loss.outputs}"
             )
-        self.metrics = {name: training_metric(name) for name in metrics}
+        self.metrics = {metric_name(metric): training_metric(metric) for metric in metrics}
         if loss.task != "classification" and "accuracy" in self.metrics:
             raise ConfigError(f"accuracy is for classification, but the loss is {loss.kind}. Use mae or rmse")
 
