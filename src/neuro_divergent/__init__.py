@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
     from neuro_divergent.data.hierarchy.hierarchy import Hierarchy as Hierarchy
+    from neuro_divergent.data.scaling.per_series import SeriesScaler as SeriesScaler
+    from neuro_divergent.data.scaling.per_window import WindowScaler as WindowScaler
     from neuro_divergent.data.schema.load_report import DataReport as DataReport
     from neuro_divergent.data.schema.schema import DataSchema as DataSchema
     from neuro_divergent.data.store.store import SeriesStore as SeriesStore
@@ -171,9 +173,11 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import Lion as Lion
     from neuro_divergent.optim import Lookahead as Lookahead
     from neuro_divergent.optim import MultiStepDecay as MultiStepDecay
+    from neuro_divergent.optim import Muon as Muon
     from neuro_divergent.optim import NAdam as NAdam
     from neuro_divergent.optim import OneCycle as OneCycle
     from neuro_divergent.optim import Optimizer as Optimizer
+    from neuro_divergent.optim import Optimizers as Optimizers
     from neuro_divergent.optim import ParameterGroup as ParameterGroup
     from neuro_divergent.optim import PolynomialDecay as PolynomialDecay
     from neuro_divergent.optim import RAdam as RAdam
@@ -313,6 +317,7 @@ _HOMES = {
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
     "MultiStepDecay": "optim",
+    "Muon": "optim",
     "NAdam": "optim",
     "NBEATS": "models",
     "NBEATSx": "models",
@@ -328,6 +333,7 @@ _HOMES = {
     "NotFittedError": "core.errors",
     "OneCycle": "optim",
     "Optimizer": "optim",
+    "Optimizers": "optim",
     "PMM": "losses",
     "ParameterGroup": "optim",
     "PatchTST": "models",
@@ -354,6 +360,7 @@ _HOMES = {
     "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
+    "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
     "StemGNN": "models",
     "StepDecay": "optim",
@@ -383,6 +390,7 @@ _HOMES = {
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "Weighted": "losses",
+    "WindowScaler": "data.scaling.per_window",
     "WindowSlice": "data.windows.augmentation",
     "WindowWarp": "data.windows.augmentation",
     "Windows": "data.windows.windows",

@@ -15,6 +15,7 @@ from neuro_divergent.conformance.examples import loss_examples, model_examples, 
 from neuro_divergent.conformance.losses import LOSSES
 from neuro_divergent.conformance.models import EXPORT_EXCEPTIONS, MODELS
 from neuro_divergent.conformance.optimizers import OPTIMIZERS
+from neuro_divergent.conformance.scalers import SCALERS
 from neuro_divergent.conformance.schedules import SCHEDULES
 from neuro_divergent.conformance.suite import ConformanceFailure, Suite
 
@@ -24,6 +25,8 @@ LOSS_CHECKS = LOSSES.names
 """Names of the checks that `check_loss` runs."""
 OPTIMIZER_CHECKS = OPTIMIZERS.names
 """Names of the checks that `check_optimizer` runs."""
+SCALER_CHECKS = SCALERS.names
+"""Names of the checks that `check_scaler` runs."""
 SCHEDULE_CHECKS = SCHEDULES.names
 """Names of the checks that `check_schedule` runs."""
 
@@ -33,6 +36,8 @@ check_loss = LOSSES.run
 """check_loss(loss, name): run one check on a loss's description, or on every example of its class."""
 check_optimizer = OPTIMIZERS.run
 """check_optimizer(optimizer, name): run one check on an optimizer's description, or on every example of its class."""
+check_scaler = SCALERS.run
+"""check_scaler(scaler, name): run one check on a window scaler or a series scaler, an object or a class."""
 check_schedule = SCHEDULES.run
 """check_schedule(schedule, name): run one check on a schedule's description, or on every example of its class."""
 
@@ -41,12 +46,14 @@ __all__ = [
     "LOSS_CHECKS",
     "MODEL_CHECKS",
     "OPTIMIZER_CHECKS",
+    "SCALER_CHECKS",
     "SCHEDULE_CHECKS",
     "ConformanceFailure",
     "Suite",
     "check_loss",
     "check_model",
     "check_optimizer",
+    "check_scaler",
     "check_schedule",
     "loss_examples",
     "model_examples",
