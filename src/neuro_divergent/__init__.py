@@ -214,6 +214,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import find_learning_rate as find_learning_rate
     from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
     from neuro_divergent.training.config.strategy import StrategySettings as StrategySettings
+    from neuro_divergent.training.state.task import Source as Source
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -362,6 +363,7 @@ _HOMES = {
     "ScheduleFreeAdamW": "optim",
     "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
+    "Source": "training.state.task",
     "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",

@@ -17,6 +17,7 @@ from neuro_divergent.conformance.models import EXPORT_EXCEPTIONS, MODELS
 from neuro_divergent.conformance.optimizers import OPTIMIZERS
 from neuro_divergent.conformance.scalers import SCALERS
 from neuro_divergent.conformance.schedules import SCHEDULES
+from neuro_divergent.conformance.sources import SOURCES
 from neuro_divergent.conformance.suite import ConformanceFailure, Suite
 
 MODEL_CHECKS = MODELS.names
@@ -29,6 +30,8 @@ SCALER_CHECKS = SCALERS.names
 """Names of the checks that `check_scaler` runs."""
 SCHEDULE_CHECKS = SCHEDULES.names
 """Names of the checks that `check_schedule` runs."""
+SOURCE_CHECKS = SOURCES.names
+"""Names of the checks that `check_source` runs."""
 
 check_model = MODELS.run
 """check_model(model, name): run one check on a model's description, or on every example of its class."""
@@ -40,6 +43,8 @@ check_scaler = SCALERS.run
 """check_scaler(scaler, name): run one check on a window scaler or a series scaler, an object or a class."""
 check_schedule = SCHEDULES.run
 """check_schedule(schedule, name): run one check on a schedule's description, or on every example of its class."""
+check_source = SOURCES.run
+"""check_source(source, name): run one check on a source of batches for a Trainer."""
 
 __all__ = [
     "EXPORT_EXCEPTIONS",
@@ -48,6 +53,7 @@ __all__ = [
     "OPTIMIZER_CHECKS",
     "SCALER_CHECKS",
     "SCHEDULE_CHECKS",
+    "SOURCE_CHECKS",
     "ConformanceFailure",
     "Suite",
     "check_loss",
@@ -55,6 +61,7 @@ __all__ = [
     "check_optimizer",
     "check_scaler",
     "check_schedule",
+    "check_source",
     "loss_examples",
     "model_examples",
     "optimizer_examples",

@@ -89,12 +89,17 @@ def loss_sums(values: Tensor, weights: Tensor | None) -> Tensor:
 
 
 class Source(Protocol):
-    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume."""
+    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume.
+
+    Any object with these two members is a source of `nd.Trainer(...).fit(module, source)`, where a batch is (x, y) or
+    (x, y, weight). It may have `identity()`, plain data that must be the same for a resume.
+    """
 
     steps_per_epoch: int
+    """Optimizer steps of one epoch."""
 
     def batch(self, epoch: int, step: int) -> Any:
-        """The batch of one optimizer step, on the run's device."""
+        """The batch of one optimizer step, both counted from 0; of a training's own sources on the run's device."""
         ...
 
 
