@@ -31,8 +31,8 @@ def values_come_back(scaler: Scaler) -> None:
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         fitted = series_scaler(scaler).fit(rows.y, rows.offsets)
-        again = fitted.inverse(fitted.transform(rows.y, rows.series), rows.series)
-        require(np.allclose(again, rows.y, rtol=1e-6), f"values must come back, but {rows.y[:3]} became {again[:3]}")
+        found = fitted.inverse(fitted.transform(rows.y, rows.series), rows.series)
+        require(np.allclose(found, rows.y, rtol=1e-6), f"values must come back, but {rows.y[:3]} became {found[:3]}")
         return
     y = _windows()
     stats = scaler.statistics(y)
@@ -48,8 +48,8 @@ def larger_stays_larger(scaler: Scaler) -> None:
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         fitted = series_scaler(scaler).fit(rows.y, rows.offsets)
-        back = fitted.inverse(np.tile(np.linspace(-1, 1, 9), (len(rows.offsets) - 1, 1)), np.arange(3))
-        require(bool((np.diff(back, axis=1) >= 0).all()), "a larger scaled value must be a larger one, but is not")
+        found = fitted.inverse(np.tile(np.linspace(-1, 1, 9), (len(rows.offsets) - 1, 1)), np.arange(3))
+        require(bool((np.diff(found, axis=1) >= 0).all()), "a larger scaled value must be a larger one, but is not")
         return
     y = _windows()
     ordered = torch.linspace(-1, 1, L).reshape(1, L, 1).expand(B, L, C)
@@ -78,9 +78,9 @@ def neighbours_do_not_count(scaler: Scaler) -> None:
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         until = np.full(3, 5)
-        other = np.where(np.arange(len(rows.y)) - rows.offsets[rows.series] < 5, rows.y, rows.y * 9)
-        first, second = (series_scaler(scaler).fit(y, rows.offsets, until=until).to_arrays() for y in (rows.y, other))
-        _same_arrays(first, second, "changing rows after the training rows")
+        changed = np.where(np.arange(len(rows.y)) - rows.offsets[rows.series] < 5, rows.y, rows.y * 9)
+        arrays = [series_scaler(scaler).fit(y, rows.offsets, until=until).to_arrays() for y in (rows.y, changed)]
+        _same_arrays(arrays[0], arrays[1], "changing rows after the training rows")
         alone = series_scaler(scaler).fit(rows.y[rows.series == 1], np.array([0, 8])).to_arrays()
         whole = series_scaler(scaler).fit(rows.y, rows.offsets).to_arrays()
         _same_arrays({name: array[1:2] for name, array in whole.items()}, alone, "leaving out the other series")

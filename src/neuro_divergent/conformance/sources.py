@@ -75,5 +75,5 @@ def _batch(source: Source, epoch: int, step: int) -> Rows:
 
 def _same(one: Rows, other: Rows, number: tuple[int, int], when: str) -> None:
     for name, first, second in zip(Rows._fields, one, other, strict=True):
-        same = (first is None) == (second is None) and (first is None or torch.equal(first, second))
+        same = first is second if first is None or second is None else torch.equal(first, second)
         require(same, f"the batch of (epoch, step) = {number} must be a pure function, but its {name} differs {when}")

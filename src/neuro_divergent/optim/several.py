@@ -118,13 +118,13 @@ class Optimizers(Optimizer):
     @classmethod
     def examples(cls) -> tuple[Optimizers, ...]:
         """For the conformance suite."""
-        return (cls({"*": Muon()}), cls({"2.*": Muon(learning_rate=0.01)}, default=AdamW(weight_decay=0.0)))
+        return (cls(by={"*": Muon()}), cls(by={"2.*": Muon(learning_rate=0.01)}, default=AdamW(weight_decay=0.0)))
 
     def at_rate(self, learning_rate: float) -> Optimizers:
         """The same optimizers, all rates multiplied so that the one of `default` is this one."""
         factor = learning_rate / self.default.learning_rate
         members = {name: member.at_rate(member.learning_rate * factor) for name, member in self.by.items()}
-        return Optimizers(members, default=self.default.at_rate(learning_rate), schedules=self.schedules)
+        return Optimizers(by=members, default=self.default.at_rate(learning_rate), schedules=self.schedules)
 
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         """One live optimizer that steps all members."""
