@@ -28,7 +28,7 @@ from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_colu
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.core.runs.names import INDEX_DOCUMENT
-from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
@@ -59,7 +59,7 @@ class NeuralForecast:
         self,
         models: Sequence[Any],
         freq: str | int,
-        local_scaler_type: str | None = None,
+        local_scaler_type: str | SeriesScaler | None = None,
         local_static_scaler_type: str | None = None,
     ) -> None:
         for scaler in (local_scaler_type, local_static_scaler_type):

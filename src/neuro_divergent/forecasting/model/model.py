@@ -6,13 +6,14 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -72,6 +73,15 @@ class Model(Description):
             "seed",
         )
     }
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        if cls.group not in get_args(ModelFamily):
+            raise ConfigError(
+                f"the group of a model is one of {', '.join(get_args(ModelFamily))}, whose training recipe it takes, "
+                f"but {cls.__name__} has group={cls.group!r}"
+            )
+        super().__pydantic_init_subclass__(**options)
 
     h: Annotated[int, Field(ge=1)]
     """How many steps ahead are forecast."""
