@@ -66,6 +66,11 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     return sentence
 
 
+def spelled(advice: Advice) -> str:
+    """A setting as it is typed: a flag of its own, or --set."""
+    return _flag(advice)
+
+
 def _flag(advice: Advice) -> str:
     """What to type.
 
