@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
     from neuro_divergent.data.hierarchy.hierarchy import Hierarchy as Hierarchy
+    from neuro_divergent.data.schema.file_format import FileFormat as FileFormat
     from neuro_divergent.data.schema.load_report import DataReport as DataReport
     from neuro_divergent.data.schema.schema import DataSchema as DataSchema
     from neuro_divergent.data.store.store import SeriesStore as SeriesStore
@@ -268,6 +269,7 @@ _HOMES = {
     "ExponentialDecay": "optim",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
+    "FileFormat": "data.schema.file_format",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",

@@ -64,6 +64,7 @@ def load_file(
     if marks != Marks(".", "") and not {"decimal_comma", "thousands"} & said.keys():
         otherwise = Advice("data.decimal_comma", marks.decimal != ",")
         assumptions.append(Assumption(f"numbers are written so that {marks.described()}", otherwise))
+    assumptions += _signs(raw.frame, frame)
     frame = _series_in_rows(frame, asked, assumptions)
     roles = find_roles(frame, asked)
     problems += roles.problems
@@ -94,9 +95,6 @@ def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
     return find_roles(lazy.head(_ROLE_ROWS).collect(), asked)
 
 
-_ROLE_ROWS = 200_000
-
-
 def _numbers(
     raw: RawTable, said: dict[str, Any], asked: Mapping[str, Any], known: FileFormat | None, wrong: dict[str, DataError]
 ) -> tuple[pl.DataFrame, Marks]:
@@ -106,28 +104,36 @@ def _numbers(
     """
     apart = {str(asked.get("time_col", "ds"))}
     apart.update([asked["id_col"]] if isinstance(asked.get("id_col"), str) else asked.get("id_col", ("unique_id",)))
-    texts = [column for column in raw.frame.get_columns() if column.dtype == pl.String]
-    votes = [c for c in texts if c.name not in apart and number_marks.looks_numeric(c) and not _dates_with_points(c)]
-    if raw.typed and not votes:
+    votes = _number_texts(raw.frame, apart)
+    odd = [column for column in votes if not number_marks.is_plain(column)]
+    if raw.typed and not odd:
         return raw.frame, Marks(".", "")
+    frame = raw.as_text() if raw.typed else raw.frame  # a column that was typed already may be evidence as well
+    votes = _number_texts(frame, apart) if raw.typed else votes
     decimal, thousands = _marks_said(said)
     marks = Marks(decimal or ".", thousands or "")
-    voted = {column.name for column in votes}
-    odd = [column for column in votes if not number_marks.is_plain(column)]
     if odd or decimal or thousands:
         earlier = None if known is None else Marks(known.decimal, known.thousands)
-        marks = number_marks.decide(votes, decimal=decimal, thousands=thousands, known=earlier)
+        marks = number_marks.decide(
+            votes, decimal=decimal, thousands=thousands, known=earlier, usual_point=raw.usual_point
+        )
     changed = []
-    for column in texts:
-        if column.name in voted:
+    for column in frame.get_columns():
+        if any(column.name == vote.name for vote in votes):
             plain, row = number_marks.converted(column, marks)
             if row is not None:
                 wrong[column.name] = _not_a_number(column, row, marks)
             else:
                 changed.append(number_marks.typed(plain))
-        elif not raw.typed and column.name != asked.get("time_col", "ds"):
+        elif column.dtype == pl.String and column.name != asked.get("time_col", "ds"):
             changed.append(number_marks.typed(column))
-    return raw.frame.with_columns(changed), marks
+    return frame.with_columns(changed), marks
+
+
+def _number_texts(frame: pl.DataFrame, apart: set[str]) -> list[pl.Series]:
+    """The text columns whose cells are numbers with any marks."""
+    texts = [column for column in frame.get_columns() if column.dtype == pl.String and column.name not in apart]
+    return [column for column in texts if number_marks.looks_numeric(column) and not _dates_with_points(column)]
 
 
 def _not_a_number(column: pl.Series, row: int, marks: Marks) -> DataError:
@@ -137,6 +143,20 @@ def _not_a_number(column: pl.Series, row: int, marks: Marks) -> DataError:
         "Correct the cell; if the column holds names, say categorical=... instead.",
         advice=[Advice("data.categorical", column.name)],
     )
+
+
+def _signs(texts: pl.DataFrame, frame: pl.DataFrame) -> list[Assumption]:
+    """What was taken away around numbers."""
+    found = []
+    for column in texts.get_columns():
+        if column.dtype == pl.String and frame.schema[column.name].is_numeric():
+            signs = column.str.extract(r"([%$€£¥]|EUR|USD|CHF|GBP)", 1).drop_nulls().unique().sort().to_list()
+            if signs:
+                what = f"the signs {listing(signs)} in column {column.name!r} say nothing about its numbers"
+                found.append(Assumption(f"{what}: {column.drop_nulls()[0]!r} is {frame[column.name].drop_nulls()[0]}"))
+            if bool(column.str.contains(r"^\s*\(.*\)\s*$|\d-\s*$").any()):
+                found.append(Assumption(f"numbers like (5) or 5- in column {column.name!r} are negative"))
+    return found
 
 
 def _marks_said(said: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -153,7 +173,8 @@ def _dates_with_points(column: pl.Series) -> bool:
 
 def _series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: list[Assumption]) -> pl.DataFrame:
     """A table with one row per series and one column per time, turned into one row per series and time."""
-    if {"time_col", "target_col", "wide"} & asked.keys() or {"ds", "y"} & {*frame.columns}:
+    time, target = str(asked.get("time_col", "ds")), str(asked.get("target_col", "y"))
+    if {time, target} & {*frame.columns} or "wide" in asked:
         return frame
     dated = [name for name in frame.columns if re.match(r"\s*\d", name) or re.search(r"\d{4}", name)]
     rest = [name for name in frame.columns if name not in dated]
@@ -169,8 +190,9 @@ def _series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: 
         return frame
     what = f"each row is a series and the columns {listing(dated, 2)} are its times"
     assumptions.append(Assumption(what, Advice("data.wide", False)))
-    long = frame.unpivot(on=dated, index=rest, variable_name="ds", value_name="y").filter(pl.col("y").is_not_null())
-    return long.with_columns(pl.col("ds").cast(pl.Int64)) if not whole.null_count() else long
+    long = frame.unpivot(on=dated, index=rest, variable_name=time, value_name=target)
+    long = long.filter(pl.col(target).is_not_null())
+    return long.with_columns(pl.col(time).cast(pl.Int64)) if not whole.null_count() else long
 
 
 def _times(
@@ -228,10 +250,8 @@ def _without_notes(
     frame: pl.DataFrame, column: pl.Series, assumptions: list[Assumption]
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Without the last rows that have no time but a word or nothing, such as sums and sources."""
-    tail = column.tail(time_forms.MOST_BELOW)
-    note = (tail.is_null() | (tail == "") | ~tail.str.contains(r"\d").fill_null(False)).to_list()
-    notes = next((number for number, one in enumerate(reversed(note)) if not one), len(note))
-    if not 0 < notes <= len(column) // 2 or notes == len(note):
+    notes = time_forms.notes_at_end(column)
+    if not notes:
         return frame, column
     cells = [str(next((cell for cell in row if cell is not None), "")) for row in frame.tail(notes).rows()]
     rows = "the last row is no row" if notes == 1 else f"the last {notes} rows are no rows"

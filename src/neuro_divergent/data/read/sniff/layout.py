@@ -120,7 +120,16 @@ def _is_data(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         return False
     here = [bool(_VALUE.fullmatch(cell)) for cell in cells]
     there = [bool(_VALUE.fullmatch(cell.strip())) for cell in below[0]]
-    return any(here) and here == there
+    return (
+        any(here) and here == there and not _are_years([cell for cell, value in zip(cells, here, strict=True) if value])
+    )
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    """Whether cells are the years of a table that has a column for each."""
+    if len(cells) < 4 or not all(re.fullmatch(r"1[5-9]\d\d|2[01]\d\d", cell) for cell in cells):
+        return False
+    return list(cells) in (sorted({*cells}), sorted({*cells}, reverse=True))
 
 
 def header_row(rows: Sequence[Sequence[str]], name: str) -> int:
@@ -160,7 +169,7 @@ def checked_names(header: Sequence[str], name: str, separator: str) -> tuple[str
 
 
 def _below(data: bytes, begin: int, separator: str, width: int) -> tuple[tuple[str, ...], int | None]:
-    """Notes below the table: lines with another number of cells, of which one at most has content."""
+    """Notes below the table: lines with another number of cells than the table has, and no number or date among them."""
     tail = max(begin, len(data) - SAMPLE_BYTES)
     lines = data[tail:].split(b"\n")
     end, found, notes = len(data), [], 0
@@ -171,8 +180,8 @@ def _below(data: bytes, begin: int, separator: str, width: int) -> tuple[tuple[s
             end -= size
             continue
         cells = text.split(separator)
-        filled = [cell for cell in cells if cell.strip()]
-        if width < 2 or len(cells) == width or len(filled) > 1 or notes == MOST_BELOW or '"' in text:
+        values = any(_VALUE.fullmatch(cell.strip()) for cell in cells)
+        if width < 2 or len(cells) == width or values or notes == MOST_BELOW or '"' in text:
             break
         found.append(text.strip(separator + " "))
         notes += 1

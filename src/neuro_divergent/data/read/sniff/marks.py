@@ -113,7 +113,12 @@ def _group_mark(group: pl.Series) -> str:
 
 
 def decide(
-    columns: list[pl.Series], *, decimal: str | None, thousands: str | None, known: Marks | None = None
+    columns: list[pl.Series],
+    *,
+    decimal: str | None,
+    thousands: str | None,
+    known: Marks | None = None,
+    usual_point: bool = False,
 ) -> Marks:
     """The marks of a file's number columns.
 
@@ -122,12 +127,15 @@ def decide(
         decimal: the mark as given, None to find it.
         thousands: the mark as given, None to find it.
         known: how an earlier file was written. It decides where this one does not contradict it.
+        usual_point: whether a point before three digits is a decimal one unless other cells contradict.
     """
     if decimal is not None and thousands is not None:
         return Marks(decimal, thousands)
     found = [evidence(column) for column in columns]
     commas = sum(one.comma_decimal + one.point_thousands for one in found)
     points = sum(one.point_decimal + one.comma_thousands for one in found)
+    if usual_point and not commas:
+        points += sum(one.unsure_point for one in found)
     unsure = next(
         (pair for pair in zip(columns, found, strict=True) if pair[1].unsure_comma or pair[1].unsure_point), None
     )

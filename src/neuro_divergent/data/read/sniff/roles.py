@@ -23,10 +23,11 @@ IDS = (
     "name", "product", "product_id", "region", "country", "site", "meter", "sensor", "customer", "filiale", "artikel",
 )  # fmt: skip
 TARGETS = (
-    "y", "target", "close", "value", "price", "sales", "demand", "load", "consumption", "quantity", "qty", "count",
-    "sold", "units", "revenue", "amount", "turnover", "trips", "passengers", "umsatz", "menge", "absatz", "wert",
-    "valeur", "ventes", "ventas", "valor", "cnt",
+    "y", "target", "sales", "demand", "load", "consumption", "quantity", "qty", "sold", "units", "revenue", "turnover",
+    "trips", "passengers", "umsatz", "menge", "absatz", "ventes", "ventas",
 )  # fmt: skip
+WEAK_TARGETS = ("close", "value", "price", "count", "amount", "cnt", "wert", "valeur", "valor")
+"""Names of a target that also stand for a column beside one."""
 MOST_TOGETHER = 6
 MOST_KEYS = 3
 
@@ -170,6 +171,7 @@ def _possible_ids(frame: pl.DataFrame, taken: set[str]) -> list[str]:
 def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, columns_asked: bool) -> None:
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() and name not in taken]
     likely = [name for name in numbers if likely_name([name], TARGETS)]
+    likely = likely or [name for name in numbers if likely_name([name], WEAK_TARGETS)]
     if len(numbers) == 1 or len(likely) == 1:
         name = (numbers if len(numbers) == 1 else likely)[0]
         found.take("target_col", name, f"column {name!r} is the target")
@@ -182,7 +184,7 @@ def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, 
         )
         return
     if not numbers:
-        texts = likely_name(rest, TARGETS)
+        texts = likely_name(rest, (*TARGETS, *WEAK_TARGETS))
         if texts is not None:
             found.take("target_col", texts, f"column {texts!r} is the target")
             return
@@ -192,7 +194,7 @@ def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, 
     wide = "" if keyed or not numbers else ", or wide=True if each of them is a series of its own"
     found.problems.append(
         DataError(
-            f"the table must have one column to forecast, but got {got}. Name it with target_col=...{wide}.",
+            f"the table must have one column to forecast, but got {got}. Name it with target_col=...{wide}",
             advice=[Advice("data.target_col"), *([Advice("data.wide", True)] if wide else [])],
         )
     )

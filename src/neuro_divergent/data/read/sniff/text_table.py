@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -30,6 +31,10 @@ class RawTable(NamedTuple):
     assumptions: list[Assumption]
     typed: bool
     """Whether the reader typed the columns already, as a plain comma-separated file allows."""
+    usual_point: bool
+    """Whether the decimal mark is a point unless cells contradict: where commas separate cells, and in workbooks."""
+    as_text: Callable[[], pl.DataFrame]
+    """The same table with every column as text."""
 
 
 def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
@@ -49,7 +54,11 @@ def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
     plain = layout.separator == "," and not given.get("decimal_comma") and not given.get("thousands")
     frame, typed = _read(body, layout, name, typed=plain)
     file = FileFormat(separator=layout.separator, encoding=encoding, header_line=layout.header_line)
-    return RawTable(_tidied(frame), file, _assumed(file, layout, given), typed)
+
+    def as_text() -> pl.DataFrame:
+        return _tidied(_read(body, layout, name, typed=False)[0])
+
+    return RawTable(_tidied(frame), file, _assumed(file, layout, given), typed, layout.separator == ",", as_text)
 
 
 def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[pl.DataFrame, bool]:
@@ -151,7 +160,13 @@ def _from_workbook(data: bytes, name: str, given: dict[str, Any]) -> RawTable:
         if sheet not in sheets:
             raise DataFileError(f"{name} must have the sheet {sheet!r}, but has {listing(sheets, 10)}.")
         cells = pl.read_excel(
-            io.BytesIO(data), sheet_name=sheet, has_header=False, infer_schema_length=0, raise_if_empty=False
+            io.BytesIO(data),
+            sheet_name=sheet,
+            has_header=False,
+            infer_schema_length=0,
+            raise_if_empty=False,
+            drop_empty_rows=False,
+            drop_empty_cols=False,
         )
     cells = cells.select(pl.all().cast(pl.String))
     if not len(cells):
@@ -174,4 +189,12 @@ def _from_workbook(data: bytes, name: str, given: dict[str, Any]) -> RawTable:
         assumptions.insert(
             0, Assumption(f"the table is in the sheet {sheet!r} of {listing(sheets)}", Advice("data.sheet"))
         )
-    return RawTable(_tidied(frame), file, assumptions, typed=False)
+    frame = _tidied(frame.with_columns(_midnights_off(column) for column in frame.get_columns()))
+    return RawTable(frame, file, assumptions, False, True, lambda: frame)
+
+
+def _midnights_off(column: pl.Series) -> pl.Series:
+    """Days without the hour that a workbook gives to each of them."""
+    midnight = column.str.contains(r"^\d{4}-\d\d-\d\d 00:00:00$")
+    dated = column.str.contains(r"^\d{4}-\d\d-\d\d ")
+    return column.str.strip_suffix(" 00:00:00") if bool((midnight == dated).all()) else column

@@ -52,7 +52,7 @@ class Reading(NamedTuple):
     """A time column that was understood."""
 
     values: pl.Series
-    """Dates or datetimes; null in the rows below the table that are none."""
+    """Dates or datetimes; null where a cell does not fit."""
     form: str | None
     assumption: Assumption | None = None
 
@@ -101,18 +101,26 @@ def fitting_forms(text: pl.Series) -> list[str]:
     if not len(head) or not bool(head.str.contains(r"\d").all()):
         return []
     year = "%Y" if re.search(r"\d{4}", str(head[0])) else "%y"
-    days = [f"{day}{clock}" for day in _DAYS for clock in _CLOCKS]
-    if year == "%y":
-        days += [f"{day}{clock}" for day in _SHORT_YEARS for clock in _CLOCKS]
-    forms = [form.replace("%Y", year) for form in (*days, *_MONTHS)] + list(_PERIODS)
+    clocks = _CLOCKS if re.search(r"\d[:.h]\d\d", str(head[0])) else ("",)
+    dates = (*_DAYS, *_SHORT_YEARS) if year == "%y" else _DAYS
+    days = [f"{day}{clock}" for day in dates for clock in clocks]
+    forms = [form.replace("%Y", year) for form in (*days, *_MONTHS)]
+    if re.search(r"[^\W\d]{3}", str(head[0])):
+        forms += [form.replace("%b", "%B") for form in forms if "%b" in form]
+    forms += _PERIODS
     first = head.head(1)
     some = [form for form in dict.fromkeys(forms) if not parse(first, form).null_count()]
-    return [form for form in some if not parse(head, form).null_count()]
+    return [form for form in some if _sensible(parse(head, form))]
+
+
+def _sensible(values: pl.Series) -> bool:
+    """Whether every cell was read, and none as a year of the first centuries: the year 20 is a part of 2015."""
+    return not values.null_count() and int(values.dt.year().min()) > 1000  # type: ignore[arg-type]
 
 
 def holds_times(column: pl.Series) -> bool:
     """Whether the first cells of a text column are time stamps in a form that is known here."""
-    head = column.drop_nulls().head(SAMPLE).str.strip_chars()
+    head = column.head(len(column) - notes_at_end(column)).drop_nulls().head(SAMPLE).str.strip_chars()
     if not len(head):
         return False
     plain = head.str.replace(r"\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$", "") if ":" in str(head[0]) else head
@@ -120,7 +128,15 @@ def holds_times(column: pl.Series) -> bool:
     return iso or bool(fitting_forms(head))
 
 
-def decide(text: pl.Series, *, known: str | None = None, notes_below: bool = False) -> Reading | None:
+def notes_at_end(column: pl.Series) -> int:
+    """How many last cells of a text column have no digit, such as the word before a sum; 0 if most have none."""
+    tail = column.tail(MOST_BELOW)
+    note = (~tail.str.contains(r"\d")).fill_null(True).to_list()
+    count = next((number for number, one in enumerate(reversed(note)) if not one), len(note))
+    return count if count < len(note) and count <= len(column) // 2 else 0
+
+
+def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
     """Read a text column whose cells are no ISO forms; None if no form fits its first cells.
 
     Where several forms fit every row, the one that alone gives evenly spaced rows is taken; else DataError names each
@@ -129,29 +145,20 @@ def decide(text: pl.Series, *, known: str | None = None, notes_below: bool = Fal
     Args:
         text: the cells, stripped.
         known: the form of an earlier file. It is taken if every row fits it.
-        notes_below: whether the last rows may be notes instead of times; they become null.
     """
     if known is not None:
         values = parse(text, known)
-        if _complete(values, notes_below):
+        if not values.null_count():
             return Reading(values, known)
     forms = fitting_forms(text)
     read = {form: parse(text, form) for form in forms}
     if not read:
         return None
-    whole = {form: values for form, values in read.items() if _complete(values, notes_below)}
+    whole = {form: values for form, values in read.items() if not values.null_count()}
     if not whole:
         best = min(read, key=lambda form: read[form].null_count())
         return Reading(read[best], best)
     return _chosen(text, _different(whole))
-
-
-def _complete(values: pl.Series, notes_below: bool) -> bool:
-    """Whether every row is a time, apart from a few notes at the end."""
-    nulls = values.null_count()
-    if not nulls or not notes_below:
-        return not nulls
-    return nulls <= min(MOST_BELOW, len(values) // 2) and not values.head(len(values) - nulls).null_count()
 
 
 def _different(read: dict[str, pl.Series]) -> dict[str, pl.Series]:
