@@ -47,7 +47,7 @@ def build(
         lazy, schema = with_joined_id(lazy, schema)
         columns = lazy.collect_schema()
     if static_table is not None:
-        static_table = with_joined_id(static_table.lazy(), schema)[0].collect()
+        static_table = with_joined_id(static_table.lazy(), schema)[0].drop(schema.id_parts, strict=False).collect()
     schema, static_table = _static_source(columns, schema, static_table)
     wide = schema.wide and not (schema.resolved and schema.id_col in columns and schema.target_col in columns)
     check_columns(columns, schema, wide=wide)

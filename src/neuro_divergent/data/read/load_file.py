@@ -216,8 +216,10 @@ def _times(
         if found is None and time_forms.years(column):
             what = f"column {name!r} counts years as whole numbers"
             assumptions.append(Assumption(what, Advice("data.time_format", "%Y")))
-    elif column.dtype == pl.String and form is None:
+    elif column.dtype == pl.String:
         frame, column = _without_notes(frame, column.str.strip_chars(), assumptions)
+        if form is not None:
+            return frame, None  # read_stamps takes the form
         if (
             not len(column)
             or column.null_count()

@@ -169,7 +169,7 @@ def checked_names(header: Sequence[str], name: str, separator: str) -> tuple[str
 
 
 def _below(data: bytes, begin: int, separator: str, width: int) -> tuple[tuple[str, ...], int | None]:
-    """Notes below the table: lines with another number of cells than the table has, and no number or date among them."""
+    """Notes below the table: lines with another number of cells than it has, and no number or date among them."""
     tail = max(begin, len(data) - SAMPLE_BYTES)
     lines = data[tail:].split(b"\n")
     end, found, notes = len(data), [], 0
