@@ -116,7 +116,9 @@ def test_all_questions_come_at_once_and_the_answers_work(tmp_path):
 
 
 def test_check_and_train_refuse_the_same_and_name_every_reason(tmp_path):
-    table = pl.DataFrame({"ds": [*DAYS, DAYS[-1]], "y": [1.0, float("inf"), *range(59)], "price": [0.5, None, *range(59)]})
+    table = pl.DataFrame(
+        {"ds": [*DAYS, DAYS[-1]], "y": [1.0, float("inf"), *range(59)], "price": [0.5, None, *range(59)]}
+    )
     table.write_csv(tmp_path / "t.csv")
     checked = run("data", "check", "t.csv", "--future", "price", cwd=tmp_path)
     trained = run("train", "t.csv", "--future", "price", *FAST, cwd=tmp_path)

@@ -78,8 +78,8 @@ def load_file(
         except DataError as error:
             problems.append(error)
     numbers = _number_columns(frame, asked)
-    problems += [wrong.pop(name) for name in numbers if name in wrong]
-    others = [] if marks_open else _bad_numbers(frame, numbers)
+    problems += [wrong[name] for name in numbers if name in wrong]
+    others = [] if marks_open else _bad_numbers(frame, [name for name in numbers if name not in wrong])
     if problems or len(others) > 1:  # a single wrong number is left to the check that also names its series
         raise_all([*problems, *others])
     file = raw.file.replace(decimal=marks.decimal, thousands=marks.thousands, time_format=form)
@@ -121,10 +121,10 @@ def _numbers(
     for column in frame.get_columns():
         if any(column.name == vote.name for vote in votes):
             plain, row = number_marks.converted(column, marks)
-            if row is not None:
-                wrong[column.name] = _not_a_number(column, row, marks)
-            else:
+            if row is None:
                 changed.append(number_marks.typed(plain))
+            elif marks != Marks(".", ""):  # the usual check finds the others
+                wrong[column.name] = _not_a_number(column, row, marks)
         elif column.dtype == pl.String and column.name != asked.get("time_col", "ds"):
             changed.append(number_marks.typed(column))
     return frame.with_columns(changed), marks
