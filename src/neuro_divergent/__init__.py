@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.hierarchy.hierarchy import Hierarchy as Hierarchy
     from neuro_divergent.data.scaling.per_series import SeriesScaler as SeriesScaler
     from neuro_divergent.data.scaling.per_window import WindowScaler as WindowScaler
+    from neuro_divergent.data.schema.file_format import FileFormat as FileFormat
     from neuro_divergent.data.schema.load_report import DataReport as DataReport
     from neuro_divergent.data.schema.schema import DataSchema as DataSchema
     from neuro_divergent.data.store.store import SeriesStore as SeriesStore
@@ -274,6 +275,7 @@ _HOMES = {
     "ExponentialDecay": "optim",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
+    "FileFormat": "data.schema.file_format",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",

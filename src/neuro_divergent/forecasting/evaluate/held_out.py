@@ -17,7 +17,6 @@ from neuro_divergent.data.windows.grid import shifts_from_earliest
 from neuro_divergent.forecasting.evaluate.residuals import Bias, Dependence, bias_of, dependence_of
 from neuro_divergent.forecasting.evaluate.scores import (
     DEFAULT,
-    PROBABILISTIC,
     Evaluation,
     HistoricalForecasts,
     Truth,
@@ -28,7 +27,7 @@ from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.metrics.base import AnyMetric, metric_name
-from neuro_divergent.metrics.by_name import METRICS
+from neuro_divergent.metrics.by_name import METRICS, PROBABILISTIC
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
