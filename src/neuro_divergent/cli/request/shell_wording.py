@@ -53,6 +53,8 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     sentence, left = str(error), []
     if error.rule in _SENTENCES:
         return _SENTENCES[error.rule].format(got=error.got)
+    if error.rule == "belongs elsewhere" and error.advice:
+        sentence = str(error.got)  # what to write in Python is of no use here
     for advice in error.advice:
         flag = _flag(advice)
         sentence, found = _python(advice).subn(flag.replace("\\", r"\\"), sentence)

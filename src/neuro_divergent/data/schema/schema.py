@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 from pydantic import field_validator, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, Takes, default
 from neuro_divergent.data.time.frequency import Frequency
 
 Fill = Literal["forward", "backward", "linear", "mean", "zero"]
 MaskOrFill = Literal["mask", "error", Fill]
 ErrorOrFill = Literal["error", Fill]
 Keep = Literal["keep", "drop", "error"]
+Names = Takes[tuple[str, ...], Sequence[str] | str]
+"""Columns by name; one may be given as a text."""
 
 
 class DataSchema(Description):
@@ -25,7 +29,7 @@ class DataSchema(Description):
     """The column of time stamps: datetimes, dates, text that parses, or whole numbers."""
     target_col: str = "y"
     """The column to forecast."""
-    freq: str | None = None
+    freq: Takes[str | None, str | int | None] = default(None)
     """The distance of two rows in pandas or polars spelling; None infers it."""
     time_zone: str | None = None
     """The zone of the time stamps; stamps without one are read as its wall clock."""
@@ -33,15 +37,15 @@ class DataSchema(Description):
     """How text time stamps are written, such as "%d.%m.%Y %H:%M"; None recognises ISO forms."""
     wide: bool = False
     """Whether the table has one column per series instead of one row per series and time."""
-    future: tuple[str, ...] = ()
+    future: Names = default(())
     """Columns known ahead of time."""
-    historical: tuple[str, ...] = ()
+    historical: Names = default(())
     """Columns known only up to now."""
-    static: tuple[str, ...] = ()
+    static: Names = default(())
     """Columns with one value per series."""
-    categorical: tuple[str, ...] = ()
+    categorical: Names = default(())
     """Columns whose values are names instead of numbers."""
-    features: tuple[str, ...] = ()
+    features: Several[str] = default(())
     """Columns that the calendar or the target itself gives, such as "hour", "fourier:24:3" or "lag:24"."""
     weight: str | None = None
     """The column with the importance of each row."""

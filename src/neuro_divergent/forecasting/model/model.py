@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -13,8 +13,10 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import Advice
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
+from neuro_divergent.training.config import misplaced
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -54,24 +56,6 @@ class Model(Description):
     capabilities: ClassVar[Capabilities] = Capabilities()
     paper: ClassVar[str] = ""
     """Where the model was published."""
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        "learning_rate": "fit(data, TrainingConfig(optimizer=AdamW(learning_rate=...)))",
-        "early_stop_patience_steps": "fit(data, TrainingConfig(early_stopping=EarlyStopping(patience=...)))",
-        "random_seed": "fit(data, TrainingConfig(seed=...))",
-        "scaler_type": "scaler=...",
-    } | {
-        name: f"fit(data, TrainingConfig({name}=...))"
-        for name in (
-            "max_steps",
-            "max_epochs",
-            "batch_size",
-            "loss",
-            "validation_loss",
-            "optimizer",
-            "callbacks",
-            "seed",
-        )
-    }
 
     h: Annotated[int, Field(ge=1)]
     """How many steps ahead are forecast."""
@@ -83,6 +67,11 @@ class Model(Description):
     """How each window is scaled before the network sees it."""
     anchor: AnchorField = None
     """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:
+        """Where a setting lives that is no field of a model: in the TrainingConfig, or in the call of fit."""
+        return misplaced.answer(name, value, "model", cls.model_fields, TrainingConfig.model_fields)
 
     @abstractmethod
     def build(self, spec: InputSpec) -> nn.Module:
