@@ -91,6 +91,7 @@ class Description(BaseModel):
     def _resolve_kind(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
         """Accept a member by name ("mse"), as its JSON object ({"kind": "mse", ...}), or as its class with defaults."""
         if isinstance(value, type) and issubclass(value, cls):
+            value._refuse_abstract()
             return handler(value())
         if isinstance(value, str) and cls.family:
             value = {"kind": value}

@@ -38,32 +38,23 @@ def field_docs(cls: type[BaseModel]) -> dict[str, str]:
 
 def own_doc(cls: type[BaseModel]) -> str:
     """The docstring as it is written in the source, without the fields."""
-    kept = cls.__dict__.get("__doc__")
-    return (kept.written if isinstance(kept, _Doc) else kept) or ""
+    return cls.__dict__.get("__written_doc__") or ""
 
 
 def describe_lazily(cls: type[BaseModel]) -> None:
     """Give a class the docstring and the signature of its fields; both are made on first use."""
-    cls.__doc__ = _Doc(cls.__dict__.get("__doc__"))  # type: ignore[assignment]  # Python asks the descriptor for the text
+    cls.__written_doc__ = cls.__dict__.get("__doc__")  # type: ignore[attr-defined]
+    cls.__doc__ = _Doc()  # type: ignore[assignment]  # Python asks a descriptor for the text
     cls.__signature__ = _Signature()  # type: ignore[assignment]
 
 
 class _Doc:
-    """The docstring of a class with its fields."""
-
-    def __init__(self, written: str | None) -> None:
-        self.written = written
-        self._text: str | None = None
+    """Makes the docstring of a class when it is read, and puts it in its own place."""
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> str:
-        if self._text is None:
-            written = self.written or next((own_doc(base) for base in owner.__mro__[1:] if _has_doc(base)), "")
-            self._text = "\n\n".join(part for part in (inspect.cleandoc(written), _fields_text(owner)) if part)
-        return self._text
-
-
-def _has_doc(base: type) -> bool:
-    return issubclass(base, BaseModel) and base is not BaseModel and bool(own_doc(base))
+        written = next((text for base in owner.__mro__ if issubclass(base, BaseModel) and (text := own_doc(base))), "")
+        owner.__doc__ = "\n\n".join(part for part in (inspect.cleandoc(written), _fields_text(owner)) if part)
+        return owner.__doc__
 
 
 class _Signature:
@@ -78,6 +69,7 @@ class _Signature:
         if self._made is None:
             parts = [_parameter(name, field) for name, field in owner.model_fields.items()]
             self._made = inspect.Signature(sorted(parts, key=lambda part: part.kind))
+            getattr(owner, "__doc__", None)  # pydoc asks for the signature first, and takes a docstring only as a text
         return self._made
 
 

@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack, overload
 
 from pydantic import Field
 from torch import nn
@@ -14,17 +14,32 @@ from torch import nn
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import Advice
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.data.scaling.per_window import WindowScalerName
+from neuro_divergent.data.schema.schema import LoadOptions
 from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config import misplaced
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.network.parameters import ParameterCount
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.reconciliation import Reconciliation
+
+
+class FitOptions(LoadOptions, total=False):
+    """The keyword arguments of `Model.fit`: its own, and those of `TimeSeriesDataFrame.from_frame`."""
+
+    validation: Any
+    prediction_intervals: PredictionIntervals | None
+    resume: str | os.PathLike[str] | None
+    resume_with: Mapping[str, Any] | None
+
 
 AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 
@@ -65,7 +80,7 @@ class Model(Description):
     """Name of the forecast's column; the model's name unless given."""
     scaler: WindowScalerName = "standard"
     """How each window is scaled before the network sees it."""
-    anchor: AnchorField = None
+    anchor: Takes[AnchorField, Literal["last", "seasonal", "auto"] | Sequence[int] | None] = default(None)
     """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
 
     @classmethod
@@ -96,6 +111,18 @@ class Model(Description):
         """The recommended training for this many windows."""
         return recipe_for(self.group, windows)
 
+    @overload
+    def fit(
+        self, data: pl.DataFrame | pl.LazyFrame, config: TrainingConfig | None = None, **options: Unpack[FitOptions]
+    ) -> Forecaster[pl.DataFrame]: ...
+    @overload
+    def fit(
+        self, data: pd.DataFrame, config: TrainingConfig | None = None, **options: Unpack[FitOptions]
+    ) -> Forecaster[pd.DataFrame]: ...
+    @overload
+    def fit(  # type: ignore[overload-cannot-match]  # where pandas has no types
+        self, data: Any, config: TrainingConfig | None = None, **options: Unpack[FitOptions]
+    ) -> Forecaster[Any]: ...
     def fit(
         self,
         data: Any,
@@ -107,7 +134,7 @@ class Model(Description):
         resume: str | os.PathLike[str] | None = None,
         resume_with: Mapping[str, Any] | None = None,
         **columns: Any,
-    ) -> Forecaster:
+    ) -> Forecaster[Any]:
         """Train on a table and give the fitted forecaster.
 
         Args:

@@ -7,13 +7,14 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import torch
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
@@ -37,6 +38,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
@@ -44,14 +46,29 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+    from neuro_divergent.forecasting.storage.save_load import ReadOptions
 
 log = logging.getLogger(__name__)
 
 Floats = npt.NDArray[np.float64]
+Frame = TypeVar("Frame", default=Any)
 
 
-class Forecaster:
-    """A trained model with the end of the data it was trained on."""
+class PredictOptions(TypedDict, total=False):
+    """The keyword arguments of `Forecaster.predict`."""
+
+    future: Any
+    level: Sequence[float] | None
+    quantiles: Sequence[float] | None
+    h: int | None
+
+
+class Forecaster(Generic[Frame]):
+    """A trained model with the end of the data it was trained on.
+
+    For type checkers it is a `Forecaster[Frame]`, where Frame is the type of table that it was trained on, if that is
+    known: `predict()` gives such a table.
+    """
 
     def __init__(
         self,
@@ -144,6 +161,14 @@ class Forecaster:
     def _parameters(self) -> ParameterCount:
         return count_parameters(self.module, self.config.freeze)
 
+    @overload
+    def predict(self, data: None = None, **options: Unpack[PredictOptions]) -> Frame: ...
+    @overload
+    def predict(self, data: pl.DataFrame | pl.LazyFrame, **options: Unpack[PredictOptions]) -> pl.DataFrame: ...
+    @overload
+    def predict(self, data: pd.DataFrame, **options: Unpack[PredictOptions]) -> pd.DataFrame: ...
+    @overload
+    def predict(self, data: Any, **options: Unpack[PredictOptions]) -> Any: ...  # type: ignore[overload-cannot-match]  # where pandas has no types
     def predict(
         self,
         data: Any = None,
@@ -437,6 +462,13 @@ class Forecaster:
         from neuro_divergent.forecasting.storage.save_load import save
 
         save(self, path, context=context, overwrite=overwrite)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Forecaster[Any]:
+        """Read one saved model; see `load`. A directory that holds several models is refused."""
+        from neuro_divergent.forecasting.storage.save_load import load_one
+
+        return load_one(path, Forecaster, **options)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Write the weights alone as a safetensors file."""
