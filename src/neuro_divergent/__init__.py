@@ -196,6 +196,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import CallbackSettings as CallbackSettings
     from neuro_divergent.training import Checkpoints as Checkpoints
     from neuro_divergent.training import CsvLog as CsvLog
+    from neuro_divergent.training import CustomCallback as CustomCallback
     from neuro_divergent.training import EarlyStopping as EarlyStopping
     from neuro_divergent.training import EasySeriesFirst as EasySeriesFirst
     from neuro_divergent.training import GradientNormMonitor as GradientNormMonitor
@@ -253,6 +254,7 @@ _HOMES = {
     "CrossEntropy": "losses",
     "CrossValidation": "forecasting.evaluate.cross_validation",
     "CsvLog": "training",
+    "CustomCallback": "training",
     "CustomLoss": "losses",
     "CustomSchedule": "optim",
     "DLinear": "models",
@@ -427,19 +429,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = importlib.import_module(f"neuro_divergent.{_MODULES[name]}")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(f"neuro_divergent.{_HOMES[name]}"), name)
-    else:
-        from neuro_divergent.core.registry import closest
+if not TYPE_CHECKING:  # a type checker sees the imports above: for it, any other name is an error
 
-        near = closest(name, [*_HOMES, *_MODULES])
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise AttributeError(f"neuro_divergent has no name {name!r}{hint}", name=name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            value: Any = importlib.import_module(f"neuro_divergent.{_MODULES[name]}")
+        elif name in _HOMES:
+            value = getattr(importlib.import_module(f"neuro_divergent.{_HOMES[name]}"), name)
+        else:
+            from neuro_divergent.core.registry import closest
+
+            near = closest(name, [*_HOMES, *_MODULES])
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise AttributeError(f"neuro_divergent has no name {name!r}{hint}", name=name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -24,6 +24,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "callback": {
         "CsvLog": "training",
+        "CustomCallback": "training",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.losses import Loss
@@ -42,7 +43,7 @@ class DeepAR(Model):
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of units switched off between recurrent layers while training."""
-    decoder_sizes: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    decoder_sizes: Several[Annotated[int, Field(ge=1)]] = default(())
     """Widths of the hidden layers between the state and the outputs; none is a linear map, as in the paper."""
     activation: ActivationName = "relu"
     """Activation after each hidden layer of the decoder."""

@@ -31,15 +31,29 @@ def cosine(high: float, low: float, share: float) -> float:
 class CosineAnnealing(_Falling):
     """Half a cosine over the run (Loshchilov and Hutter 2017): factor(t) = m + (1 - m)(1 + cos(π t / T)) / 2.
 
-    As torch's CosineAnnealingLR with T_max = T; after T it stays at m.
+    As torch's CosineAnnealingLR with T_max = T up to T. After T it stays at m, where torch's rises again; see
+    `CosineWarmRestarts` for that.
 
     >>> CosineAnnealing().factor_at(50, ScheduleContext(total_steps=100))
     0.5
+    >>> CosineAnnealing(t_max=10).factor_at(50, ScheduleContext(steps_per_epoch=10))
+    0.5
     """
+
+    t_max: int | None = Field(default=None, ge=1)
+    """T, the length of the half cosine in `unit`; None is the whole run."""
+    unit: Unit = "epoch"
+    """Whether `t_max` counts epochs or optimizer steps."""
+
+    @property
+    def bounded(self) -> bool:
+        """Without `t_max` the end of the run must be known."""
+        return self.t_max is None
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """m + (1 - m)(1 + cos(π t / T)) / 2."""
-        return cosine(1.0, self.lowest(context), progress(step, 0, total_steps(self, context)))
+        end = total_steps(self, context) if self.t_max is None else in_steps(self.t_max, self.unit, context)
+        return cosine(1.0, self.lowest(context), progress(step, 0, end))
 
 
 class CosineWarmRestarts(_Falling):

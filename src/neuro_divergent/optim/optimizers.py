@@ -14,6 +14,7 @@ from torch import nn
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
 from neuro_divergent.optim.without_compiler import light, without_compiler
 
@@ -44,7 +45,7 @@ class Optimizer(Description):
     """Step size before the schedule's factor."""
     weight_decay: NotNegative = 0.0
     """How strongly weights are pulled to zero; biases, normalisations and embeddings are spared."""
-    groups: tuple[ParameterGroup, ...] = ()
+    groups: Several[ParameterGroup] = default(())
     """Parameters, by name pattern, with a rate or a decay of their own."""
     decay_all: bool = False
     """Whether biases, normalisations and embeddings are decayed too."""

@@ -82,7 +82,7 @@ def test_a_plugin_package_joins_by_its_entry_point(tmp_path):
     code = (
         "import logging; logging.disable(logging.CRITICAL)\n"
         "from neuro_divergent.core import registry\n"
-        "print(registry.resolve('model', 'plugged').__doc__)\n"
+        "print(registry.resolve('model', 'plugged').__doc__.splitlines()[0])\n"
         "try:\n    registry.resolve('model', 'nhist')\n"
         "except Exception as error:\n    print(error)\n"
     )

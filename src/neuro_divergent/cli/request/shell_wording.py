@@ -53,7 +53,9 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     """
     if error.rule in _SENTENCES:
         return _SENTENCES[error.rule].format(got=error.got)
-    sentence = in_shell_words(str(error), error.advice)
+    # What to write in Python is of no use here: only the setting is named.
+    text = str(error.got) if error.rule == "belongs elsewhere" and error.advice else str(error)
+    sentence = in_shell_words(text, error.advice)
     if error.rule == "writable":
         sentence += ". Name a place that you may write to"
     if isinstance(error, CorruptFileError):

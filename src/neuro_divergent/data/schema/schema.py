@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypedDict
 
 from pydantic import field_validator, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, Takes, default
 from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.time.frequency import Frequency
 
@@ -18,6 +20,8 @@ Fill = Literal["forward", "backward", "linear", "mean", "zero"]
 MaskOrFill = Literal["mask", "error", Fill]
 ErrorOrFill = Literal["error", Fill]
 Keep = Literal["keep", "drop", "error"]
+Names = Takes[tuple[str, ...], Sequence[str] | str]
+"""Columns by name; one may be given as a text."""
 
 
 class DataSchema(Description):
@@ -29,7 +33,7 @@ class DataSchema(Description):
     """The column of time stamps: datetimes, dates, text that parses, or whole numbers."""
     target_col: str = "y"
     """The column to forecast."""
-    freq: str | None = None
+    freq: Takes[str | None, str | int | None] = default(None)
     """The distance of two rows in pandas or polars spelling; None infers it."""
     time_zone: str | None = None
     """The zone of the time stamps; stamps without one are read as its wall clock."""
@@ -37,15 +41,15 @@ class DataSchema(Description):
     """How time stamps are written, such as "%d.%m.%Y %H:%M", "%Y Q%q" or "epoch:s"; None decides by all rows."""
     wide: bool = False
     """Whether the table has one column per series instead of one row per series and time."""
-    future: tuple[str, ...] = ()
+    future: Names = default(())
     """Columns known ahead of time."""
-    historical: tuple[str, ...] = ()
+    historical: Names = default(())
     """Columns known only up to now."""
-    static: tuple[str, ...] = ()
+    static: Names = default(())
     """Columns with one value per series."""
-    categorical: tuple[str, ...] = ()
+    categorical: Names = default(())
     """Columns whose values are names instead of numbers."""
-    features: tuple[str, ...] = ()
+    features: Several[str] = default(())
     """Columns that the calendar or the target itself gives, such as "hour", "fourier:24:3" or "lag:24"."""
     weight: str | None = None
     """The column with the importance of each row."""

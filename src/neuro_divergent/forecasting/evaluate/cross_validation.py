@@ -152,7 +152,7 @@ def cross_validation(
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
     models = [models] if isinstance(models, Model) else list(models)
-    check_arguments(columns, TimeSeriesSplit, TrainingConfig, PredictionIntervals)
+    check_arguments(columns, TimeSeriesSplit, PredictionIntervals)
     if "min_length" in columns:
         columns["short"] = short
     table = TimeSeriesDataFrame.from_frame(data, **columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import polars as pl
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from neuro_divergent.forecasting.predict.explain import Explanation
+    from neuro_divergent.forecasting.storage.save_load import ReadOptions
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 
@@ -235,11 +236,11 @@ class NeuralForecast:
         save_many(list(self._fitted().values()), facts, path, context=context, overwrite=overwrite)
 
     @staticmethod
-    def load(path: str | os.PathLike[str], **options: Any) -> Any:
-        """Read what `save` wrote; see `load`."""
-        from neuro_divergent.forecasting.storage.save_load import load
+    def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> NeuralForecast:
+        """Read what `save` wrote; see `load`. A directory that holds something else is refused."""
+        from neuro_divergent.forecasting.storage.save_load import load_one
 
-        return load(path, **options)
+        return load_one(path, NeuralForecast, **options)
 
     def plot(
         self,

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,12 @@ from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.several.ensemble import Ensemble
+    from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast
+
+Kind = TypeVar("Kind")
 
 _BLOCKS = (*ROW_ARRAYS, "static", "static_categorical")
 MODEL_FORMAT = 1
@@ -104,9 +110,27 @@ def save(
     bundle.write(path, contents, overwrite=overwrite)
 
 
+class ReadOptions(TypedDict, total=False):
+    """The keyword arguments of `load`."""
+
+    device: str
+    using: Mapping[str, Callable[..., Any]] | None
+
+
+def load_one(path: str | os.PathLike[str], kind: type[Kind], **options: Unpack[ReadOptions]) -> Kind:
+    """What `load` reads, if it is of this kind; anything else is refused."""
+    found = load(path, **options)
+    if not isinstance(found, kind):
+        raise StorageError(
+            f"{kind.__name__}.load reads a saved {kind.__name__}, but {path} holds a {type(found).__name__}. Write "
+            f"nd.{type(found).__name__}.load({str(path)!r}), or nd.load for either"
+        )
+    return found
+
+
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
-) -> Any:
+) -> Forecaster[Any] | NeuralForecast | Ensemble:
     """Read a saved Forecaster, NeuralForecast or Ensemble. Nothing in the directory is executed.
 
     Its `config` is the one it was trained with, without callbacks and checkpoints: those belong to the run.
@@ -120,7 +144,10 @@ def load(
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside
     if settled(Path(path), lambda: is_many(path)):
-        return load_many(path, lambda part, contents: _load(part, contents, device=device, using=using))
+        several: NeuralForecast | Ensemble = load_many(
+            path, lambda part, contents: _load(part, contents, device=device, using=using)
+        )
+        return several
     return _load(path, bundle.read(path), device=device, using=using)
 
 

@@ -240,6 +240,8 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
     kept_config = _completed(kept_config)
     given = state.config.replace(callbacks=()).to_dict()
     allowed = FREE | set(resume.changes or ())
+    if "learning_rate" in allowed:  # the optimizer holds it
+        allowed |= {"optimizer"}
     # Another torch may describe the same module in other words; an older version of this library said less of a run.
     unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
     # More was done than is asked for, and cannot be taken back.
