@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation as cross_validation
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit as TimeSeriesSplit
     from neuro_divergent.forecasting.evaluate.scores import Evaluation as Evaluation
+    from neuro_divergent.forecasting.fit.continue_training import resume_training as resume_training
     from neuro_divergent.forecasting.fit.distillation import distill as distill
     from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
     from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
@@ -398,6 +399,7 @@ _HOMES = {
     "iTransformer": "models",
     "load": "forecasting.storage.save_load",
     "read_run": "core.runs.read",
+    "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",

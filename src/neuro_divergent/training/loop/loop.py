@@ -28,6 +28,7 @@ from neuro_divergent.optim import (
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.loop import nonfinite
 from neuro_divergent.training.process.signals import StoppedBeforeStepError
+from neuro_divergent.training.runs.requested import write_requested
 from neuro_divergent.training.state import early_stopping
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Source, Task, batches
@@ -43,6 +44,7 @@ def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callb
     Nothing of the end of a run happens here: the state can be advanced again.
     """
     until = min(until, state.total_steps)
+    write_requested(state, callbacks)  # asked for before the first step
     # An epoch may have been cut short after its last step: its end is still due then.
     while not stop_agreed(state, strategy) and (state.step < until or _end_is_due(state)):
         run_epoch(task, state, until, strategy, callbacks)
@@ -91,7 +93,8 @@ def _end_is_due(state: TrainState) -> bool:
 
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
-    """A checkpoint if it is time for one; a failure of the last one is reported here."""
+    """A checkpoint if it is time for one or somebody asked; a failure of the last one is reported here."""
+    write_requested(state, callbacks)
     if state.saver is not None:
         state.saver.check(state)
         if not state.stopping and state.saver.due(state):
