@@ -34,7 +34,7 @@ from neuro_divergent.training.runs.retention import Kept
 from neuro_divergent.training.runs.saver import Saver
 from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.history import History
-from neuro_divergent.training.trainer import Trainer
+from neuro_divergent.training.module_trainer import Trainer
 
 RUN = "disk/parent/run"
 

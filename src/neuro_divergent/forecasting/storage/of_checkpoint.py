@@ -31,13 +31,8 @@ class Found:
     context: Mapping[str, bytes]
 
     def weights(self) -> dict[str, Tensor]:
-        """What the run would return if it ended here: the best weights, else the averaged ones, else the last ones."""
-        best = checkpoint.part(self.snapshot.weights, "best/")
-        if best:
-            return best
-        last, average = (checkpoint.part(self.snapshot.weights, name) for name in ("module/", "average/"))
-        counted = any(int(tensor) > 0 for name, tensor in average.items() if name not in last)
-        return last | ({name: average[name] for name in last if name in average} if counted else {})
+        """What the run would return if it ended here."""
+        return checkpoint.returned_weights(self.snapshot)
 
     def finish(self, forecaster: Forecaster) -> None:
         """Give the forecaster its history, and the weights for evaluation of an optimizer that keeps two kinds."""

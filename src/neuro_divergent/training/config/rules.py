@@ -61,9 +61,8 @@ def _stays_in_this_process(tolerance: FaultTolerance | None) -> str | None:
     if tolerance is None or tolerance.retries == 0:
         return None
     return (
-        "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
-        "training with resume='auto' into a script and run it with "
-        "neuro_divergent.training.process.supervisor.supervise"
+        "a Trainer that is restarted in another process builds its module there: give fit a function of an importable "
+        "Python module that builds it, or set fault_tolerance=FaultTolerance(retries=0)"
     )
 
 

@@ -165,6 +165,15 @@ def find(state: TrainState, resume: Resume) -> Snapshot | None:
     return snapshot
 
 
+def found_at(path: str | os.PathLike[str]) -> Snapshot:
+    """The checkpoint at a path, or the newest one of a run there."""
+    found = _looked_up(TrainingConfig(), Resume(path))
+    snapshot = found if isinstance(found, Snapshot) else newest(found)[0]
+    if snapshot is None:
+        raise NoCheckpointError(f"{path} must be a run or a checkpoint, but holds no checkpoint")
+    return snapshot
+
+
 def kept_facts(config: TrainingConfig, resume: Resume) -> Mapping[str, Any] | None:
     """What the checkpoint that a run begins from says of the run (its config, its identity); None for a fresh one."""
     if resume.source is None:
