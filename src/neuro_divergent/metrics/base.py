@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Goal = Literal["min", "max"]
 
 _BUILT_IN = frozenset(map(registry.normalise, METRICS))
+_OWN_SPELLING = {registry.normalise(name): name for name in METRICS}
 _HIGHER_IS_BETTER = ("accuracy", "directional_accuracy", "r2")
 
 
@@ -88,10 +89,20 @@ AnyMetric = str | Metric | Callable[[Any, Any], Any]
 """A metric's name, a `Metric`, or a function (actual, forecast) → one number per target."""
 
 
+def canonical(name: str) -> str:
+    """The library's own spelling of a metric's name, which may be given in any case; other names stay as they are.
+
+    >>> canonical("MAE"), canonical("sMAPE"), canonical("MyOwn")
+    ('mae', 'smape', 'MyOwn')
+    """
+    return _OWN_SPELLING.get(registry.normalise(name), name)
+
+
 def named_metrics(wanted: Sequence[AnyMetric], built_in: Sequence[str]) -> dict[str, Metric | None]:
     """What was asked for, by name, in that order; None stands for a metric in `built_in`."""
     found: dict[str, Metric | None] = {}
-    for item in [wanted] if isinstance(wanted, str | Metric) else wanted:
+    for given in [wanted] if isinstance(wanted, str | Metric) else wanted:
+        item = canonical(given) if isinstance(given, str) else given
         name, metric = (item, None) if item in built_in else own_metric(item, built_in)
         if name in found and found[name] != metric:
             raise ConfigError(f"metrics must have different names, but got {name!r} twice. Override `name` in one")

@@ -129,6 +129,8 @@ class Trainer:
         source, held = self._sources(config, data, validation, precision, parts)
         described = module_identity(module)  # as it was given: the engine may wrap parts of it
         state = prepare(module, config, source, held, precision)
+        if held is None and config.metrics:
+            state.scored = self._training_rows(config, data, loss, precision, parts)
         task = ArrayTask(loss, config.validation_loss, config.metrics)
 
         def identity() -> dict[str, Any]:
@@ -161,6 +163,13 @@ class Trainer:
         parts.setdefault("validation", None)
         sampler = training_sampler(config, rows.size)
         return ArraySource(rows, sampler, steps_cap(config), reuse=config.num_workers == 0), held
+
+    def _training_rows(
+        self, config: TrainingConfig, data: Any, loss: Loss, precision: Precision, parts: dict[str, Rows | None]
+    ) -> Source:
+        """The training rows in their own order, for metrics."""
+        rows = parts.get("training")
+        return _source_of(data, config, loss, precision, {}) if rows is None else _in_order(rows, config)
 
     @property
     def module(self) -> nn.Module:

@@ -184,7 +184,8 @@ def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
             f"early_stopping monitors {rule.monitor}, but nothing is held back. Give validation_split or validation=, "
             "or monitor='train_loss'"
         )
-    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    side = "validation" if has_validation else "train"
+    known = {"train_loss", f"{side}_loss", *(f"{side}_{name}" for name in config.metrics)}
     if rule.monitor not in known:
         raise ConfigError(f"early_stopping.monitor must be one of {', '.join(sorted(known))}, but got {rule.monitor!r}")
     return config

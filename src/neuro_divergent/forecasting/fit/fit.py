@@ -87,7 +87,9 @@ def check_arguments(columns: Mapping[str, Any], *owners: type[Description]) -> N
     """Refuse arguments that are no columns but fields of one of these classes, and say where they belong."""
     for name in columns:
         if name in TrainingConfig.elsewhere and name not in DataSchema.model_fields:
-            raise ConfigError(f"there is no argument {name!r}; write TrainingConfig({TrainingConfig.elsewhere[name]})")
+            hint = TrainingConfig.elsewhere[name]
+            shown = hint if hint.startswith("nd.") else f"TrainingConfig({hint})"
+            raise ConfigError(f"there is no argument {name!r}; write {shown}")
         owner = next((owner for owner in owners if name in owner.model_fields), None)
         if owner is not None and name not in DataSchema.model_fields:
             raise ConfigError(f"there is no argument {name!r}; it is a field: {owner.__name__}({name}=...)")

@@ -61,6 +61,8 @@ def training_of(
     )
     scored = None if held_out is None else validation_source(validated, config, held_out, placed)
     state = prepare(module, config, source, scored, precision)
+    if scored is None and config.metrics:
+        state.scored = validation_source(problem, config, trained, placed)
     if not isinstance(state.module, ForecastModule):
         raise ConfigError(
             "a strategy trains a model's own module, changed in place, but "

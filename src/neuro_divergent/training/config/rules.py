@@ -138,7 +138,8 @@ def _order(config: TrainingConfig) -> None:
 
 
 def _monitors(config: TrainingConfig) -> None:
-    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    sides = ("train", "validation")
+    known = {f"{side}_{name}" for side in sides for name in ("loss", *config.metrics)}
     for field in ("schedule", "early_stopping"):
         monitor = getattr(getattr(config, field), "monitor", "train_loss")
         if monitor not in known:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from neuro_divergent.core.config import Description, Function
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.windows.augmentation import Augmentation
 from neuro_divergent.losses import MSE, CustomLoss, Loss
+from neuro_divergent.metrics.base import canonical
 from neuro_divergent.optim import (
     AdamW,
     AnyClipping,
@@ -53,6 +54,12 @@ PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
 """float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
 
 
+def monitored(name: str) -> str:
+    """A column of the history whose metric may be given in any case: validation_MAE is validation_mae."""
+    side, _, metric = name.partition("_")
+    return f"{side}_{canonical(metric)}" if side in ("train", "validation") else name
+
+
 class EarlyStopping(Description):
     """Stop when the monitored value has not improved for `patience` validations.
 
@@ -63,7 +70,7 @@ class EarlyStopping(Description):
     """How many validations in a row may pass without an improvement."""
     min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
     """By how much a value must be better than the best one to count as an improvement."""
-    monitor: str = "validation_loss"
+    monitor: Annotated[str, AfterValidator(monitored)] = "validation_loss"
     """A column of the history: validation_loss, train_loss, or a metric such as validation_mae."""
     mode: Literal["min", "max"] = "min"
     """Whether smaller or larger is better."""
@@ -128,6 +135,14 @@ class TrainingConfig(DeclaredFields):
         "weight_decay": "optimizer=AdamW(weight_decay=...)",
         "patience": "early_stopping=EarlyStopping(patience=...)",
         "val_size": "validation_split=0.2",
+        "warmup_steps": "schedule=WarmupCosine(warmup_steps=...)",
+        "label_smoothing": "loss=CrossEntropy(label_smoothing=...)",
+        "dropout": "nd.NHITS(dropout=...): a field of the model",
+        "attention_dropout": "nd.TFT(attention_dropout=...): a field of the model",
+        "batch_norm": "nd.MLP(batch_norm=True): a field of the model",
+        "input_size": "nd.NHITS(input_size=...): a field of the model",
+        "lookback": "nd.NHITS(input_size=...): a field of the model",
+        "sequence_length": "nd.LSTM(input_size=...): a field of the model",
         "level": "loss=MQLoss(level=[...])",
         "quantiles": "loss=MQLoss(quantiles=[...])",
         "point": "loss=MQLoss(level=[...], point=...)",
@@ -216,10 +231,11 @@ class TrainingConfig(DeclaredFields):
         distributed="same",
     )
     """What is computed on the validation set; None means the training loss."""
-    metrics: tuple[str, ...] = option(
+    metrics: tuple[Annotated[str, AfterValidator(canonical)], ...] = option(
         (), resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Names of metrics that are computed on the validation set besides its loss."""
+    """Names of metrics that are computed on the validation set besides its loss, as validation_<name>. Where nothing is
+    held out they are computed on the training rows, as train_<name>. `accuracy=True` names accuracy."""
     optimizer: Optimizer | Auto = option(
         "auto",
         resume="changeable",
@@ -379,6 +395,17 @@ class TrainingConfig(DeclaredFields):
             if not isinstance(callback, Callback | CallbackSettings):
                 raise ConfigError(f"callbacks must be Callback objects or their settings, but got {callback!r}")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accuracy(cls, fields: Any) -> Any:
+        """`accuracy=True` is another word for metrics=("accuracy",)."""
+        if not isinstance(fields, Mapping) or not isinstance(fields.get("accuracy"), bool):
+            return fields
+        rest = {name: value for name, value in fields.items() if name != "accuracy"}
+        named = tuple(rest.get("metrics", ()))
+        wanted = fields["accuracy"] and "accuracy" not in named
+        return rest | {"metrics": (*named, "accuracy")} if wanted else rest
 
     @model_validator(mode="before")
     @classmethod

@@ -220,12 +220,18 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: 
         "train_loss": _mean_loss(state),
         "learning_rate": state.learning_rate,
         "seconds": state.epoch_seconds,
+        "time": time.time(),
     }
     due = (state.epoch + 1) % state.config.validate_every == 0 or state.step >= state.total_steps
     if state.validation_source is not None and due:
         figures = _validated(task, state, state.validation_source, callbacks, strategy)
         if figures is None:
             return  # the position stays behind the last step: a resumed run ends the epoch
+        record |= figures
+    if state.validation_source is None and state.scored is not None and due:
+        figures = _train_metrics(task, state, state.scored, strategy)
+        if figures is None:
+            return
         record |= figures
     state.history.epochs.append(record)
     if state.validation_source is None or due:
@@ -235,6 +241,19 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: 
     state.epoch_loss = state.epoch_seconds = 0.0
     if state.saver is not None:
         state.saver.epoch_ended()
+
+
+def _train_metrics(task: Task, state: TrainState, source: Source, strategy: Strategy) -> dict[str, float] | None:
+    """The metrics on the training rows, as train_<name>, where nothing is held out; None if a signal came."""
+    if strategy.agree(state.signalled):
+        return None
+    to_eval(state.optimizer)
+    figures = strategy.validate(task, state, source)
+    if figures is None:
+        to_train(state.optimizer)
+        return None
+    found = {name.removeprefix("validation_"): value for name, value in figures.items()}
+    return {f"train_{name}": value for name, value in found.items() if name != "loss"}
 
 
 def _validated(

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.core import registry
+from neuro_divergent.core.errors import (
+    ConfigError,
+    CorruptFileError,
+    NeuroDivergentError,
+    NoCheckpointError,
+    StorageError,
+)
 from neuro_divergent.optim import Optimizer, state_tensors, to_train
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
@@ -273,7 +280,7 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
             line
             for name in kept_identity
             if name not in unsure
-            for line in differences(kept_identity[name], known.get(name), name)
+            for line in differences(_described(kept_identity[name]), known.get(name), name)
         ),
         *(
             line
@@ -306,6 +313,16 @@ def _completed(kept: Mapping[str, Any]) -> dict[str, Any]:
     """
     new = {name: value for name, value in TrainingConfig().to_dict().items() if name not in kept and value != "auto"}
     return {name: _with_defaults(name, value) for name, value in kept.items()} | new
+
+
+def _described(kept: Any) -> Any:
+    """A model's description with the defaults of fields that an older version did not have; other facts as they are."""
+    if not isinstance(kept, dict) or "kind" not in kept:
+        return kept
+    try:
+        return registry.resolve("model", kept["kind"]).from_dict(kept).to_dict()
+    except NeuroDivergentError:  # a plugin that is not there: compared as it is
+        return kept
 
 
 def _with_defaults(name: str, value: Any) -> Any:

@@ -39,6 +39,8 @@ class TrainState:
     """Optimizer steps at most; schedules and curricula are stretched over it."""
     strategy: Strategy
     """How steps are taken."""
+    scored: Source | None = None
+    """Training rows in order, on which metrics are computed where nothing is held out."""
     history: History = field(default_factory=History)
     averager: Averager | None = None
     plateau: PlateauState | None = None
