@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError, DataError, first_line
+from neuro_divergent.core.errors import Advice, ConfigError, DataError, DeviceError, first_line
 from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.base import outside_support, support_rule
@@ -205,21 +205,28 @@ def _buffer(part: Tensor, size: int) -> Tensor | None:
 
 
 class ArrayTask(ScoredTask):
-    """module(x) against y, elementwise."""
+    """module(x) against y, elementwise; `weights` is the number format of the module where it is half precision."""
 
-    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        validation_loss: Loss | None = None,
+        metrics: Sequence[str] = (),
+        *,
+        weights: torch.dtype | None = None,
+    ) -> None:
         super().__init__(loss, validation_loss, metrics)
-        self._classes, self._outputs = takes_class_numbers(loss), loss.outputs
+        self._classes, self._outputs, self._weights = takes_class_numbers(loss), loss.outputs, weights
 
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of rows."""
-        output, target = self._aligned(output_of(module, batch.x), batch.y)
+        output, target = self._aligned(output_of(module, batch.x, self._weights), batch.y)
         values = self.loss.values(output, target)
         return values, _loss_weights(self.loss, batch, values)
 
     def score(self, module: nn.Module, batch: Rows) -> dict[str, Tensor]:
         """Sums of the validation loss and of the metrics."""
-        output, target = self._aligned(output_of(module, batch.x), batch.y)
+        output, target = self._aligned(output_of(module, batch.x, self._weights), batch.y)
         loss = self.validation_loss
         values = loss.values(output, target)
         sums = {"loss": loss_sums(values, _loss_weights(loss, batch, values))}
@@ -257,11 +264,19 @@ class ArrayTask(ScoredTask):
         )
 
 
-def output_of(module: nn.Module, x: Inputs) -> Tensor:
-    """What the module makes of a batch: one tensor."""
+def output_of(module: nn.Module, x: Inputs, weights: torch.dtype | None = None) -> Tensor:
+    """What the module makes of a batch: one tensor; in float32 where its weights are in half precision."""
+    if weights is not None:
+        x = each(x, lambda part: part.to(weights) if part.is_floating_point() else part)
     try:
         output = module(**x) if isinstance(x, dict) else module(x)
     except RuntimeError as error:
+        if weights is not None and "not implemented for" in str(error):
+            raise DeviceError(
+                f"the module has a layer that cannot compute in {str(weights).removeprefix('torch.')} on this device: "
+                f"{first_line(error)}. Use precision='bf16', which keeps float32 weights, or 'float32'",
+                advice=[Advice("training.precision", "bf16")],
+            ) from error
         if isinstance(x, dict) or x.is_floating_point() or "type" not in str(error):
             raise
         raise DataError(
@@ -273,7 +288,7 @@ def output_of(module: nn.Module, x: Inputs) -> Tensor:
             f"the module must give one tensor, but its forward returned a {type(output).__name__}. Wrap it in a module "
             "that returns the forecast alone, such as output[0] of an LSTM"
         )
-    return output
+    return output if weights is None else output.float()
 
 
 def _loss_weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:

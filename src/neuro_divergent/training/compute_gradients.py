@@ -92,8 +92,9 @@ def _loss_of(model: Any, batch: Any, loss: Any) -> tuple[nn.Module, Callable[[],
             return chosen.finish(weighted_mean(values, mask, in_float64=True))
 
         return module, windows
-    task = ArrayTask(loss or MSE())
-    device = next(module.parameters()).device
+    first = next(module.parameters())
+    half = first.dtype if first.dtype in (torch.float16, torch.bfloat16) else None
+    task, device = ArrayTask(loss or MSE(), weights=half), first.device
     rows = as_rows(batch, task.loss, device, torch.float64 if wide else torch.float32)
 
     def arrays() -> Tensor:

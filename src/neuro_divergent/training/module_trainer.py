@@ -131,7 +131,7 @@ class Trainer:
         state = prepare(module, config, source, held, precision)
         if held is None and config.metrics:
             state.scored = self._training_rows(config, data, loss, precision, parts)
-        task = ArrayTask(loss, config.validation_loss, config.metrics)
+        task = ArrayTask(loss, config.validation_loss, config.metrics, weights=precision.weights_dtype)
 
         def identity() -> dict[str, Any]:
             return {"data": rows_identity(parts), "module": described}
@@ -247,7 +247,8 @@ class Trainer:
         used.eval()
         try:
             with torch.no_grad(), precision.autocast():
-                found = [output_of(used, part).float().cpu() for part in _input_parts(x, precision)]
+                parts = _input_parts(x, precision)
+                found = [output_of(used, part, precision.weights_dtype).float().cpu() for part in parts]
         finally:
             used.train(training)
         return torch.cat(found)

@@ -123,15 +123,18 @@ def prepare(
 
 def _check_half_precision(module: nn.Module, precision: Precision) -> None:
     """fp16 on a CPU: refused where a layer has no such kernel, slow everywhere else."""
-    if precision.name != "fp16" or precision.device.type != "cpu":
+    if not precision.name.startswith("fp16") or precision.device.type != "cpu":
         return
     if any(isinstance(part, nn.LSTM) for part in module.modules()):
         raise DeviceError(
-            "precision='fp16' on a CPU cannot compute LSTM layers (oneDNN has none in fp16), but the model has some. "
-            "Use precision='bf16' or 'float32', or a GPU",
+            f"precision={precision.name!r} on a CPU cannot compute LSTM layers (oneDNN has none in fp16), but the "
+            "model has some. Use precision='bf16' or 'float32', or a GPU",
             advice=[Advice("training.precision", "bf16")],
         )
-    log.warning("precision='fp16' is slower than float32 on a CPU, often ten times. Use precision='bf16' or 'float32'")
+    log.warning(
+        "precision=%r is slower than float32 on a CPU, often ten times. Use precision='bf16' or 'float32'",
+        precision.name,
+    )
 
 
 def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) -> None:

@@ -102,7 +102,7 @@ TRANSFORMERS = [
 def test_attention_dropout_is_a_field_of_every_transformer(name):
     """With all other dropout off, only a training with attention dropout differs from one without."""
     sizes = {"h": 4, "input_size": 16, "dropout": 0.0, "hidden_size": 16}
-    sizes |= {"patch_len": 4} if name in ("TimeXer", "PatchTST") else {}
+    sizes |= {"patch_len": 4, "stride": 4} if name in ("TimeXer", "PatchTST") else {}
     known = getattr(nd, name).model_fields
     sizes = {key: value for key, value in sizes.items() if key in known}
     data = nd.samples.hourly_panel(2, 80)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss, Weighted
-from neuro_divergent.optim import Constant, ScheduleFreeAdamW
+from neuro_divergent.optim import SGD, Constant, Lion, ScheduleFreeAdamW
 from neuro_divergent.training.config.curriculum import EasySeriesFirst
 from neuro_divergent.training.config.facts import Check, refusals
 
@@ -91,7 +91,7 @@ def _parts(loss: Loss) -> Iterator[Loss]:
 
 def _gradients(config: TrainingConfig) -> None:
     method = config.gradient_method
-    if method != "autograd" and config.precision in ("bf16", "fp16"):
+    if method != "autograd" and config.precision.startswith(("bf16", "fp16")):
         raise ConfigError(
             f"numerical gradients need float32 or float64, but got precision={config.precision!r} with "
             f"gradient_method={method!r}"
@@ -107,10 +107,30 @@ def _gradients(config: TrainingConfig) -> None:
             f"precision={config.precision!r}",
             advice=[Advice("training.precision", "fp16")],
         )
+    _half_weights(config)
     if config.compile is True and config.activation_checkpointing is not None:
         raise ConfigError(
             "compile=True plans itself what the backward pass keeps, so it cannot be combined with "
             "activation_checkpointing. Leave one of them out"
+        )
+
+
+def _half_weights(config: TrainingConfig) -> None:
+    """What weights in half precision cannot take part in: sums of small numbers vanish in them."""
+    if not config.precision.endswith("-true"):
+        return
+    if config.averaging is not None:
+        raise ConfigError(
+            f"an average adds small parts of the weights, which half precision rounds away, but got averaging with "
+            f"precision={config.precision!r}. Use precision='bf16', which keeps float32 weights",
+            advice=[Advice("training.precision", "bf16")],
+        )
+    if config.precision == "fp16-true" and not isinstance(config.optimizer, SGD | Lion):
+        kind = getattr(config.optimizer, "kind", "AdamW")
+        raise ConfigError(
+            f"fp16-true trains with SGD or Lion: {kind} squares gradients, which fp16 rounds to zero. Set "
+            "optimizer=SGD(...), or use precision='bf16-true', or 'fp16', which keeps float32 weights",
+            advice=[Advice("training.precision", "bf16-true")],
         )
 
 

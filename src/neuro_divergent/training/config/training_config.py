@@ -50,8 +50,9 @@ MOST_THREADS = 1024
 """Each thread takes memory before it works: the math library ends the process when there is none left."""
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
-PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
-"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
+PrecisionName = Literal["float32", "float64", "bf16", "fp16", "bf16-true", "fp16-true", "accumulate64"]
+"""float32; float64; bf16 or fp16 autocast over float32 weights; weights and optimizer in bf16 or fp16 (-true); float32
+with sums and gradients added in float64."""
 
 
 def monitored(name: str) -> str:
@@ -136,6 +137,7 @@ class TrainingConfig(DeclaredFields):
         "patience": "early_stopping=EarlyStopping(patience=...)",
         "val_size": "validation_split=0.2",
         "warmup_steps": "schedule=WarmupCosine(warmup_steps=...)",
+        "fp16_opt_level": 'precision="fp16", which is O1 (autocast); "fp16-true" has half-precision weights',
         "label_smoothing": "loss=CrossEntropy(label_smoothing=...)",
         "dropout": "nd.NHITS(dropout=...): a field of the model",
         "attention_dropout": "nd.TFT(attention_dropout=...): a field of the model",
@@ -196,7 +198,8 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """float32, float64, bf16 or fp16 (autocast), or accumulate64 (float32 with float64 sums)."""
+    """float32, float64, bf16 or fp16 (autocast), accumulate64 (float32 with float64 sums), or, for a Trainer on arrays,
+    bf16-true or fp16-true (half-precision weights)."""
     loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = option(
         "dynamic", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )

@@ -1,5 +1,7 @@
-"""The numbers that users have been promised, table by table. Where a shipped recipe departs from a starting point of the
-tables, docs/training.md gives the measurement, and the test says so."""
+"""The numbers that users have been promised, table by table.
+
+Where a shipped recipe departs from a starting point of the tables, docs/training.md gives the measurement.
+"""
 
 import pytest
 
