@@ -52,8 +52,9 @@ class Trainer:
 
     Epoch by epoch, with one's own code in between:
 
+    >>> module, data, trainer = nn.Linear(1, 1), (x, 3 * x + 1), Trainer(trainer.config)
     >>> while not trainer.done:
-    ...     figures = trainer.train_epoch(nn.Linear(1, 1), (x, 3 * x + 1))
+    ...     figures = trainer.train_epoch(module, data)
     """
 
     def __init__(self, config: TrainingConfig | None = None) -> None:
@@ -198,8 +199,13 @@ class Trainer:
         fresh = self.run is None or self.run.state.history.stopped
         if fresh and module is None:
             raise NotFittedError("the first train_epoch needs the module and the data: train_epoch(module, data)")
-        if fresh or (data is not None and data is not self._given[1] and not _same(data, self._given[1])):
+        if fresh:
             self.prepare(module, data, validation=validation)
+        elif (module is not None and module is not self._given[0]) or (data is not None and not self._knows(data)):
+            raise ConfigError(
+                "train_epoch goes on with the module and the arrays of its first call, but got others. Call it without "
+                "arguments, or begin anew with prepare(module, data)"
+            )
         run = self._current()
         state = run.state
         if self.done:
@@ -273,18 +279,18 @@ class Trainer:
             raise StorageError(f"the weights of {path} are those of another module: {error}") from None
         return self
 
+    def _knows(self, data: Any) -> bool:
+        """Whether data are the very arrays of the first call: `(x, y)` is a new tuple in every call."""
+        known = self._given[1]
+        both = isinstance(data, tuple | list) and isinstance(known, tuple | list) and len(data) == len(known)
+        return data is known or (both and all(a is b for a, b in zip(data, known, strict=True)))
+
     def _current(self) -> TrainingRun:
         if self.run is None:
             raise NotFittedError(
                 "there is no training yet. Call fit, prepare or train_epoch with a module and data first"
             )
         return self.run
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two tuples hold the very same arrays: `(x, y)` is a new tuple in every call."""
-    both = isinstance(one, tuple | list) and isinstance(other, tuple | list)
-    return both and len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _in_order(rows: Rows, config: TrainingConfig) -> ArraySource:

@@ -46,8 +46,11 @@ def test_epochs_one_by_one_are_the_bits_of_a_fit():
 
 
 def test_an_epoch_too_many_is_refused():
-    trainer = nd.Trainer(config(max_epochs=1))
+    trainer = nd.Trainer(config(max_epochs=2))
     trainer.train_epoch(linear(), (X, Y))
+    with pytest.raises(nd.ConfigError, match="of its first call"):
+        trainer.train_epoch(linear(), (X, Y))
+    trainer.train_epoch()
     with pytest.raises(nd.TrainingError, match="no epoch left"):
         trainer.train_epoch()
     with pytest.raises(nd.NotFittedError, match="needs the module"):
