@@ -128,7 +128,7 @@ class Run:
 
         described = self._with(self.training.state)
         described.local = self._local
-        described.data = self._whole or self._table
+        described.data = self._table if self._whole is None else self._whole
         try:
             return context_files(described)
         except NeuroDivergentError as error:  # what cannot be saved as a model can be trained and resumed
