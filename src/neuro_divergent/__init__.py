@@ -60,13 +60,16 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import Scaling as Scaling
     from neuro_divergent.data.windows.augmentation import WindowSlice as WindowSlice
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
+    from neuro_divergent.data.windows.loader import DataLoader as DataLoader
     from neuro_divergent.data.windows.windows import Windows as Windows
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation as cross_validation
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit as TimeSeriesSplit
+    from neuro_divergent.forecasting.evaluate.leaderboard import Leaderboard as Leaderboard
     from neuro_divergent.forecasting.evaluate.scores import Evaluation as Evaluation
+    from neuro_divergent.forecasting.fit.continue_training import resume_training as resume_training
     from neuro_divergent.forecasting.fit.distillation import distill as distill
     from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
     from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
@@ -215,6 +218,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import TrainingConfig as TrainingConfig
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
+    from neuro_divergent.training.compute_gradients import compute_gradients as compute_gradients
     from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
     from neuro_divergent.training.config.strategy import StrategySettings as StrategySettings
     from neuro_divergent.training.state.task import Source as Source
@@ -260,6 +264,7 @@ _HOMES = {
     "DLinear": "models",
     "DataError": "core.errors",
     "DataFileError": "core.errors",
+    "DataLoader": "data.windows.loader",
     "DataReport": "data.schema.load_report",
     "DataSchema": "data.schema.schema",
     "DeepAR": "models",
@@ -302,6 +307,7 @@ _HOMES = {
     "KAN": "models",
     "LAMB": "optim",
     "LSTM": "models",
+    "Leaderboard": "forecasting.evaluate.leaderboard",
     "LearningRateMonitor": "training",
     "LinearDecay": "optim",
     "Lion": "optim",
@@ -406,6 +412,7 @@ _HOMES = {
     "aggregate": "data.hierarchy.aggregate",
     "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
+    "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
     "distill": "forecasting.fit.distillation",
     "ensemble": "forecasting.several.ensemble",
@@ -414,6 +421,7 @@ _HOMES = {
     "iTransformer": "models",
     "load": "forecasting.storage.save_load",
     "read_run": "core.runs.read",
+    "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",

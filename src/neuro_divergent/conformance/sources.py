@@ -11,7 +11,7 @@ import torch
 
 from neuro_divergent.conformance.suite import Suite, require
 from neuro_divergent.losses import MSE
-from neuro_divergent.training.arrays import Rows
+from neuro_divergent.training.arrays import Rows, each
 from neuro_divergent.training.own_source import PlacedSource
 from neuro_divergent.training.state.task import Source
 
@@ -70,10 +70,18 @@ def _numbers(source: Source) -> Iterator[tuple[int, int]]:
 
 def _batch(source: Source, epoch: int, step: int) -> Rows:
     placed = PlacedSource(source, MSE(), torch.device("cpu"), torch.float64)
-    return Rows(*(None if part is None else part.clone() for part in placed.batch(epoch, step)))  # type: ignore[arg-type]
+    x, y, weight = placed.batch(epoch, step)
+    return Rows(each(x, torch.clone), y.clone(), None if weight is None else weight.clone())
 
 
 def _same(one: Rows, other: Rows, number: tuple[int, int], when: str) -> None:
     for name, first, second in zip(Rows._fields, one, other, strict=True):
-        same = first is second if first is None or second is None else torch.equal(first, second)
+        same = _equal(first, second)
         require(same, f"the batch of (epoch, step) = {number} must be a pure function, but its {name} differs {when}")
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """Whether two parts of a batch are the same: tensors, several by name, or none."""
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return first is second if first is None or second is None else torch.equal(first, second)

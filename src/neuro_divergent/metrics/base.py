@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Goal = Literal["min", "max"]
 
 _BUILT_IN = frozenset(map(registry.normalise, METRICS))
+_OWN_SPELLING = {registry.normalise(name): name for name in METRICS}
 _HIGHER_IS_BETTER = ("accuracy", "directional_accuracy", "r2")
 
 
@@ -98,13 +99,22 @@ AnyMetric = str | Metric | Callable[[Any, Any], Any]
 """A metric's name, a `Metric`, or a function (actual, forecast) → one number per target."""
 
 
+def canonical(name: str) -> str:
+    """The library's own spelling of a metric's name, which may be given in any case; other names stay as they are.
+
+    >>> canonical("MAE"), canonical("sMAPE"), canonical("MyOwn")
+    ('mae', 'smape', 'MyOwn')
+    """
+    return _OWN_SPELLING.get(registry.normalise(name), name)
+
+
 def _read(item: Any) -> str | Metric:
     """What a field keeps of a metric: a name, or a description."""
     if isinstance(item, Mapping):
         return Metric.from_dict(item)
     if isinstance(item, type) and issubclass(item, Metric):
         return item()
-    return item if isinstance(item, str) else own_metric(item)[1]
+    return canonical(item) if isinstance(item, str) else own_metric(item)[1]
 
 
 MetricField = Annotated[str | Metric, BeforeValidator(_read)]
@@ -113,13 +123,14 @@ MetricField = Annotated[str | Metric, BeforeValidator(_read)]
 
 def metric_name(item: AnyMetric) -> str:
     """How results call a metric."""
-    return item if isinstance(item, str) else own_metric(item)[0]
+    return canonical(item) if isinstance(item, str) else own_metric(item)[0]
 
 
 def named_metrics(wanted: Sequence[AnyMetric], built_in: Sequence[str]) -> dict[str, Metric | None]:
     """What was asked for, by name, in that order; None stands for a metric in `built_in`."""
     found: dict[str, Metric | None] = {}
-    for item in [wanted] if isinstance(wanted, str | Metric) else wanted:
+    for given in [wanted] if isinstance(wanted, str | Metric) else wanted:
+        item = canonical(given) if isinstance(given, str) else given
         name, metric = (item, None) if item in built_in else own_metric(item, built_in)
         if name in found and found[name] != metric:
             raise ConfigError(f"metrics must have different names, but got {name!r} twice. Override `name` in one")

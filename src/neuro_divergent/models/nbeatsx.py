@@ -52,6 +52,8 @@ class NBEATSx(Model):
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of hidden units switched off while training."""
+    batch_norm: bool = False
+    """Normalise each hidden unit over the batch, before its activation."""
 
     @model_validator(mode="after")
     def _one_entry_per_stack(self) -> Self:
@@ -93,6 +95,7 @@ class _Network(nn.Module):
             harmonics=model.harmonics,
             activation=model.activation,
             dropout=model.dropout,
+            batch_norm=model.batch_norm,
             share_weights=model.share_weights,
         )
 

@@ -50,6 +50,8 @@ class NHITS(Model):
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of hidden units switched off while training."""
+    batch_norm: bool = False
+    """Normalise each hidden unit over the batch, before its activation."""
 
     @model_validator(mode="after")
     def _one_entry_per_stack(self) -> Self:
@@ -123,7 +125,12 @@ class _Block(nn.Module):
         width = past * (1 + spec.historical + known) + ahead * known + spec.static
         self.knots = max(1, spec.horizon // downsample)
         outputs = spec.lookback + self.knots * spec.outputs
-        self.perceptron = perceptron([width, *model.hidden_sizes, outputs], act=model.activation, dropout=model.dropout)
+        self.perceptron = perceptron(
+            [width, *model.hidden_sizes, outputs],
+            act=model.activation,
+            dropout=model.dropout,
+            batch_norm=model.batch_norm,
+        )
         matrix = interpolation_matrix(self.knots, spec.horizon, model.interpolation)
         self.register_buffer("knots_to_steps", matrix, persistent=False)
 

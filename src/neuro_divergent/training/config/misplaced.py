@@ -24,6 +24,8 @@ class Home(NamedTuple):
     owner: Owner
     write: str
     """An argument of the owner; {} is the given value in Python's words."""
+    note: str = ""
+    """What else a user of the other library should know, as the end of the sentence."""
 
 
 def _named(owner: Owner, **words: str) -> dict[str, Home]:
@@ -74,6 +76,8 @@ _OF_TRAINING = _named(
         "quantiles": "loss=nd.MQLoss(quantiles={})",
         "point": "loss=nd.MQLoss(point={})",
         "fp16": 'precision="fp16"',
+        "warmup_steps": "schedule=nd.WarmupCosine(warmup_steps={})",
+        "label_smoothing": "loss=nd.CrossEntropy(label_smoothing={})",
         "bf16": 'precision="bf16"',
         "accelerator": "device={}",
         "devices": 'device="auto"',
@@ -82,11 +86,15 @@ _OF_TRAINING = _named(
         "trainer_kwargs": "max_epochs=100",
     }.items()
 }
+_OF_TRAINING["fp16_opt_level"] = Home(
+    "training", 'precision="fp16"', ', which is O1 (autocast); precision="fp16-true" has half-precision weights'
+)
 
 _OF_MODEL = _named(
     "model",
     h="horizon prediction_length output_chunk_length max_prediction_length forecast_length pred_len fh",
-    input_size="context_length input_chunk_length max_encoder_length backcast_length lookback window_size seq_len lags",
+    input_size="context_length input_chunk_length max_encoder_length backcast_length lookback window_size "
+    "seq_len sequence_length lags",
     alias="model_name",
     scaler="scaler_type",
     dropout="dropout_rate dropout_prob_theta dropout_prob",
@@ -147,13 +155,14 @@ def answer(name: str, value: Any, here: Owner, fields: Mapping[str, Any], traini
     if home.owner == here:
         known = field in fields or here == "fit" or field in ("mixed_precision",)
         own = f"nd.TrainingConfig({write})" if here == "training" else write
-        return Answer(f"write {own}", _advice(here, field, given)) if known else None
+        return Answer(f"write {own}{home.note}", _advice(here, field, given)) if known else None
     if home.owner == "model":
         example = _model_with(field, write)
         sentence = f"it is a field of the model: write {example}"
         return None if example is None else Answer(sentence, _advice("model", field, given))
     call = f"nd.TrainingConfig({write})" if home.owner == "training" else write
-    return Answer(f"write {'fit' if here == 'fit' else 'model.fit'}(data, {call})", _advice(home.owner, field, given))
+    method = "fit" if here == "fit" else "model.fit"
+    return Answer(f"write {method}(data, {call}){home.note}", _advice(home.owner, field, given))
 
 
 def _advice(owner: Owner, field: str, given: str) -> tuple[Advice, ...]:

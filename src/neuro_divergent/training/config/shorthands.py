@@ -105,7 +105,7 @@ FIELD_OF = {"mixed_precision": "precision", "verbose": "progress"}
 
 
 def written_out(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration, with the short names `mixed_precision` and `verbose` turned into fields."""
+    """The fields of a configuration, with `mixed_precision`, `verbose` and `accuracy` turned into fields."""
     fields = dict(fields)
     if "mixed_precision" in fields:
         half = _yes_or_no(fields, "mixed_precision")
@@ -114,6 +114,9 @@ def written_out(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "verbose" in fields:
         loud = _yes_or_no(fields, "verbose")
         _fill(fields, "progress", loud, f"verbose={loud}")
+    if "accuracy" in fields and _yes_or_no(fields, "accuracy"):
+        named = tuple(one_or_more(fields.get("metrics", ())))
+        fields["metrics"] = named if "accuracy" in named else (*named, "accuracy")
     rate = fields.get("learning_rate")
     if rate is not None and fields.get("optimizer", "auto") != "auto":
         fields |= {"optimizer": _agreed(fields["optimizer"], rate), "learning_rate": None}

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from neuro_divergent.core.config import Description, Function
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses import MSE
+from neuro_divergent.metrics.base import canonical
 from neuro_divergent.optim import (
     AdamW,
     AnySchedule,
@@ -51,8 +52,15 @@ MOST_THREADS = 1024
 """Each thread takes memory before it works: the math library ends the process when there is none left."""
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
-PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
-"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
+PrecisionName = Literal["float32", "float64", "bf16", "fp16", "bf16-true", "fp16-true", "accumulate64"]
+"""float32; float64; bf16 or fp16 autocast over float32 weights; weights and optimizer in bf16 or fp16 (-true); float32
+with sums and gradients added in float64."""
+
+
+def monitored(name: str) -> str:
+    """A column of the history whose metric may be given in any case: validation_MAE is validation_mae."""
+    side, _, metric = name.partition("_")
+    return f"{side}_{canonical(metric)}" if side in ("train", "validation") else canonical(name)
 
 
 class EarlyStopping(Description):
@@ -65,7 +73,7 @@ class EarlyStopping(Description):
     """How many validations in a row may pass without an improvement."""
     min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
     """By how much a value must be better than the best one to count as an improvement."""
-    monitor: str = "validation_loss"
+    monitor: Annotated[str, AfterValidator(monitored)] = "validation_loss"
     """A column of the history: validation_loss, train_loss, or a metric such as validation_mae (or "mae")."""
     mode: Literal["auto", "min", "max"] = "auto"
     """Whether smaller or larger is better; "auto" asks the metric."""
@@ -100,9 +108,10 @@ _ONE_LOSS = "numerical gradients are differences of the reduced loss of one proc
 class TrainingConfig(DeclaredFields):
     """Everything that can be asked of a training. Each field is "auto", None (off) or a value."""
 
-    if TYPE_CHECKING:  # short names for fields: `precision` and `progress` hold them
+    if TYPE_CHECKING:  # short names for fields: `precision`, `progress` and `metrics` hold them
         mixed_precision: Takes[Never, bool] = default(False)
         verbose: Takes[Never, bool] = default(False)
+        accuracy: Takes[Never, bool] = default(False)
 
     max_epochs: Count | Auto | None = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
@@ -151,7 +160,8 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """float32, float64, bf16 or fp16 (autocast), or accumulate64 (float32 with float64 sums)."""
+    """float32, float64, bf16 or fp16 (autocast), accumulate64 (float32 with float64 sums), or, for a Trainer on arrays,
+    bf16-true or fp16-true (half-precision weights)."""
     loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = option(
         "dynamic", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
@@ -189,8 +199,9 @@ class TrainingConfig(DeclaredFields):
     metrics: Takes[short.MetricsField, short.GivenMetrics] = option(
         (), resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Metrics that are computed on the validation set besides its loss: names, `Metric` objects, or functions
-    (actual, forecast) that give one number per target."""
+    """Metrics that are computed on the validation set besides its loss, as validation_<name>: names, `Metric` objects,
+    or functions (actual, forecast) that give one number per target. Without held-out rows they are computed on the
+    training rows, as train_<name>. `accuracy=True` names accuracy."""
     optimizer: Takes[short.OptimizerField, short.GivenOptimizer] = option(
         "auto",
         resume="changeable",
