@@ -9,7 +9,8 @@ from typing import Any
 
 from neuro_divergent.compat.neuralforecast.losses.pytorch import as_loss
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses import Loss
+from neuro_divergent.losses import Loss, Weighted
+from neuro_divergent.losses.distribution import Distributional
 from neuro_divergent.optim import (
     Adam,
     ClipByNorm,
@@ -86,7 +87,7 @@ def warn_of(model: str, names: Mapping[str, str]) -> None:
 def training_config(given: Mapping[str, Any], trainer: Mapping[str, Any]) -> TrainingConfig:
     """The training of a model, from all its shared arguments and those of the trainer."""
     _refuse(given)
-    loss = as_loss(given["loss"])
+    loss = _with_floor(as_loss(given["loss"]), given["scaler_type"])
     validation = _validation(given, loss)
     fields: dict[str, Any] = {
         "max_epochs": None,
@@ -146,6 +147,15 @@ def _validation(given: Mapping[str, Any], loss: Loss) -> Loss | str | None:
         "Fraction"
     ).lower()  # our figure is in percent; which validation is best is the same
     return name if name in ("mae", "mse", "rmse", "mape", "smape") else None
+
+
+def _with_floor(loss: Loss, scaler: str | None) -> Loss:
+    """A distribution whose spread is at least theirs: a fifth of a scaled window's, a tenth for Student's t."""
+    if isinstance(loss, Weighted):
+        return loss.replace(loss=_with_floor(loss.loss, scaler))
+    if not isinstance(loss, Distributional) or scaler in (None, "identity"):
+        return loss
+    return loss.replace(floor=0.1 if getattr(loss, "distribution", None) == "StudentT" else 0.2)
 
 
 def _early_stopping(given: Mapping[str, Any], validation: Loss | str | None) -> EarlyStopping | None:

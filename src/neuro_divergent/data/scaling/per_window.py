@@ -36,6 +36,7 @@ __all__ = [
     "series_scaler",
     "trailing",
     "window_scaler",
+    "window_size",
 ]
 
 WINDOW_SCALERS = ("identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin")
@@ -51,6 +52,8 @@ class Statistics(NamedTuple):
     """[B, 1, C]"""
     scale: Tensor
     """[B, 1, C], always positive and finite."""
+    size: Tensor | None = None
+    """[B, 1, C] of windows that are not scaled: `window_size`, where a loss asks for it."""
 
 
 def trailing(statistic: Tensor, values: Tensor) -> Tensor:
@@ -100,6 +103,8 @@ class WindowScaler(nn.Module):
     """How the scaler is called in files."""
     affine: ClassVar[bool] = True
     """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+    scales: ClassVar[bool] = True
+    """Whether scaled windows are of about the same size, whatever the data's size is."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -148,6 +153,8 @@ class WindowScaler(nn.Module):
 
 class _Identity(WindowScaler):
     """Leaves values as they are: no arithmetic at all."""
+
+    scales: ClassVar[bool] = False
 
     def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return _settle(values, values, mask)
@@ -255,6 +262,12 @@ _WINDOW: dict[str, type[WindowScaler]] = {
     "invariant": _Invariant,
     "revin": _RevIN,
 }
+
+
+def window_size(y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The root of the mean square of each window's observed steps, [B, 1, C]; 1 where that is 0."""
+    mean, deviation = _moments(_at_least_float32(y.detach()), mask)
+    return _positive(torch.hypot(mean, deviation), _peak(mean, deviation))
 
 
 # What changes nothing is not called: for a single window, calls are most of the cost.

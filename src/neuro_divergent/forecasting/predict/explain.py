@@ -7,7 +7,7 @@ explained steps, L lookback, F, X, K columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -181,7 +181,7 @@ def _attributed(
     def function(step: int, channel: int) -> Callable[..., Tensor]:
         def run(*tensors: Tensor) -> Tensor:
             times = tensors[0].shape[0] // scaled.size
-            wide, wide_stats = _repeated(scaled, times), Statistics(*(_tiled(part, times) for part in stats))
+            wide, wide_stats = Batch(*_repeated(scaled, times)), Statistics(*_repeated(stats, times))
             changed = wide._replace(**dict(zip(fields, tensors, strict=True)))
             return _point(module, changed, wide_stats)[:, step - 1, channel]
 
@@ -210,8 +210,8 @@ def _arranged(name: str, parts: list[list[Tensor]], channels: int) -> Floats:
     return result
 
 
-def _repeated(batch: Batch, times: int) -> Batch:
-    return Batch(*(None if tensor is None else _tiled(tensor, times) for tensor in batch))  # type: ignore[arg-type]
+def _repeated(parts: Iterable[Any], times: int) -> list[Any]:
+    return [None if tensor is None else _tiled(tensor, times) for tensor in parts]
 
 
 def _tiled(tensor: Tensor, times: int) -> Tensor:
