@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel
+from neuro_divergent.compat.neuralforecast.explain import checked_indices, explainable, explanations
 from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.folds import before, check_options, historical_frame, origins, windows_of
 from neuro_divergent.compat.neuralforecast.frames import (
@@ -19,12 +20,14 @@ from neuro_divergent.compat.neuralforecast.frames import (
     Source,
     Types,
     plain_frame,
+    replacing,
     require_columns,
     static_part,
 )
 from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
+from neuro_divergent.compat.neuralforecast.simulation import VALID_SIMULATION_METHODS
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.core.runs.names import INDEX_DOCUMENT
@@ -75,6 +78,8 @@ class NeuralForecast:
         self.local_scaler_type = local_scaler_type
         self.local_static_scaler_type = local_static_scaler_type
         self.h = self.members[0].description.h
+        self.categorical_vocab_: dict[str, dict[Any, int]] = {}
+        """The values of each categorical column, numbered from 1; filled by `fit`."""
         self.forecasters: dict[str, Forecaster] = {}
         """The fitted models by the name of their column."""
         self._source: Source | None = None
@@ -114,6 +119,7 @@ class NeuralForecast:
             )
             for member in self.members
         }
+        self._note(source)
 
     def predict(
         self,
@@ -139,7 +145,7 @@ class NeuralForecast:
             columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
             values = forecaster.forecast_values(table, columns, future=future if member.facts.future else None, h=steps)
             own = forecaster.long_frame(table, columns, values)
-            if measured(forecaster, columns):
+            if measured(forecaster, columns) or forecaster.model.joint is not None:
                 own = own.with_columns(pl.col(columns.names).cast(pl.Float64))
             frame = own if frame is None else frame.hstack(own.select(columns.names))
         return self._give(frame, table)
@@ -206,6 +212,7 @@ class NeuralForecast:
             trained[member.name] = forecaster
             frame = beside(frame, pl.concat(parts), columns.names)
         self.forecasters = trained
+        self._note(source)
         return self._give(self._sorted(frame), table)
 
     def predict_insample(
@@ -239,17 +246,58 @@ class NeuralForecast:
         method: str | None = None,
         **ignored: Any,
     ) -> Any:
-        """Sample paths: one row per series, path and step. The dependence is learned, so there is one method."""
-        if method not in (None, "gaussian_copula"):
+        """Sample paths: one row per series, path and step; a Gaussian copula is learned from the model's own errors."""
+        if method not in (None, *sorted(VALID_SIMULATION_METHODS)):
             raise ConfigError(
-                f"paths depend on each other as a Gaussian copula of the errors, but got method={method!r}"
+                f"method must be one of {', '.join(sorted(VALID_SIMULATION_METHODS))}, but got method={method!r}"
             )
         fitted = self._fitted()
         options: dict[str, Any] = {} if seed is None else {"seed": seed}
+        if method == "schaake_shuffle":
+            options["method"] = method
         ours = Ours.from_forecasters(list(fitted.values()))
         data = None if df is None else self._table(next(iter(fitted.values())), self.members[0], df, static_df)
         paths = ours.simulate(data, n_paths=n_paths, future=self._future(futr_df), **options)
         return self._give(_polars(paths), ours.data if data is None else data)
+
+    def explain(
+        self,
+        horizons: Sequence[int] | None = None,
+        outputs: Sequence[int] | None = (0,),
+        series: Sequence[int] | None = None,
+        explainer: str = "IntegratedGradients",
+        df: Any = None,
+        static_df: Any = None,
+        futr_df: Any = None,
+        h: int | None = None,
+        verbose: bool = True,
+        engine: Any = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        **data_kwargs: Any,
+    ) -> tuple[Any, dict[str, dict[str, Any]]]:
+        """Forecasts, and by model the attributions to what it saw; `explain.explanations` has the shapes."""
+        if h is not None and h != self.h:
+            raise ConfigError(f"the steps of the models are explained, h={self.h}, but got h={h}")
+        fitted = self._fitted()
+        steps = checked_indices("horizons", horizons, self.h, range(self.h))
+        members = explainable(self.members, fitted, str(getattr(explainer, "value", explainer)), verbose=verbose)
+        numbers = min(fitted[member.name].loss.outputs for member in members)
+        asked = checked_indices("outputs", outputs, numbers, [0])
+        if series is not None:
+            together = any(member.description.capabilities.multivariate for member in members)
+            checked_indices("series", series, fitted[members[0].name].data.n_series if together else 1, [])
+        future, told = self._future(futr_df), {}
+        for member in members:
+            forecaster = fitted[member.name]
+            own = future if member.facts.future else None
+            table = self._table(forecaster, member, df, static_df)
+            told[member.name] = explanations(forecaster, table, own, steps, asked, series, str(explainer))
+        kept, self.members = self.members, members
+        try:
+            return self.predict(df, static_df, futr_df, verbose, engine, level, quantiles, **data_kwargs), told
+        finally:
+            self.members = kept
 
     def make_future_dataframe(self, df: Any = None, h: int | None = None) -> Any:
         """The id and time of every step to forecast."""
@@ -286,7 +334,9 @@ class NeuralForecast:
                 "types": asdict(self._types),
             },
         }
-        save_many([fitted[member.name] for member in members], facts, path, context=save_dataset, overwrite=overwrite)
+        with replacing(path, overwrite=overwrite) as place:
+            chosen_models = [fitted[member.name] for member in members]
+            save_many(chosen_models, facts, place, context=save_dataset, overwrite=overwrite)
 
     @staticmethod
     def load(
@@ -322,6 +372,14 @@ class NeuralForecast:
         source = Source.of(df, static_df, columns, self.freq)
         self._source, self._columns, self._types = source, columns, source.types
         return source
+
+    def _note(self, source: Source) -> None:
+        """Let the models know what became of them, and count the values of the categorical columns."""
+        for model, member in zip(self.models, self.members, strict=True):
+            if isinstance(model, PeerModel):
+                model.fitted = self.forecasters[member.name]
+        names = sorted({name for member in self.members for name in member.facts.categorical})
+        self.categorical_vocab_ = {name: source.values_of(name) for name in names}
 
     def _check_validation(self, held_out: int, val_df: Any) -> None:
         if held_out and val_df is not None:
@@ -438,3 +496,12 @@ def register_loss(cls: type, name: str | None = None) -> type:
     """Let `load` make a loss of one's own: the class is called without arguments when a file names it."""
     REGISTERED[name or cls.__qualname__] = cls()
     return cls
+
+
+def __getattr__(name: str) -> Any:
+    """The models, which neuralforecast's `core` has too."""
+    from neuro_divergent.compat.neuralforecast import models
+
+    if name not in models.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(models, name)

@@ -6,13 +6,14 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -83,6 +84,18 @@ class Model(Description):
     """How each window is scaled before the network sees it."""
     anchor: AnchorField = None
     """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+    sees_target: bool = True
+    """Whether the network sees the past of the target. With False it forecasts from the columns alone, and the past
+    of the target only scales the window."""
+
+    @model_validator(mode="after")
+    def _anchor_of_what_is_seen(self) -> Self:
+        if not self.sees_target and self.anchor is not None:
+            raise ConfigError(
+                f"an anchor is a naive forecast from the target's past, which sees_target=False hides, but got "
+                f"anchor={self.anchor!r}. Set anchor=None"
+            )
+        return self
 
     @abstractmethod
     def build(self, spec: InputSpec) -> nn.Module:

@@ -36,7 +36,14 @@ class ForecastModule(nn.Module):
     """A network with everything around it that a raw window needs."""
 
     def __init__(
-        self, network: nn.Module, loss: Loss, scaler: WindowScaler, spec: InputSpec, anchor: Anchor | None = None
+        self,
+        network: nn.Module,
+        loss: Loss,
+        scaler: WindowScaler,
+        spec: InputSpec,
+        anchor: Anchor | None = None,
+        *,
+        sees_target: bool = True,
     ) -> None:
         super().__init__()
         innermost = loss
@@ -51,11 +58,17 @@ class ForecastModule(nn.Module):
         self.loss = loss
         self.scaler = scaler
         self.anchor = anchor
+        self.sees_target = sees_target
         self.spec = spec
         self.head = loss.head()
         self._watcher: Callable[[Tensor], None] | None = None
         # A recursive network is told its forecast, not just its first output.
         recursive = hasattr(network, "feedback")
+        if recursive and not sees_target:
+            raise ConfigError(
+                "a recursive network reads the target's past and its own forecasts, but got sees_target=False. "
+                "Choose a model that forecasts all steps at once"
+            )
         self._natural = isinstance(innermost, Distributional) and innermost.floor > 0
         self._told_by_window = recursive and (self.head is not None or loss.units == "original" or self._natural)
         if recursive and not self._told_by_window:
@@ -113,6 +126,8 @@ class ForecastModule(nn.Module):
     def as_network_sees(self, batch: Batch) -> tuple[Batch, Statistics]:
         """Raw windows scaled and their columns standardised, and the statistics to go back by."""
         y, stats = self.scaler.forward(batch.y, batch.mask)
+        if not self.sees_target:
+            y = torch.zeros_like(y)
         if self._natural and not self.scaler.scales:
             stats = stats._replace(size=window_size(batch.y, batch.mask))
         if batch.future is None and batch.historical is None and batch.static is None:
@@ -229,4 +244,5 @@ def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, .
             scaler=window_scaler(model.scaler, channels),
             spec=spec,
             anchor=Anchor(anchor, model.h) if anchor else None,
+            sees_target=model.sees_target,
         )
