@@ -13,6 +13,7 @@ from neuro_divergent.compat.neuralforecast.training import TRAINER, training_con
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError, NotFittedError
 from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from neuro_divergent.compat.neuralforecast.tsdataset import TimeSeriesDataset
@@ -61,7 +62,7 @@ class PeerModel:
         cls = registry.resolve("model", name)
         assert issubclass(cls, Model)
         _check_lists(name, given, cls.capabilities)
-        for theirs, ours in _LISTS.items():
+        for theirs in _LISTS:
             self.__dict__[theirs] = list(given[theirs] or ())
             self.__dict__[f"{theirs.removesuffix('_list')}_size"] = len(given[theirs] or ())
         fields = _fields(name, entry, given)
@@ -80,7 +81,7 @@ class PeerModel:
     @property
     def hparams(self) -> Arguments:
         """The arguments with their values, by name or as attributes."""
-        return Arguments({name: self.__dict__[name] for name in _defaults(self.entry)})
+        return Arguments({name: self.__dict__[name] for name in _defaults(self.entry) if name in self.__dict__})
 
     @property
     def train_trajectories(self) -> list[tuple[int, float]]:
@@ -112,7 +113,7 @@ class PeerModel:
     def predict(
         self, dataset: TimeSeriesDataset, test_size: int | None = None, step_size: int = 1, **ignored: Any
     ) -> Any:
-        """Forecasts as an array [series · windows · h, outputs]: after the dataset, or inside its last `test_size` rows."""
+        """Forecasts [series · windows · h, outputs]: after the dataset, or inside its last `test_size` rows."""
         from neuro_divergent.compat.neuralforecast.tsdataset import predict_on
 
         refuse_unknown("predict", ignored, ("random_seed", "quantiles", "h", "explainer_config"))
@@ -120,6 +121,15 @@ class PeerModel:
             raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
         rows = self.test_size if test_size is None else test_size
         return predict_on(self.fitted, self.member, dataset, rows, step_size)
+
+    def decompose(self, dataset: TimeSeriesDataset, **ignored: Any) -> Any:
+        """[series, parts, h] the parts that add up to the forecasts after a dataset, the window's level first."""
+        from neuro_divergent.compat.neuralforecast.tsdataset import decompose_on
+
+        refuse_unknown("decompose", ignored, ("step_size", "random_seed"))
+        if self.fitted is None:
+            raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
+        return decompose_on(self.fitted, self.member, dataset)
 
     def set_test_size(self, test_size: int) -> None:
         """How many rows at the end `predict` forecasts inside; 0 for the steps after the end."""
@@ -133,11 +143,41 @@ class PeerModel:
         return self.alias or type(self).__name__
 
 
+def as_member(model: Any) -> Member:
+    """A model of theirs, or a description of ours, with its training."""
+    if isinstance(model, PeerModel):
+        return model.member
+    if isinstance(model, Member):
+        return model
+    if isinstance(model, Model):
+        loss = TrainingConfig().resolved(model.recipe(1000)).loss
+        config = TrainingConfig(validation_split=None, early_stopping=None, loss=loss)
+        return Member(model, config, Facts(as_peer_loss(loss).outputs()))
+    raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
+
+
+def restored(cls: type[PeerModel], member: Member, fitted: Forecaster) -> PeerModel:
+    """A model that was read from a file: its lists, sizes and what became of it, without the training arguments."""
+    model = cls.__new__(cls)
+    description, facts = member.description, member.facts
+    model.description, model.member, model.fitted = description, member, fitted
+    model.__dict__ |= {name: getattr(description, name) for name in ("h", "input_size", "alias")}
+    model.__dict__ |= {theirs: list(getattr(facts, ours)) for theirs, ours in _KINDS.items()}
+    model.__dict__ |= {f"{name.removesuffix('_list')}_size": len(model.__dict__[name]) for name in _LISTS}
+    return model
+
+
 def model_class(name: str) -> type[PeerModel]:
     """The class of a model in the table."""
-    taken = ", ".join(MODELS[name].arguments) or "none"
+    entry, cls = MODELS[name], registry.resolve("model", name)
+    can = cls.capabilities
+    facts = {
+        "MULTIVARIATE": can.multivariate, "RECURRENT": entry.recurrent and name == "DeepAR",
+        "EXOGENOUS_FUTR": can.future, "EXOGENOUS_HIST": can.historical, "EXOGENOUS_STAT": can.static,
+    }  # fmt: skip
+    taken = ", ".join(entry.arguments) or "none"
     doc = f"{name}, as described in the table. Arguments besides the shared ones: {taken}."
-    return type(name, (PeerModel,), {"entry": MODELS[name], "__doc__": doc, "__module__": MODELS_MODULE})
+    return type(name, (PeerModel,), {"entry": entry, "__doc__": doc, "__module__": MODELS_MODULE} | facts)
 
 
 MODELS_MODULE = "neuro_divergent.compat.neuralforecast.models"
@@ -214,6 +254,8 @@ def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities) -> None
     for theirs, ours in _KINDS.items():
         if given[theirs] and not getattr(can, ours):
             raise ConfigError(f"{name} takes no {ours} columns, but got {theirs}={list(given[theirs])}. Leave them out")
+    if given["exclude_insample_y"] and not (can.future or can.historical or can.static):
+        raise ConfigError(f"{name} sees nothing but the target's past, but got exclude_insample_y=True. Leave it out")
     listed = {column for theirs in _LISTS for column in given[theirs] or ()}
     unknown = [column for column in given["cat_exog_list"] or () if column not in listed]
     if unknown:

@@ -11,11 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from neuro_divergent.compat.neuralforecast.adapter import PeerModel
-from neuro_divergent.compat.neuralforecast.explain import checked_indices, explainable, explanations
+from neuro_divergent.compat.neuralforecast.adapter import PeerModel, as_member, restored
+from neuro_divergent.compat.neuralforecast.explain import Asked, explainable, explanations
 from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.folds import before, check_options, historical_frame, origins, windows_of
 from neuro_divergent.compat.neuralforecast.frames import (
+    WEIGHT,
     Columns,
     Source,
     Types,
@@ -24,7 +25,6 @@ from neuro_divergent.compat.neuralforecast.frames import (
     require_columns,
     static_part,
 )
-from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.compat.neuralforecast.simulation import VALID_SIMULATION_METHODS
@@ -34,7 +34,6 @@ from neuro_divergent.core.runs.names import INDEX_DOCUMENT
 from neuro_divergent.data.scaling.per_series import series_scaler
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.column_names import check_column_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -42,7 +41,6 @@ from neuro_divergent.forecasting.predict.historical import beside
 from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.several.neural_forecast import distinct
 from neuro_divergent.forecasting.storage.several import read_index, save_many
-from neuro_divergent.training.config.training_config import TrainingConfig
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
 """Losses and functions of the user's by name: files keep the name only."""
@@ -71,7 +69,7 @@ class NeuralForecast:
         self.models = list(models)
         if not self.models:
             raise ConfigError("NeuralForecast needs at least one model, but got models=[]")
-        members = [_member(model) for model in self.models]
+        members = [as_member(model) for model in self.models]
         names = distinct([member.description for member in members])
         self.members = [member.renamed(name) for member, name in zip(members, names, strict=True)]
         self.freq = freq
@@ -258,7 +256,8 @@ class NeuralForecast:
         ours = Ours.from_forecasters(list(fitted.values()))
         data = None if df is None else self._table(next(iter(fitted.values())), self.members[0], df, static_df)
         paths = ours.simulate(data, n_paths=n_paths, future=self._future(futr_df), **options)
-        return self._give(_polars(paths), ours.data if data is None else data)
+        wide = _polars(paths).with_columns(pl.col([member.name for member in self.members]).cast(pl.Float64))
+        return self._give(wide, ours.data if data is None else data)
 
     def explain(
         self,
@@ -279,20 +278,18 @@ class NeuralForecast:
         """Forecasts, and by model the attributions to what it saw; `explain.explanations` has the shapes."""
         if h is not None and h != self.h:
             raise ConfigError(f"the steps of the models are explained, h={self.h}, but got h={h}")
-        fitted = self._fitted()
-        steps = checked_indices("horizons", horizons, self.h, range(self.h))
-        members = explainable(self.members, fitted, str(getattr(explainer, "value", explainer)), verbose=verbose)
-        numbers = min(fitted[member.name].loss.outputs for member in members)
-        asked = checked_indices("outputs", outputs, numbers, [0])
-        if series is not None:
-            together = any(member.description.capabilities.multivariate for member in members)
-            checked_indices("series", series, fitted[members[0].name].data.n_series if together else 1, [])
-        future, told = self._future(futr_df), {}
-        for member in members:
-            forecaster = fitted[member.name]
-            own = future if member.facts.future else None
-            table = self._table(forecaster, member, df, static_df)
-            told[member.name] = explanations(forecaster, table, own, steps, asked, series, str(explainer))
+        fitted, future = self._fitted(), self._future(futr_df)
+        asked = Asked(self.h, horizons, outputs, series, str(explainer))
+        members = explainable(self.members, fitted, asked, verbose=verbose)
+        told = {
+            member.name: explanations(
+                fitted[member.name],
+                self._table(fitted[member.name], member, df, static_df),
+                future if member.facts.future else None,
+                asked,
+            )
+            for member in members
+        }
         kept, self.members = self.members, members
         try:
             return self.predict(df, static_df, futr_df, verbose, engine, level, quantiles, **data_kwargs), told
@@ -431,6 +428,8 @@ class NeuralForecast:
                 options["static"] = part
             else:  # a table that was joined with its validation rows has the statics in its own columns
                 frame = frame.drop(names, strict=False).join(part, on=self._columns.id_col, how="left")
+        if forecaster.data.schema.weight == WEIGHT and WEIGHT not in frame.columns:  # it counts in a training only
+            frame = frame.with_columns(pl.lit(1.0).alias(WEIGHT))
         table = TimeSeriesDataFrame.from_frame(frame, schema=forecaster.data.schema, **options)
         table.library = library
         return table
@@ -463,18 +462,6 @@ class NeuralForecast:
         return table.as_input_library(self._types.give_back(frame, self._columns))
 
 
-def _member(model: Any) -> Member:
-    if isinstance(model, PeerModel):
-        return model.member
-    if isinstance(model, Member):
-        return model
-    if isinstance(model, Model):
-        loss = TrainingConfig().resolved(model.recipe(1000)).loss
-        return Member(model, TrainingConfig(validation_split=None, early_stopping=None, loss=loss),
-                      Facts(as_peer_loss(loss).outputs()))  # fmt: skip
-    raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
-
-
 def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
     """The adapter around models that were read from files."""
     forecasters = ours.forecasters
@@ -482,8 +469,15 @@ def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
         Member(forecaster.model, forecaster.config, Facts.from_dict(own))
         for forecaster, own in zip(forecasters.values(), facts["members"], strict=True)
     ]
+    from neuro_divergent.compat.neuralforecast import models
+
     nf = NeuralForecast(members, facts["freq"], local_scaler_type=ours.local_scaler_type)
     nf.forecasters = dict(forecasters)
+    classes = [getattr(models, member.description.kind, PeerModel) for member in members]
+    nf.models = [
+        restored(cls, member, fitted)
+        for cls, member, fitted in zip(classes, members, forecasters.values(), strict=True)
+    ]
     nf._columns, nf._types = Columns(**facts["columns"]), Types(**facts["types"])
     return nf
 

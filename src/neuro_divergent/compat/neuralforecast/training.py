@@ -231,8 +231,8 @@ def _measured(cls: Any, arguments: dict[str, Any], steps: int, rate: float) -> t
     except (TypeError, ValueError, AttributeError) as error:
         name = getattr(cls, "__name__", str(cls))
         raise ConfigError(
-            f"lr_scheduler must be a scheduler of torch with its lr_scheduler_kwargs, but {name} with "
-            f"{sorted(arguments)} failed: {error}"
+            f"lr_scheduler must be a scheduler of torch with its lr_scheduler_kwargs, but got {name} with "
+            f"{sorted(arguments)}, which failed: {error}"
         ) from error
     return tuple(factors)
 

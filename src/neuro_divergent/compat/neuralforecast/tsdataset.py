@@ -191,3 +191,9 @@ def predict_on(
     frame = historical_frame(forecaster, origins(forecaster, table, ahead, h), columns)
     frame = frame.sort("unique_id", "cutoff", "ds", maintain_order=True)
     return frame.select(columns.names).to_numpy().astype(np.float32)
+
+
+def decompose_on(forecaster: Forecaster, member: Member, dataset: TimeSeriesDataset) -> Array:
+    """[series, parts, h] what a model says its forecasts after a dataset are made of."""
+    told = forecaster.explain(_table(dataset, member), method="decomposition").values
+    return np.stack(list(told.values()), axis=1).astype(np.float32)

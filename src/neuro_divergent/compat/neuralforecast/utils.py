@@ -114,13 +114,20 @@ _CALENDAR: dict[str, Callable[[Any], Any]] = {
 
 _DAY = ["weekday", "monthday", "yearday"]
 _BY_FREQUENCY = {
-    "Q": ["month"], "M": ["month"], "MS": ["month"], "W": ["monthday", "yearweek"], "D": _DAY, "B": _DAY,
-    "H": ["dayhour", *_DAY], "T": ["hourminute", "dayhour", *_DAY], "S": ["minutesecond", "hourminute", "dayhour", *_DAY],
-}  # fmt: skip
+    "Q": ["month"],
+    "M": ["month"],
+    "MS": ["month"],
+    "W": ["monthday", "yearweek"],
+    "D": _DAY,
+    "B": _DAY,
+    "H": ["dayhour", *_DAY],
+    "T": ["hourminute", "dayhour", *_DAY],
+    "S": ["minutesecond", "hourminute", "dayhour", *_DAY],
+}
 
 
 def augment_calendar_df(df: Any, freq: str = "H") -> tuple[Any, list[str]]:
-    """A pandas frame with calendar columns between -0.5 and 0.5, and their names, by frequency: Q, M, MS, W, D, B, ..."""
+    """A pandas frame with calendar columns from -0.5 to 0.5, and their names: freq is Q, M, MS, W, D, B, H, T or S."""
     if freq not in _BY_FREQUENCY:
         raise ConfigError(f"freq must be one of {', '.join(_BY_FREQUENCY)}, but got freq={freq!r}")
     pd = _pandas()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 
-class TimeSeriesDatasetEnum(str, Enum):
+class TimeSeriesDatasetEnum(StrEnum):
     """Columns of a table, as they are called when nobody says otherwise."""
 
     Datetime = "ds"
@@ -14,7 +14,7 @@ class TimeSeriesDatasetEnum(str, Enum):
     Target = "y"
 
 
-class ExplainerEnum(str, Enum):
+class ExplainerEnum(StrEnum):
     """Explainers of `NeuralForecast.explain`."""
 
     IntegratedGradients = "IntegratedGradients"
