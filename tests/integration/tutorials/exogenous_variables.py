@@ -25,7 +25,7 @@ forecasts = nf.predict(futr_df=future)
 assert list(forecasts.columns) == ["unique_id", "ds", "NHITS", "BiTCN", "blind"]
 assert forecasts[["NHITS", "BiTCN", "blind"]].notna().all().all()
 assert (models[0].futr_exog_size, models[0].hist_exog_size, models[0].stat_exog_size) == (2, 2, 1)
-assert len(models[0].train_trajectories) == 2
+assert len(nf.models[0].train_trajectories) == 2
 
 # One model on a dataset, without a NeuralForecast.
 dataset, uids, last_dates, times = TimeSeriesDataset.from_df(AirPassengersPanel[["unique_id", "ds", "y"]])

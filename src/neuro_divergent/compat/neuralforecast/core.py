@@ -171,7 +171,7 @@ class NeuralForecast:
     ) -> Any:
         """Forecast the last windows of every series with models that were trained on what lies before them.
 
-        They are trained afresh, whatever `use_init_models` says: fitted ones may have seen what is to be forecast.
+        They are trained afresh: fitted ones may have seen what is to be forecast.
         """
         self._refuse(**data_kwargs)
         steps, held_out = self._horizon(h), int(val_size or 0)
@@ -275,8 +275,8 @@ class NeuralForecast:
         quantiles: Sequence[float] | None = None,
         **data_kwargs: Any,
     ) -> tuple[Any, dict[str, dict[str, Any]]]:
-        """Forecasts, and by model the attributions to what it saw; `explain.explanations` has the shapes."""
-        if h is not None and h != self.h:
+        """Forecasts, and by model the attributions to what it saw; the shapes are in explain.py."""
+        if h not in (None, self.h):
             raise ConfigError(f"the steps of the models are explained, h={self.h}, but got h={h}")
         fitted, future = self._fitted(), self._future(futr_df)
         asked = Asked(self.h, horizons, outputs, series, str(explainer))
@@ -332,8 +332,8 @@ class NeuralForecast:
             },
         }
         with replacing(path, overwrite=overwrite) as place:
-            chosen_models = [fitted[member.name] for member in members]
-            save_many(chosen_models, facts, place, context=save_dataset, overwrite=overwrite)
+            trained = [fitted[member.name] for member in members]
+            save_many(trained, facts, place, context=save_dataset, overwrite=overwrite)
 
     @staticmethod
     def load(
@@ -364,8 +364,7 @@ class NeuralForecast:
             if self._source is None:
                 raise NotFittedError("there is no table yet. Give one: fit(df=...)")
             return self._source
-        names = {"id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col}
-        check_column_names([member.name for member in self.members], DataSchema(**names))
+        check_column_names([member.name for member in self.members], DataSchema(**asdict(columns)))
         source = Source.of(df, static_df, columns, self.freq)
         self._source, self._columns, self._types = source, columns, source.types
         return source
@@ -464,13 +463,13 @@ class NeuralForecast:
 
 def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
     """The adapter around models that were read from files."""
+    from neuro_divergent.compat.neuralforecast import models
+
     forecasters = ours.forecasters
     members = [
         Member(forecaster.model, forecaster.config, Facts.from_dict(own))
         for forecaster, own in zip(forecasters.values(), facts["members"], strict=True)
     ]
-    from neuro_divergent.compat.neuralforecast import models
-
     nf = NeuralForecast(members, facts["freq"], local_scaler_type=ours.local_scaler_type)
     nf.forecasters = dict(forecasters)
     classes = [getattr(models, member.description.kind, PeerModel) for member in members]

@@ -195,5 +195,7 @@ def predict_on(
 
 def decompose_on(forecaster: Forecaster, member: Member, dataset: TimeSeriesDataset) -> Array:
     """[series, parts, h] what a model says its forecasts after a dataset are made of."""
-    told = forecaster.explain(_table(dataset, member), method="decomposition").values
+    told = dict(forecaster.explain(_table(dataset, member), method="decomposition").values)
+    if {"window_level", "level"} <= told.keys():  # what the scaler took away and what the network starts from
+        told["level"] = told.pop("window_level") + told["level"]
     return np.stack(list(told.values()), axis=1).astype(np.float32)

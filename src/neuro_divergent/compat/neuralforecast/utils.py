@@ -104,9 +104,9 @@ _CALENDAR: dict[str, Callable[[Any], Any]] = {
     "minutesecond": lambda times: times.second / 59,
     "hourminute": lambda times: times.minute / 59,
     "dayhour": lambda times: times.hour / 23,
-    "weekday": lambda times: times.dayofweek / 6,
+    "weekday": lambda times: times.day_of_week / 6,
     "monthday": lambda times: (times.day - 1) / 30,
-    "yearday": lambda times: (times.dayofyear - 1) / 365,
+    "yearday": lambda times: (times.day_of_year - 1) / 365,
     "month": lambda times: (times.month - 1) / 11,
     "yearweek": lambda times: (times.isocalendar().week.to_numpy() - 1) / 52,
 }
