@@ -280,7 +280,7 @@ def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
     return table.id_column(count)
 
 
-def asked_ahead(forecaster: Forecaster) -> list[str]:
+def asked_ahead(forecaster: PredictBase) -> list[str]:
     """The columns of the table whose values for the horizon `predict` asks for; none where the model takes none."""
     store, schema = forecaster.data.store, forecaster.data.schema
     taken = taken_columns(forecaster.model, store)
