@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.losses.distribution import as_written
 from neuro_divergent.optim import Optimizer, state_tensors, to_train
@@ -253,7 +254,7 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
             line
             for name in kept_identity
             if name not in unsure
-            for line in differences(kept_identity[name], known.get(name), name)
+            for line in differences(_model_with_defaults(name, kept_identity[name]), known.get(name), name)
         ),
         *(
             line
@@ -295,6 +296,16 @@ def _with_defaults(name: str, value: Any) -> Any:
         meant = as_written(value) if name in ("loss", "validation_loss") else value
         return TrainingConfig.from_dict({name: meant}).to_dict()[name]
     except ConfigError:  # a plugin that is not there, a callable of the user's: compared as it is
+        return value
+
+
+def _model_with_defaults(name: str, value: Any) -> Any:
+    if name != "model" or not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        return value
+    try:
+        cls = registry.find("model", value["kind"])
+        return value if cls is None else cls.from_dict(value).to_dict()
+    except ConfigError:
         return value
 
 
