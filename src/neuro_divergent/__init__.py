@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
     from neuro_divergent.data.hierarchy.hierarchy import Hierarchy as Hierarchy
+    from neuro_divergent.data.scaling.per_series import SeriesScaler as SeriesScaler
+    from neuro_divergent.data.scaling.per_window import WindowScaler as WindowScaler
+    from neuro_divergent.data.schema.file_format import FileFormat as FileFormat
     from neuro_divergent.data.schema.load_report import DataReport as DataReport
     from neuro_divergent.data.schema.schema import DataSchema as DataSchema
     from neuro_divergent.data.store.store import SeriesStore as SeriesStore
@@ -172,9 +175,11 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import Lion as Lion
     from neuro_divergent.optim import Lookahead as Lookahead
     from neuro_divergent.optim import MultiStepDecay as MultiStepDecay
+    from neuro_divergent.optim import Muon as Muon
     from neuro_divergent.optim import NAdam as NAdam
     from neuro_divergent.optim import OneCycle as OneCycle
     from neuro_divergent.optim import Optimizer as Optimizer
+    from neuro_divergent.optim import Optimizers as Optimizers
     from neuro_divergent.optim import ParameterGroup as ParameterGroup
     from neuro_divergent.optim import PolynomialDecay as PolynomialDecay
     from neuro_divergent.optim import RAdam as RAdam
@@ -211,6 +216,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import find_learning_rate as find_learning_rate
     from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
     from neuro_divergent.training.config.strategy import StrategySettings as StrategySettings
+    from neuro_divergent.training.state.task import Source as Source
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -269,6 +275,7 @@ _HOMES = {
     "ExponentialDecay": "optim",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
+    "FileFormat": "data.schema.file_format",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
@@ -314,6 +321,7 @@ _HOMES = {
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
     "MultiStepDecay": "optim",
+    "Muon": "optim",
     "NAdam": "optim",
     "NBEATS": "models",
     "NBEATSx": "models",
@@ -329,6 +337,7 @@ _HOMES = {
     "NotFittedError": "core.errors",
     "OneCycle": "optim",
     "Optimizer": "optim",
+    "Optimizers": "optim",
     "PMM": "losses",
     "ParameterGroup": "optim",
     "PatchTST": "models",
@@ -356,7 +365,9 @@ _HOMES = {
     "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
+    "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
+    "Source": "training.state.task",
     "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",
@@ -385,6 +396,7 @@ _HOMES = {
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "Weighted": "losses",
+    "WindowScaler": "data.scaling.per_window",
     "WindowSlice": "data.windows.augmentation",
     "WindowWarp": "data.windows.augmentation",
     "Windows": "data.windows.windows",

@@ -129,7 +129,7 @@ class Description(BaseModel):
                 "Update neuro-divergent to read the file."
             )
         try:
-            return cls.model_validate(_give_back(fields, using or {}))
+            return cls.model_validate(given_back(fields, using or {}))
         except ValidationError as error:
             raise _as_ours(error, cls) from None
 
@@ -201,7 +201,8 @@ def reference(function: Any) -> str:
     return f"{owner.__module__}:{owner.__qualname__}"
 
 
-def _give_back(value: Any, using: Mapping[str, Callable[..., Any]]) -> Any:
+def given_back(value: Any, using: Mapping[str, Any]) -> Any:
+    """Plain data with every {"reference": name} replaced by what `using` has under that name, or its last part."""
     if isinstance(value, Mapping):
         if set(value) == {"reference"}:
             name = value["reference"]
@@ -212,9 +213,9 @@ def _give_back(value: Any, using: Mapping[str, Callable[..., Any]]) -> Any:
                     f"Hand it over: using={{{short!r}: ...}}"
                 )
             return using.get(name, using.get(short))
-        return {key: _give_back(item, using) for key, item in value.items()}
+        return {key: given_back(item, using) for key, item in value.items()}
     if isinstance(value, list):
-        return [_give_back(item, using) for item in value]
+        return [given_back(item, using) for item in value]
     return value
 
 

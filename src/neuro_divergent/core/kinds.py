@@ -69,6 +69,9 @@ KINDS: dict[str, dict[str, str]] = {
         "Tukey": "losses",
         "Weighted": "losses",
     },
+    "metric": {
+        "CustomMetric": "metrics.base",
+    },
     "model": {
         "Autoformer": "models.autoformer",
         "BiTCN": "models.bitcn",
@@ -117,7 +120,9 @@ KINDS: dict[str, dict[str, str]] = {
         "LAMB": "optim",
         "Lion": "optim",
         "Lookahead": "optim",
+        "Muon": "optim",
         "NAdam": "optim",
+        "Optimizers": "optim",
         "RAdam": "optim",
         "RMSprop": "optim",
         "ScheduleFreeAdamW": "optim",

@@ -52,15 +52,15 @@ class Optimizer(Description):
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         """The live optimizer of a module's trainable parameters."""
         with without_compiler():
-            optimizer = self.create(self.collect(module))
-        for group in optimizer.param_groups:
-            # What training changes from here on is state and goes into a checkpoint; the rest is configuration.
-            group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
-        return optimizer
+            return remember_start(self.create(self.collect(module)))
 
     def collect(self, module: nn.Module) -> Groups:
         """The module's trainable parameters in groups, with "names", rate, decay and "initial_lr"."""
         return parameter_groups(module, self.learning_rate, self.weight_decay, self.groups, self.decay_all)
+
+    def takes(self, module: nn.Module) -> set[str]:
+        """Names of the parameters that it can train: all, unless overridden."""
+        return {name for name, _ in module.named_parameters()}
 
     def at_rate(self, learning_rate: float) -> Self:
         """The same optimizer at another rate; a group with a rate of its own keeps its ratio to the optimizer's.
@@ -78,6 +78,13 @@ class Optimizer(Description):
     @abstractmethod
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """Call the torch class; the groups carry rate and decay."""
+
+
+def remember_start(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Note the numbers of the groups: what training changes from here on is state, the rest is configuration."""
+    for group in optimizer.param_groups:
+        group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
+    return optimizer
 
 
 def forget_gradients(optimizer: torch.optim.Optimizer) -> None:

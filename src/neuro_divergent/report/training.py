@@ -11,7 +11,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
 from neuro_divergent.forecasting.predict.validated import validated_on
-from neuro_divergent.metrics.base import badness
+from neuro_divergent.metrics.base import badness, metric_name
 from neuro_divergent.report import sections
 from neuro_divergent.report.again import CROSS_VALIDATION, Again, do_it_again
 from neuro_divergent.report.page import Page
@@ -82,7 +82,7 @@ def _shown(count: int, total: int) -> str:
 
 def _metric(fitted: Forecaster, held: HeldOut, asked: str | None) -> str:
     names = held.evaluation.table.columns[1:]
-    followed = [name for name in fitted.config.metrics if name in names]
+    followed = [name for name in map(metric_name, fitted.config.metrics) if name in names]
     return sections.chosen_metric(names, asked or next(iter(followed), None), "mae")
 
 

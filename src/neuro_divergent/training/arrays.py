@@ -13,6 +13,7 @@ from neuro_divergent.core.errors import ConfigError, DataError, first_line
 from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.base import outside_support, support_rule
+from neuro_divergent.metrics.base import Metric
 from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
 
 
@@ -148,7 +149,7 @@ def _buffer(part: Tensor, size: int) -> Tensor | None:
 class ArrayTask(ScoredTask):
     """module(x) against y, elementwise."""
 
-    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str | Metric] = ()) -> None:
         super().__init__(loss, validation_loss, metrics)
         self._classes, self._outputs = takes_class_numbers(loss), loss.outputs
 

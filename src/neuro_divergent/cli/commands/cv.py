@@ -26,6 +26,7 @@ from neuro_divergent.cli.request.run_file import (
     split,
     train_config,
 )
+from neuro_divergent.cli.request.shell_wording import spelled
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.names import REPORT
@@ -62,7 +63,7 @@ def cv(
     Parameters
     ----------
     data
-        A CSV or Parquet file; may also be named in the run file.
+        A CSV, Parquet or .xlsx file, or - for standard input; may also be named in the run file.
     models
         Names of models, such as nhits,dlinear,lstm; `neuro-divergent models` lists them.
     h
@@ -102,7 +103,7 @@ def cv(
         writable_directory(out)
     read = read_table(path, fields["data"])
     check_horizon(read, int(fields["model"]["h"]))
-    aside(json)(str(read.report()))
+    aside(json)("\n".join(read.report().lines(spelled)))
 
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit

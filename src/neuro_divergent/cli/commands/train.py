@@ -27,6 +27,7 @@ from neuro_divergent.cli.request.run_file import (
     sections,
     train_config,
 )
+from neuro_divergent.cli.request.shell_wording import spelled
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.names import CONFIG, EVENTS, MODEL, REPORT, STOPPED_ON_REQUEST
 
@@ -62,7 +63,7 @@ def train(
     Parameters
     ----------
     data
-        A CSV or Parquet file; may also be named in the run file.
+        A CSV, Parquet or .xlsx file, or - for standard input; may also be named in the run file.
     model
         The model's name, nhits unless given; `neuro-divergent models` lists them.
     h
@@ -106,7 +107,7 @@ def train(
     check_horizon(table, described.h)
     directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
     show = aside(json)
-    show(str(table.report()))
+    show("\n".join(table.report().lines(spelled)))
     _show_series(table, show)
     if "input_size" not in fields["model"]:
         from neuro_divergent.forecasting.fit.training_rows import training_rows
@@ -152,7 +153,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
 
     directory = out
     if directory is None:
-        directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
+        directory = first = Path("runs") / f"{table_name(data)}-{kind.lower()}"
         number = 2
         while not (overwrite or resume) and directory.exists() and any(directory.iterdir()):
             directory = first.with_name(f"{first.name}-{number}")
@@ -162,6 +163,17 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
     elif files.present(directory / MODEL).exists() and not (overwrite or resume):
         raise ConfigError(f"{directory / MODEL} exists already. Choose another --out, or say --overwrite or --resume")
     return writable_directory(directory, "the run's directory")
+
+
+def table_name(data: Path) -> str:
+    """What a run is called after: the file without its endings.
+
+    >>> table_name(Path("sales.csv.gz")), table_name(Path("-"))
+    ('sales', 'table')
+    """
+    packed = data.suffix.lower() in (".gz", ".zip", ".zst")
+    name = Path(data.stem).stem if packed else data.stem
+    return name.strip("-") or "table"
 
 
 def _newest(first: Path) -> Path:
@@ -260,7 +272,7 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], directory: Path, f
 
     if names := asked_ahead(fitted):
         schema = fitted.data.schema
-        parts = [*([schema.id_col] if schema.id_type != "none" else []), schema.time_col, *names]
+        parts = [*schema.id_columns, schema.time_col, *names]
         say(f"FILE has the columns {', '.join(map(repr, parts))} for the next {fitted.model.h} steps")
 
 

@@ -61,6 +61,11 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     return sentence
 
 
+def spelled(advice: Advice) -> str:
+    """A setting as it is typed: a flag of its own, or --set."""
+    return _flag(advice)
+
+
 def in_shell_words(sentence: str, advice: Iterable[Advice]) -> str:
     """A sentence with flags for the settings that it advises.
 

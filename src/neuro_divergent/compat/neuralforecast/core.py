@@ -31,7 +31,7 @@ from neuro_divergent.compat.neuralforecast.simulation import VALID_SIMULATION_ME
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.core.runs.names import INDEX_DOCUMENT
-from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.network.column_names import check_column_names
@@ -60,7 +60,7 @@ class NeuralForecast:
         self,
         models: Sequence[Any],
         freq: str | int,
-        local_scaler_type: str | None = None,
+        local_scaler_type: str | SeriesScaler | None = None,
         local_static_scaler_type: str | None = None,
     ) -> None:
         for scaler in (local_scaler_type, local_static_scaler_type):

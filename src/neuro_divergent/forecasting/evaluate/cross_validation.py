@@ -17,6 +17,7 @@ import polars as pl
 
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.evaluate.fold_job import (
@@ -118,7 +119,7 @@ def cross_validation(
     n_jobs: int = 1,
     season: int | None = None,
     short: str = "error",
-    local_scaler: str | None = None,
+    local_scaler: str | SeriesScaler | None = None,
     stacked: Stacked = "auto",
     aggregate: Aggregate = "pooled",
     **columns: Any,

@@ -14,6 +14,7 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.join import later_rows
 from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import rows_before
@@ -56,7 +57,7 @@ def job_of(
     *,
     validation: Any = None,
     short: Short = "error",
-    local_scaler: str | None = None,
+    local_scaler: str | SeriesScaler | None = None,
     task: Callable[..., ForecastTask] = ForecastTask,
     resume: str | os.PathLike[str] | None = None,
     resume_with: Mapping[str, Any] | None = None,

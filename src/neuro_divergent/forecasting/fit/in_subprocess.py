@@ -48,7 +48,7 @@ def train_supervised(job: Job) -> Resume:
     assert tolerance is not None
     alone = tolerance.replace(retries=0)  # what is left of it inside the process: batches halved for a small memory
     own = config.replace(fault_tolerance=alone, progress=False, checkpoints=settings.replace(on_stop=True))
-    _refuse_callables(own)
+    _refuse_callables(own, job)
     folder = Path(settings.directory) / FOLDER
     try:
         replace(job, config=own).write(folder)
@@ -64,8 +64,8 @@ def train_supervised(job: Job) -> Resume:
     return Resume("auto", resume.changes, finished=True)
 
 
-def _refuse_callables(config: TrainingConfig) -> None:
-    found = not_in_files(config)
+def _refuse_callables(config: TrainingConfig, job: Job) -> None:
+    found = not_in_files(config, job.model, job.local_scaler)
     if found:
         raise ConfigError(
             "a watched training is described to its process by files, which cannot hold your own callables, but got "

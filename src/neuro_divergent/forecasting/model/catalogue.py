@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,6 +11,8 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import field_docs
 from neuro_divergent.core.errors import NeuroDivergentError
 from neuro_divergent.forecasting.model.model import Model
+
+log = logging.getLogger(__name__)
 
 HORIZON, LOOKBACK, SERIES = 24, 96, 7
 """The standard size at which parameters are counted: a day ahead from four days of hours, seven channels."""
@@ -66,6 +69,9 @@ def count_parameters(cls: type[Model]) -> int | None:
             InputSpec(horizon=HORIZON, lookback=LOOKBACK, series=series)
         )
     except NeuroDivergentError:
+        return None
+    except Exception as error:  # a stranger's network may raise anything; the list of models goes on without it
+        log.warning("the network of %s could not be built: %s: %s", cls.kind, type(error).__name__, error)
         return None
     return sum(parameter.numel() for parameter in network.parameters())
 

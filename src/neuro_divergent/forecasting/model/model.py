@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 from torch import nn
@@ -73,6 +73,15 @@ class Model(Description):
             "seed",
         )
     }
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        if cls.group not in get_args(ModelFamily):
+            raise ConfigError(
+                f"the group of a model is one of {', '.join(get_args(ModelFamily))}, whose training recipe it takes, "
+                f"but {cls.__name__} has group={cls.group!r}"
+            )
+        super().__pydantic_init_subclass__(**options)
 
     h: Annotated[int, Field(ge=1)]
     """How many steps ahead are forecast."""

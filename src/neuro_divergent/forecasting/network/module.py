@@ -26,7 +26,7 @@ class Forecast(NamedTuple):
     """What a network says about a batch, and what is needed to read it in either units."""
 
     raw: Tensor
-    """[B, H, C, Q] straight from the network (through the loss's head, if it has one)."""
+    """[B, H, C, Q] from the network, through the loss's head if it has one, as parameters in units of the window."""
     anchor: Tensor | None
     """[B, H, C] naive forecast in scaled units."""
     stats: Statistics

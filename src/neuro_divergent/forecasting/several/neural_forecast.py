@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, NotFittedError, UnknownNameError
-from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.cross_validation import Configs, CrossValidation, configs_of, cross_validation
 from neuro_divergent.forecasting.evaluate.scores import Evaluation, evaluate, insample
@@ -38,11 +38,16 @@ class NeuralForecast:
     Args:
         models: descriptions; two of one name get a number behind it (NHITS, NHITS1, NHITS2).
         freq: distance of two rows; None finds it in the data.
-        local_scaler_type: scale each series by its own training rows: standard, robust, robust-iqr, minmax or boxcox.
+        local_scaler_type: scale each series by its own training rows: standard, robust, robust-iqr, minmax or boxcox,
+            or a `SeriesScaler` of your own.
     """
 
     def __init__(
-        self, models: Sequence[Model] | Model, freq: str | int | None = None, *, local_scaler_type: str | None = None
+        self,
+        models: Sequence[Model] | Model,
+        freq: str | int | None = None,
+        *,
+        local_scaler_type: str | SeriesScaler | type[SeriesScaler] | None = None,
     ) -> None:
         given = [models] if isinstance(models, Model) else list(models)
         if not given:
@@ -54,6 +59,8 @@ class NeuralForecast:
                 )
         if local_scaler_type is not None:
             series_scaler(local_scaler_type)
+        if isinstance(local_scaler_type, type):
+            local_scaler_type = local_scaler_type.name
         self.models = tuple(distinct(given))
         self.freq = freq
         self.local_scaler_type = local_scaler_type
@@ -67,7 +74,7 @@ class NeuralForecast:
         self = cls(
             [forecaster.model for forecaster in forecasters],
             forecasters[0].data.freq,
-            local_scaler_type=None if local is None else local.name,
+            local_scaler_type=None if local is None else local.how,
         )
         for forecaster in forecasters:
             check_column_names([model.name for model in self.models], forecaster.data.schema)

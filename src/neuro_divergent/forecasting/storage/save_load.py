@@ -115,7 +115,7 @@ def load(
     Args:
         path: the directory that `save` made, or the directory of a run that has one named `model`.
         device: where to put the weights; a model saved on one device loads on another.
-        using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
+        using: your own callables and scalers that the file knows only by reference, such as {"my_loss": my_loss}.
     """
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
@@ -142,7 +142,7 @@ def _load(
     tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
     try:
         check_sizes({name: document[name] for name in ("model", "spec", "anchor")}, MODEL_DOCUMENT)
-        model = Model.from_dict(document["model"])
+        model = Model.from_dict(document["model"], using=using)
         config = _config(document["config"], using)
         schema = DataSchema.from_dict(document["data"])
         spec = checked_spec(document["spec"])
@@ -180,7 +180,7 @@ def _load(
     )
     forecaster.has_context = document["context"].get("values") is not False
     try:
-        return _unpack_extras(forecaster, contents, document.get("extras") or {})
+        return _unpack_extras(forecaster, contents, document.get("extras") or {}, using)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if isinstance(error, NeuroDivergentError):
             raise
@@ -370,7 +370,9 @@ def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, An
     }, facts
 
 
-def _unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any]) -> Forecaster:
+def _unpack_extras(
+    forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any], using: Mapping[str, Any] | None
+) -> Forecaster:
     """Give a loaded forecaster what `_pack_extras` kept."""
     if not facts:
         return forecaster
@@ -391,6 +393,6 @@ def _unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts:
         forecaster.intervals = Calibration.from_parts(facts["intervals"], part("intervals."))
         check_calibration(forecaster.intervals, forecaster.model.h)
     if "local" in facts:
-        forecaster.local = LocalScaling.from_parts(facts["local"], part("local."))
+        forecaster.local = LocalScaling.from_parts(facts["local"], part("local."), using)
         check_scaling(forecaster.local)
     return forecaster

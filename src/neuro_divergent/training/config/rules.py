@@ -5,18 +5,22 @@ What is true of one field by itself is declared at the field: see facts.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss, Weighted
-from neuro_divergent.optim import Constant, ScheduleFreeAdamW
+from neuro_divergent.metrics.base import Metric, metric_name
+from neuro_divergent.metrics.training import training_metric
+from neuro_divergent.optim import Constant, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training.config.curriculum import EasySeriesFirst
 from neuro_divergent.training.config.facts import Check, refusals
 
 if TYPE_CHECKING:
     from neuro_divergent.training.config.checkpoints import FaultTolerance
-    from neuro_divergent.training.config.training_config import TrainingConfig
+    from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+
+Monitor = TypeVar("Monitor", "EarlyStopping", ReduceOnPlateau)
 
 
 def check(config: TrainingConfig) -> None:
@@ -24,6 +28,7 @@ def check(config: TrainingConfig) -> None:
     _gradients(config)
     _weights(config)
     _order(config)
+    _metrics(config)
     _monitors(config)
 
 
@@ -138,12 +143,33 @@ def _order(config: TrainingConfig) -> None:
         raise ConfigError("refit_on_all needs a validation to find the number of epochs, but got validation_split=None")
 
 
+def _metrics(config: TrainingConfig) -> None:
+    names = [metric_name(item) for item in config.metrics]
+    for number, name in enumerate(names):
+        if name in ("loss", "seconds"):
+            raise ConfigError(f"a metric becomes validation_{name} in the history, which is there already: rename it")
+        if name in names[:number]:
+            raise ConfigError(f"metrics must have different names, but got {name!r} twice. Leave one out or rename it")
+
+
 def _monitors(config: TrainingConfig) -> None:
-    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    names = [metric_name(item) for item in config.metrics]
+    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in names)}
     for field in ("schedule", "early_stopping"):
         monitor = getattr(getattr(config, field), "monitor", "train_loss")
-        if monitor not in known:
+        if monitor not in known and monitor not in names:
             raise ConfigError(
                 f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. A metric must be "
                 "named in metrics to be followed"
             )
+
+
+def followed(rule: Monitor, metrics: Sequence[str | Metric]) -> Monitor:
+    """The rule with the column that it follows and with "min" or "max", as the metric says, instead of "auto"."""
+    by_name = {metric_name(item): item for item in metrics}
+    name = rule.monitor.removeprefix("validation_") if rule.monitor not in by_name else rule.monitor
+    monitor = f"validation_{name}" if name in by_name else rule.monitor
+    mode = rule.mode
+    if mode == "auto":
+        mode = training_metric(by_name[name]).goal if name in by_name else "min"
+    return rule if (monitor, mode) == (rule.monitor, rule.mode) else rule.replace(monitor=monitor, mode=mode)

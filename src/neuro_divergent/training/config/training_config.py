@@ -14,6 +14,7 @@ from neuro_divergent.core.config import Description, Function
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.windows.augmentation import Augmentation
 from neuro_divergent.losses import MSE, CustomLoss, Loss
+from neuro_divergent.metrics.base import MetricField
 from neuro_divergent.optim import (
     AdamW,
     AnyClipping,
@@ -23,6 +24,7 @@ from neuro_divergent.optim import (
     CosineAnnealing,
     GradientNoise,
     Optimizer,
+    ReduceOnPlateau,
     ScheduleFreeAdamW,
 )
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
@@ -64,9 +66,9 @@ class EarlyStopping(Description):
     min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
     """By how much a value must be better than the best one to count as an improvement."""
     monitor: str = "validation_loss"
-    """A column of the history: validation_loss, train_loss, or a metric such as validation_mae."""
-    mode: Literal["min", "max"] = "min"
-    """Whether smaller or larger is better."""
+    """A column of the history: validation_loss, train_loss, or a metric such as validation_mae (or "mae")."""
+    mode: Literal["auto", "min", "max"] = "auto"
+    """Whether smaller or larger is better; "auto" asks the metric."""
     warmup: Annotated[int, Field(ge=0)] = 0
     """Validations at the start that are not counted against the patience."""
     restore_best_weights: bool = True
@@ -216,10 +218,11 @@ class TrainingConfig(DeclaredFields):
         distributed="same",
     )
     """What is computed on the validation set; None means the training loss."""
-    metrics: tuple[str, ...] = option(
+    metrics: tuple[MetricField, ...] = option(
         (), resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Names of metrics that are computed on the validation set besides its loss."""
+    """Metrics that are computed on the validation set besides its loss: names, `Metric` objects, or functions
+    (actual, forecast) that give one number per target."""
     optimizer: Optimizer | Auto = option(
         "auto",
         resume="changeable",
@@ -440,6 +443,9 @@ class TrainingConfig(DeclaredFields):
         loss, clipping = fields["loss"], fields["gradient_clipping"]
         if self.gradient_clipping == "auto" and isinstance(clipping, ClipByNorm) and loss.size != 1.0:
             fields["gradient_clipping"] = clipping.replace(max_norm=clipping.max_norm * loss.size)
+        for name in ("early_stopping", "schedule"):
+            if isinstance(fields[name], EarlyStopping | ReduceOnPlateau):
+                fields[name] = rules.followed(fields[name], self.metrics)
         if self.max_steps is not None and self.max_epochs == "auto":
             fields["max_epochs"] = None
         if fields["max_epochs"] is None and self.max_steps is None:

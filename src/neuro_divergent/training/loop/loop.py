@@ -19,8 +19,10 @@ import torch
 from neuro_divergent.core.errors import Advice, NonFiniteError
 from neuro_divergent.optim import (
     Optimizer,
+    Optimizers,
     ReduceOnPlateau,
     ScheduleContext,
+    set_own_rates,
     set_rate,
     to_eval,
     to_train,
@@ -78,7 +80,8 @@ def told(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
         yield
     except BaseException as error:
         state.error = error
-        if state.saver is not None and isinstance(error, Exception):
+        # Only a second signal does not wait: whoever sends it wants to leave at once.
+        if state.saver is not None and not state.signalled:
             state.saver.join()
         callbacks("on_exception", state)
         raise
@@ -155,19 +158,19 @@ def record_step(task: Task, state: TrainState, batch: Any, taken: bool) -> None:
 
 def set_learning_rate(state: TrainState) -> None:
     """The schedule's factor, times what a callback asked for, onto every parameter group."""
-    schedule = state.config.schedule
+    schedule, optimizer = state.config.schedule, state.config.optimizer
     factor = state.rate_factor
+    context = ScheduleContext(
+        total_steps=state.total_steps,
+        steps_per_epoch=state.steps_per_epoch,
+        base_rate=_base_rate(state),
+        plateau=state.plateau,
+    )
     if schedule is not None and schedule != "auto":
-        factor *= schedule.factor_at(
-            state.step,
-            ScheduleContext(
-                total_steps=state.total_steps,
-                steps_per_epoch=state.steps_per_epoch,
-                base_rate=_base_rate(state),
-                plateau=state.plateau,
-            ),
-        )
+        factor *= schedule.factor_at(state.step, context)
     set_rate(state.optimizer, factor)
+    if isinstance(optimizer, Optimizers) and optimizer.schedules:
+        set_own_rates(state.optimizer, state.step, context, state.rate_factor)
 
 
 def _base_rate(state: TrainState) -> float:

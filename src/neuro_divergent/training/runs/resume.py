@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.losses.distribution import as_written
-from neuro_divergent.optim import Optimizer, state_tensors, to_train
+from neuro_divergent.optim import Optimizer, Optimizers, state_tensors, to_train
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.runs import snapshot as checkpoint
@@ -349,7 +349,9 @@ def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
     kept, given = snapshot.document["config"].get("optimizer"), state.config.optimizer
     other = not isinstance(kept, dict) or not isinstance(given, Optimizer) or kept.get("kind") != given.kind
     if not other and isinstance(given, Optimizer) and snapshot.optimizer and differences(kept, given.to_dict()):
-        other = not _entries(_stepped(given, state.module)) <= _entries(snapshot.optimizer)
+        # A parameter that another one of several optimizers has now cannot go on with what the first one kept of it.
+        kept_of = set if isinstance(given, Optimizers) else _entries
+        other = not kept_of(_stepped(given, state.module)) <= kept_of(snapshot.optimizer)
     if other:
         log.warning("the optimizer is another one than before: it starts without memory of the steps done")
     return other
