@@ -153,7 +153,7 @@ class WindowScaler(nn.Module):
         stats = self.statistics(y, mask)
         return self.transform(y, stats, mask), stats
 
-    def measure(self, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics | tuple[Tensor, Tensor]:  # noqa: ARG002
         """(location, scale) of each window, both [B, 1, C]; the scale is above 0. `mask` is true where y was seen."""
         location = y.new_zeros(y.shape[0], 1, y.shape[2])
         return location, torch.ones_like(location)
@@ -168,7 +168,7 @@ class WindowScaler(nn.Module):
 
     def _check(self, y: Tensor, found: Statistics) -> None:
         wanted = (y.shape[0], 1, y.shape[2])
-        for name, part in zip(Statistics._fields, found, strict=True):
+        for name, part in zip(("location", "scale"), found[:2], strict=True):
             if part.shape != wanted:
                 raise ConfigError(
                     f"measure() gives a {name} of shape {wanted} for windows of shape {tuple(y.shape)}, but "
