@@ -45,6 +45,11 @@ class Distributional(Levelled):
 
     own_point: ClassVar[Point] = "mean"
 
+    floor: float = Field(default=1e-4, ge=0, lt=1)
+    """The smallest spread of a forecast, as a share of the window's spread; of its size (the root of its mean square)
+    where windows are not scaled, whose outputs are then read in units of that size. With 0 the network's outputs are
+    the parameters as they are, and a spread may become so small that the likelihood overflows."""
+
     @property
     @abstractmethod
     def distribution_family(self) -> Family:
@@ -74,6 +79,10 @@ class Distributional(Levelled):
         """Unreduced negative log-likelihoods (CRPS for the spline quantile function)."""
         check_shapes(output, target, self.outputs)
         return self.distribution_family.values(output, target)
+
+    def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
+        """Raw parameters in units of the window, the spread above its floor."""
+        return self.distribution_family.natural(output, size, self.floor) if self.floor else output
 
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Raw parameters of the distribution in original units; they mean the same to every method here."""
@@ -221,3 +230,13 @@ class CRPS(Distributional):
 GMM = NormalMixture
 PMM = PoissonMixture
 NBMM = NegativeBinomialMixture
+
+
+def as_written(loss: Any) -> Any:
+    """A loss in a file, as it was meant: distributions without a floor took the network's outputs as they were."""
+    if not isinstance(loss, dict) or not isinstance(loss.get("kind"), str):
+        return loss
+    if "loss" in loss:
+        return loss | {"loss": as_written(loss["loss"])}
+    cls = registry.find("loss", loss["kind"])
+    return {"floor": 0.0} | loss if cls is not None and issubclass(cls, Distributional) else loss

@@ -157,6 +157,10 @@ class Weighted(Loss):
         """As the inner loss does."""
         return self.loss.finish(mean)
 
+    def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.natural(output, size)
+
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """As the inner loss does."""
         return self.loss.unscale(output, location, scale)

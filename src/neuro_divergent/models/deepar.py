@@ -86,6 +86,7 @@ class _Network(RecursiveRecurrent):
         *,
         location: Tensor | None = None,
         scale: Tensor | None = None,
+        size: Tensor | None = None,
     ) -> Tensor:
         """Trajectories drawn step by step, [N, B, H, 1].
 
@@ -97,6 +98,7 @@ class _Network(RecursiveRecurrent):
             location: [B, 1, 1], with `scale`: the map of the window's scaler back to original units. Given, the values
                 are drawn and answered in original units, which counts need; otherwise both are scaled.
             scale: [B, 1, 1]
+            size: [B, 1, 1] of windows that are not scaled, in whose units a distribution reads its parameters.
         """
         columns = self.columns(batch)
         output, state = self.start(batch, columns)
@@ -109,10 +111,12 @@ class _Network(RecursiveRecurrent):
         state = tuple(part.repeat(1, number, 1) for part in state)
         middle = torch.zeros_like(output[..., :1]) if location is None else repeat(location).to(output.dtype)
         spread = torch.ones_like(middle) if scale is None else repeat(scale).to(output.dtype)
+        sizes = None if size is None else repeat(size).to(output.dtype)
         drawn: list[Tensor] = []
         for step in range(self.spec.horizon):
             if step > 0:
                 output, state = self.advance((drawn[-1] - middle) / spread, state, columns, step)
-            raw = output if scale is None else loss.unscale(output, middle, spread)
+            raw = loss.natural(output, sizes)
+            raw = raw if scale is None else loss.unscale(raw, middle, spread)
             drawn.append(loss.sample(raw, 1, generator).squeeze(0).unsqueeze(-1))
         return torch.cat(drawn, dim=1).view(number, batch.size, self.spec.horizon, 1)

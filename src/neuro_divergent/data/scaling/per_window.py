@@ -37,6 +37,7 @@ __all__ = [
     "series_scaler",
     "trailing",
     "window_scaler",
+    "window_size",
 ]
 
 WINDOW_SCALERS = ("identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin")
@@ -52,6 +53,8 @@ class Statistics(NamedTuple):
     """[B, 1, C]"""
     scale: Tensor
     """[B, 1, C], always positive and finite."""
+    size: Tensor | None = None
+    """[B, 1, C] of windows that are not scaled: `window_size`, where a loss asks for it."""
 
 
 def trailing(statistic: Tensor, values: Tensor) -> Tensor:
@@ -107,6 +110,8 @@ class WindowScaler(nn.Module):
     """How the scaler is called in files."""
     affine: ClassVar[bool] = True
     """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+    scales: ClassVar[bool] = True
+    """Whether scaled windows are of about the same size, whatever the data's size is."""
     _strange: ClassVar[bool] = False
     """Whether what it measures is checked: the library's own have been."""
 
@@ -148,7 +153,7 @@ class WindowScaler(nn.Module):
         stats = self.statistics(y, mask)
         return self.transform(y, stats, mask), stats
 
-    def measure(self, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics | tuple[Tensor, Tensor]:  # noqa: ARG002
         """(location, scale) of each window, both [B, 1, C]; the scale is above 0. `mask` is true where y was seen."""
         location = y.new_zeros(y.shape[0], 1, y.shape[2])
         return location, torch.ones_like(location)
@@ -163,7 +168,7 @@ class WindowScaler(nn.Module):
 
     def _check(self, y: Tensor, found: Statistics) -> None:
         wanted = (y.shape[0], 1, y.shape[2])
-        for name, part in zip(Statistics._fields, found, strict=True):
+        for name, part in zip(("location", "scale"), found[:2], strict=True):
             if part.shape != wanted:
                 raise ConfigError(
                     f"measure() gives a {name} of shape {wanted} for windows of shape {tuple(y.shape)}, but "
@@ -182,6 +187,8 @@ class WindowScaler(nn.Module):
 
 class _Identity(WindowScaler):
     """Leaves values as they are: no arithmetic at all."""
+
+    scales: ClassVar[bool] = False
 
     def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return _settle(values, values, mask)
@@ -294,6 +301,12 @@ WindowScalerName = Annotated[str | WindowScaler, BeforeValidator(_known)]
 """A field that takes a window scaler: one of `WINDOW_SCALERS`, a registered subclass or its name, or an object of one.
 
 A file keeps an object by reference: give it back with `nd.load(path, using={"MyScaler": MyScaler(...)})`."""
+
+
+def window_size(y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The root of the mean square of each window's observed steps, [B, 1, C]; 1 where that is 0."""
+    mean, deviation = _moments(_at_least_float32(y.detach()), mask)
+    return _positive(torch.hypot(mean, deviation), _peak(mean, deviation))
 
 
 # What changes nothing is not called: for a single window, calls are most of the cost.

@@ -6,9 +6,9 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack, get_args, overload
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
@@ -91,6 +91,18 @@ class Model(Description):
     """How each window is scaled before the network sees it."""
     anchor: Takes[AnchorField, Literal["last", "seasonal", "auto"] | Sequence[int] | None] = default(None)
     """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+    sees_target: bool = True
+    """Whether the network sees the past of the target. With False it forecasts from the columns alone, and the past
+    of the target only scales the window."""
+
+    @model_validator(mode="after")
+    def _anchor_of_what_is_seen(self) -> Self:
+        if not self.sees_target and self.anchor is not None:
+            raise ConfigError(
+                f"an anchor is a naive forecast from the target's past, which sees_target=False hides, but got "
+                f"anchor={self.anchor!r}. Set anchor=None"
+            )
+        return self
 
     @classmethod
     def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:

@@ -50,6 +50,7 @@ from neuro_divergent.forecasting.storage.check_saved import (
 from neuro_divergent.forecasting.storage.of_checkpoint import Found, find_checkpoint
 from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.distribution import as_written
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
@@ -302,6 +303,7 @@ def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> Traini
     """How the model was trained, without the places where that run was kept: going on with it would write there."""
     if isinstance(data, dict):  # models of versions without this field were split series by series
         data = {"split_by": "series"} | data
+        data |= {name: as_written(data[name]) for name in ("loss", "validation_loss") if name in data}
     config = TrainingConfig.from_dict(data, using=using)
     if config.callbacks:
         raise CorruptFileError(

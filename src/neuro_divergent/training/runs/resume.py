@@ -21,6 +21,7 @@ from neuro_divergent.core.errors import (
     NoCheckpointError,
     StorageError,
 )
+from neuro_divergent.losses.distribution import as_written
 from neuro_divergent.optim import Optimizer, Optimizers, state_tensors, to_train
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
@@ -331,7 +332,8 @@ def _with_defaults(name: str, value: Any) -> Any:
     if not isinstance(value, dict) or "kind" not in value:
         return value
     try:
-        return TrainingConfig.from_dict({name: value}).to_dict()[name]
+        meant = as_written(value) if name in ("loss", "validation_loss") else value
+        return TrainingConfig.from_dict({name: meant}).to_dict()[name]
     except ConfigError:  # a plugin that is not there, a callable of the user's: compared as it is
         return value
 
