@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from typing import Any, Literal
 
 from neuro_divergent.plotting.forecasts import Values
@@ -56,20 +54,3 @@ class Chart:
     def svg(self, *, small: bool = False) -> str:
         """The chart as a picture inside the page."""
         return svg.drawn(self, small=small)
-
-
-def plain(values: Iterable[Any]) -> list[Any]:
-    """Values for JSON: times as text, without the hour at midnight; six significant digits; null for no number."""
-    return [_plain(value) for value in values]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        text = value.isoformat(sep=" ", timespec="seconds" if value.second else "minutes")
-        return text.removesuffix(" 00:00")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, int | str):
-        return value
-    number = float(value)
-    return float(f"{number:.6g}") if math.isfinite(number) else None

@@ -11,8 +11,9 @@ import numpy as np
 from neuro_divergent._version import __version__
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report import sections
-from neuro_divergent.report.chart import Chart, Trace, plain
+from neuro_divergent.report.chart import Chart, Trace
 from neuro_divergent.report.forecast_charts import MAX_SERIES, bands, rows_of
+from neuro_divergent.report.hover import plain
 from neuro_divergent.report.page import CHOOSER_SIZE, Choice, Page
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ def hover_attribute(chart: Chart, place: Callable[[Any], float]) -> str:
         chart: what is drawn.
         place: from an x value to its place in the picture.
     """
-    from neuro_divergent.report.chart import plain
-
     shown = [trace for trace in chart.traces if len(trace.x) and not trace.dash and trace.listed]
     if not chart.hover or not shown:
         return ""
@@ -39,8 +39,6 @@ def hover_attribute(chart: Chart, place: Callable[[Any], float]) -> str:
 
 
 def _values(trace: Trace, positions: Sequence[int]) -> list[Any]:
-    from neuro_divergent.report.chart import plain
-
     first = min(positions)
     length = max(positions) + 1 - first
     columns = [trace.y] if trace.kind != "band" else [trace.y, trace.low]
@@ -51,3 +49,20 @@ def _values(trace: Trace, positions: Sequence[int]) -> list[Any]:
             values[position - first] = value
         found.append(values)
     return found
+
+
+def plain(values: Iterable[Any]) -> list[Any]:
+    """Values for JSON: times as text, without the hour at midnight; six significant digits; null for no number."""
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        text = value.isoformat(sep=" ", timespec="seconds" if value.second else "minutes")
+        return text.removesuffix(" 00:00")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, int | str):
+        return value
+    number = float(value)
+    return float(f"{number:.6g}") if math.isfinite(number) else None

@@ -94,7 +94,7 @@ def score_table(page: Page, table: pl.DataFrame, metric: str | None = None, naiv
     """
     names = [column for column in table.columns if column != "model"]
     by = chosen_metric(names, metric, "mase")
-    shown = [name for name in names if name == by or not name.startswith(("interval_score", "pinball"))]
+    shown = [name for name in names if name == by or not name.startswith(("coverage", "interval_score", "pinball"))]
     rows = [[str(row["model"]), *(_cell(name, row[name]) for name in shown)] for row in table.iter_rows(named=True)]
     scores = dict(zip(table["model"].to_list(), table[by].to_list(), strict=True))
     best = int(np.argmin([badness(by, value) for value in scores.values()]))

@@ -15,7 +15,8 @@ import neuro_divergent as nd
 from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report import Page, training_report
-from neuro_divergent.report.chart import Chart, Trace, plain
+from neuro_divergent.report.chart import Chart, Trace
+from neuro_divergent.report.hover import plain
 from neuro_divergent.report.sections import coverage_rows, figure
 
 
