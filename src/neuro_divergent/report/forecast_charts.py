@@ -74,9 +74,12 @@ def future_charts(fitted: Forecaster, future: Any = None) -> tuple[Iterator[Choi
         values = fitted.forecast_values(shown, columns, future=future)
         said = "" if future is None else "The columns known ahead are the future values that were given."
         return _ahead(fitted, shown, columns, values, lengths), said
-    except DataError:
+    except DataError as error:
         if future is not None:
             raise
+        known = (*data.schema.future, *data.schema.future_categorical)
+        if not known:
+            return iter(()), f"There is no forecast: {error}"
     numbers = np.flatnonzero(lengths > h)
     origins = Origins.at(shown, numbers, lengths[numbers] - h, h, together=fitted.model.together)
     if not len(origins):
@@ -86,9 +89,8 @@ def future_charts(fitted: Forecaster, future: Any = None) -> tuple[Iterator[Choi
     values = np.full((shown.n_series, h, len(columns.names)), np.nan)
     values[origins.series] = origins.forecasts(fitted, columns)
     seen = bool((trained_rows(fitted, shown) > lengths - h).any())
-    known = ", ".join((*data.schema.future, *data.schema.future_categorical))
     said = (
-        f"This model needs columns known ahead ({known}), and no future values were given. So the "
+        f"This model needs columns known ahead ({', '.join(known)}), and no future values were given. So the "
         f"chart shows the last {h} rows of the table, forecast from the rows before them"
         + (". The model was trained on these rows." if seen else ": held-out rows stand in for the future.")
     )

@@ -121,6 +121,27 @@ def test_rows_that_were_trained_on_are_not_called_held_out():
     assert "stand in for the future" not in text
 
 
+def test_future_values_of_all_series_are_given_although_some_are_shown(monkeypatch):
+    monkeypatch.setattr("neuro_divergent.report.forecast_charts.MAX_SERIES", 1)
+    data = days(a=1.0, b=1.0).with_columns(price=pl.lit(1.0))
+    fitted = nd.MLP(h=7, input_size=14, hidden_size=8).fit(data, QUICK, future=["price"])
+    ahead = fitted.make_future_dataframe().with_columns(price=pl.lit(1.0))
+    text = training_report(fitted, future=ahead).render()
+    [chart] = pictures(text, ">Forecast")
+    assert list(shown(chart)["MLP"].values()) == pytest.approx(
+        fitted.predict(future=ahead)["MLP"][:7].to_list(), rel=1e-4
+    )
+
+
+def test_a_report_without_a_forecast_says_why():
+    """A multivariate model forecasts from one moment, and one series ends earlier."""
+    data = days(a=1.0, b=1.0)
+    rows = data.filter(~((pl.col("unique_id") == "b") & (pl.col("ds") > DAYS[110])))
+    fitted = nd.TSMixer(h=3, input_size=14).fit(rows, QUICK)
+    text = training_report(fitted).render()
+    assert "There is no forecast: TSMixer forecasts all series from one moment" in text
+
+
 def test_coverage_by_hand():
     """Of five observed values three lie inside 0 to 10; the mean width is 10."""
     actual = np.array([[1.0, 10.0, 11.0], [-1.0, 5.0, np.nan]])
