@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals as PredictionIntervals
     from neuro_divergent.forecasting.predict.explain import Explanation as Explanation
     from neuro_divergent.forecasting.predict.forecaster import Forecaster as Forecaster
+    from neuro_divergent.forecasting.predict.predictor import Predictor as Predictor
     from neuro_divergent.forecasting.several.ensemble import Ensemble as Ensemble
     from neuro_divergent.forecasting.several.ensemble import ensemble as ensemble
     from neuro_divergent.forecasting.several.ensemble import seed_ensemble as seed_ensemble
@@ -334,6 +335,7 @@ _HOMES = {
     "PoissonMixture": "losses",
     "PolynomialDecay": "optim",
     "PredictionIntervals": "forecasting.predict.conformal",
+    "Predictor": "forecasting.predict.predictor",
     "Quantile": "losses",
     "RAdam": "optim",
     "RLinear": "models",

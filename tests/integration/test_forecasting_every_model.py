@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
@@ -50,6 +51,41 @@ def test_forecasts_are_bit_identical_after_a_new_process(zoo, tmp_path):
     for kind, fitted in zoo.items():
         there = pl.read_parquet(tmp_path / "zoo" / f"{kind}.parquet")
         assert there.equals(fitted.predict()), kind
+
+
+def test_predictors_give_the_bits_of_their_forecasters_from_several_threads(zoo):
+    """From the context, from a frame of another library, and from raw windows; alone, and four threads at once."""
+    rows = frame()
+    shown = rows.to_pandas()
+    for kind, fitted in zoo.items():
+        predictor, length = fitted.predictor(), fitted.model.input_size
+        expected, from_pandas = fitted.predict(), fitted.predict(shown)
+        past = np.stack([part["y"].to_numpy() for part in last_rows(rows, length)])
+        windows = past.T[None] if fitted.model.capabilities.multivariate else past
+
+        def everything(_, predictor=predictor, windows=windows):
+            alone = predictor.model.joint is None
+            arrays = predictor.predict_array(windows) if alone else np.zeros(1)
+            return predictor.predict(), predictor.predict(shown), arrays
+
+        first = everything(0)
+        assert first[0].equals(expected), kind
+        assert first[1].equals(from_pandas), kind
+        if fitted.model.joint is None:
+            points = expected[fitted.model.name].to_numpy().reshape(2, -1)
+            points = points.T[None] if fitted.model.capabilities.multivariate else points
+            assert first[2].reshape(points.shape) == pytest.approx(points, rel=1e-5, abs=1e-5), kind
+        with ThreadPoolExecutor(4) as pool:
+            for found in pool.map(everything, range(8)):
+                assert found[0].equals(expected), kind
+                assert found[1].equals(from_pandas), kind
+                assert np.array_equal(found[2], first[2]), kind
+
+
+def last_rows(rows, count):
+    """The end of each series on its grid: rows that lack are null."""
+    parts = rows.partition_by("unique_id", maintain_order=True)
+    return [part.upsample("ds", every="1h").tail(count) for part in parts]
 
 
 def test_a_forecast_from_inside_the_table_is_that_of_the_table_cut_there(zoo):

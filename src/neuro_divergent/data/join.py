@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.data.agreement import check_together
+from neuro_divergent.data.read.series_checks import check_series
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import FILLED, LOOKS_AHEAD, Bools, Codes, Ints, columns, fill, last_observed
 from neuro_divergent.data.store.store import SeriesStore
@@ -38,6 +39,19 @@ def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple
     check_together(table, validation, "later", ("the training table", "the validation table"))
     both = pl.concat([table.to_polars(), validation.to_polars()], how="vertical_relaxed")
     return read_again(both, table.schema, (table, validation)), table.store.lengths
+
+
+def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+    """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
+    both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
+    keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
+    latest = both.unique(subset=keys, keep="last", maintain_order=True)
+    # Both were judged when they were read: a category that came after the training rows has no name any more.
+    joined = read_again(latest, known.schema.replace(unknown_categories="keep"), (known, newer))
+    joined.schema = joined.schema.replace(unknown_categories=known.schema.unknown_categories)
+    joined._report.merged_targets = newer.report().merged_targets
+    joined.store = check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
+    return joined
 
 
 def _columns(table: TimeSeriesDataFrame) -> list[str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import platform
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent._version import __version__
-from neuro_divergent.core.config import Description
-from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
+from neuro_divergent.forecasting.predict.ahead import asked_ahead
 from neuro_divergent.forecasting.predict.validated import validated_on
 from neuro_divergent.report import sections
+from neuro_divergent.report.again import CROSS_VALIDATION, Again, do_it_again
 from neuro_divergent.report.forecast_charts import EXTREMES, Ranking, future_charts, held_out_charts
 from neuro_divergent.report.page import CHOOSER_SIZE, Page
 from neuro_divergent.report.sections import figure
@@ -22,17 +19,13 @@ from neuro_divergent.report.sections import figure
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
-_FOUND_WHEN_LOADING = (
-    *("span", "id_type", "time_type", "static_table", "categories"),
-    *("future_categorical", "historical_categorical", "static_categorical"),
-)
-
 
 def training_report(
     fitted: Forecaster,
     *,
     source: str = "",
     command: str = "",
+    again: Again | None = None,
     seconds: float | None = None,
     future: Any = None,
     held: HeldOut | None = None,
@@ -44,6 +37,7 @@ def training_report(
         fitted: the model; its table must be the one it was trained on.
         source: where the data came from.
         command: what was typed, if it was typed.
+        again: both of these, with further commands of a training on the shell.
         seconds: how long the training took.
         future: values of the columns known ahead, as `predict` takes them, for the chart of the forecast. Without them
             the last rows of the table stand in for models that need such columns.
@@ -51,6 +45,8 @@ def training_report(
         metric: the figure that colours and charts follow; the first of the training's `metrics`, or MAE, unless given.
     """
     model, data = fitted.model, fitted.data
+    again = again or Again(source=source, train=command)
+    source = again.source
     of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
     took = "" if seconds is None else f", trained in {seconds:.1f} s"
     lead = f"{model.h} steps ahead from {model.input_size} past steps, {fitted.num_parameters:,} parameters{took}."
@@ -64,13 +60,16 @@ def training_report(
         page.text(said)
     if page.chooser(charts, "Series", total=data.n_series) and fitted.point is not None:
         page.text(_point_shown(fitted), soft=True)
-    _quality(page, fitted, held, by)
+    if future is None and asked_ahead(fitted):
+        page.text("The forecast after the table needs a table (FILE) of the columns known ahead:", soft=True)
+        page.code(again.predict or "fitted.predict(future=table)")
+    _quality(page, fitted, held, by, again)
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
     page.heading("Data")
     page.items(data.report().lines())
     page.chooser(sections.series_charts(data), "Series", total=data.n_series)
-    _reproduce(page, fitted, source, command)
+    do_it_again(page, fitted, again)
     page.footer = f"neuro-divergent {__version__}. This file needs no network."
     return page
 
@@ -114,13 +113,14 @@ def _biased(bias: Bias) -> bool:
     return bias.significant and abs(bias.percent) >= sections.SMALL_BIAS
 
 
-def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str | None) -> None:
+def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str | None, again: Again) -> None:
     page.heading("How good is it")
     if held is None:
         page.text(
             "Nothing was held back, or less than one forecast: rows that were trained on cannot say how good it is. "
-            "Compare models honestly with: neuro-divergent cv DATA --models ..."
+            "Test the model on several cutoffs:"
         )
+        page.code(again.compare or CROSS_VALIDATION)
         return
     count, percent, season = len(held.truth.series), f"{100 * held.share:.3g} %", held.truth.season
     part = validated_on(fitted)
@@ -128,9 +128,10 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
         f"{count:,} forecasts of {held.n_series:,} series over the last {percent} of their rows, each from the rows "
         f"before it.{f' Held out were {part}.' if part else ''} The network never learned from these rows; they only "
         f"decided when to stop. The seasonal naive forecast, which repeats the last {season} "
-        f"step{'s' if season > 1 else ''}, was given the same rows. For figures that decided nothing, see "
-        "neuro-divergent cv."
+        f"step{'s' if season > 1 else ''}, was given the same rows. Figures that decided nothing come "
+        "from several cutoffs:"
     )
+    page.code(again.compare or CROSS_VALIDATION)
     sections.score_table(page, held.evaluation.table, metric, held.truth.naive_name)
     page.text(
         "MASE below 1 is better than the naive forecast was on the history. Bias is the sum of forecast minus actual, "
@@ -179,62 +180,3 @@ def _held_out(page: Page, fitted: Forecaster, held: HeldOut) -> None:
     rows = [[str(fitted.data.ids[ranking.numbers[place]]), *ranking.row(place)] for place in places]
     page.link_table(["series", "MAE", "naive MAE", "MASE"], rows, name, [choices[place] for place in places])
     page.text(f"Sorted by {ranking.by.upper()}, the worst first. The name of a series shows its chart.", soft=True)
-
-
-def _reproduce(page: Page, fitted: Forecaster, source: str, command: str) -> None:
-    page.heading("Do it again")
-    if command:
-        page.text("The same command, data, versions and threads give the same bits.")
-        page.code(command)
-    import numpy
-    import polars
-    import torch
-
-    facts = [
-        f"seed {fitted.config.seed}, data fingerprint {fitted.data.fingerprint[:16]}",
-        ", ".join(
-            [f"neuro-divergent {__version__}", *(f"{x.__name__} {x.__version__}" for x in (torch, numpy, polars))]
-        ),
-        f"Python {platform.python_version()} on {platform.system()}, {torch.get_num_threads()} threads",
-    ]
-    page.items(facts)
-    page.code(_python(fitted, source))
-    page.folded("Model, every field", fitted.model.to_json())
-    page.folded("Training, every field", fitted.config.replace(callbacks=()).to_json())
-    page.folded("Data, every field", fitted.data.schema.to_json())
-
-
-def _python(fitted: Forecaster, source: str) -> str:
-    schema, model, config = fitted.data.schema, fitted.model, fitted.config
-    reader = "from_parquet" if source.endswith((".parquet", ".pq")) else "from_csv"
-    columns = _arguments(schema, [name for name in DataSchema.model_fields if name not in _FOUND_WHEN_LOADING])
-    training = [
-        f"{name}={_literal(getattr(config, name))}"
-        for name in ("loss", "max_epochs", "max_steps", "batch_size", "optimizer")
-    ]
-    training += [f"schedule={_literal(config.schedule)}", f"seed={config.seed}"]
-    return (
-        "import neuro_divergent as nd\n\n"
-        f"data = nd.TimeSeriesDataFrame.{reader}({', '.join([json.dumps(source or 'your.csv'), *columns])})\n"
-        f"model = {_literal(model)}\n"
-        "config = nd.TrainingConfig(\n    " + ",\n    ".join(training) + ",\n)\n"
-        "print(model.fit(data, config).predict())"
-    )
-
-
-def _arguments(description: Description, names: Sequence[str]) -> list[str]:
-    """The fields that are not at their defaults, as arguments."""
-    found = []
-    for name in names:
-        value, field = getattr(description, name), type(description).model_fields[name]
-        if field.is_required() or value != field.get_default(call_default_factory=True):
-            called = getattr(description, "file_names", {}).get(name, name)
-            found.append(f"{called}={_literal(value)}")
-    return found
-
-
-def _literal(value: Any) -> str:
-    """A value as it is written in Python."""
-    if isinstance(value, Description):
-        return f"nd.{value.kind}({', '.join(_arguments(value, list(type(value).model_fields)))})"
-    return repr(list(value)) if isinstance(value, tuple) else repr(value)

@@ -211,7 +211,7 @@ def _output(module: nn.Module, x: Tensor) -> Tensor:
     try:
         output = module(x)
     except RuntimeError as error:
-        if x.is_floating_point() or "type" not in str(error):
+        if x.is_floating_point() or not _takes_floats(module, x):
             raise
         raise DataError(
             f"x holds whole numbers ({str(x.dtype).removeprefix('torch.')}), as layers such as Embedding take them, "
@@ -223,6 +223,17 @@ def _output(module: nn.Module, x: Tensor) -> Tensor:
             "that returns the forecast alone, such as output[0] of an LSTM"
         )
     return output
+
+
+def _takes_floats(module: nn.Module, x: Tensor) -> bool:
+    """Whether the module computes something of the same numbers as floats."""
+    kinds = (parameter.dtype for parameter in module.parameters() if parameter.is_floating_point())
+    try:
+        with torch.no_grad():
+            module(x.to(next(kinds, torch.float32)))
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return False
+    return True
 
 
 def _loss_weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:

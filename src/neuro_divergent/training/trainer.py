@@ -190,7 +190,11 @@ def _check_half_precision(module: nn.Module, precision: Precision) -> None:
             "Use precision='bf16' or 'float32', or a GPU",
             advice=[Advice("training.precision", "bf16")],
         )
-    log.warning("precision='fp16' is slower than float32 on a CPU, often ten times. Use precision='bf16' or 'float32'")
+    log.warning(
+        "precision='fp16' is slower than float32 on a CPU, often ten times. Use precision='bf16' or "
+        "precision='float32'",
+        extra={"advice": [Advice("training.precision", "bf16"), Advice("training.precision", "float32")]},
+    )
 
 
 def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) -> None:
@@ -215,6 +219,7 @@ def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) ->
             "the warm-up of %s is longer than the run of %d steps: the learning rate ends at %.3g, %.2g of the %.3g "
             "that was asked for. Shorten the warm-up (a share such as warmup=0.1), or train for longer",
             schedule.kind, total, factors[-1] * rate, factors[-1], rate,
+            extra={"advice": [Advice("training.schedule.warmup", "0.1")]},
         )  # fmt: skip
 
 

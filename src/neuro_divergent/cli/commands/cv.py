@@ -15,6 +15,8 @@ from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
     Columns,
+    MetricNames,
+    ModelNames,
     Sections,
     Settings,
     Training,
@@ -39,14 +41,14 @@ def cv(
     data: Path | None = None,
     /,
     *,
-    models: str = "nhits,dlinear,mlp",
+    models: ModelNames = "nhits,dlinear,mlp",
     h: int | None = None,
     input_size: int | None = None,
     n_windows: int = 3,
     step_size: int | None = None,
     gap: int = 0,
     refit: bool = True,
-    metrics: str | None = None,
+    metrics: MetricNames = None,
     columns: Columns = Columns(),  # noqa: B008  # frozen
     training: Training = Training(),  # noqa: B008  # frozen
     config: Path | None = None,

@@ -10,8 +10,9 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.output_paths import table_file
 from neuro_divergent.cli.io.tables_out import as_polars, coverage_facts, coverage_text, score_text, write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json
+from neuro_divergent.cli.request.hints import cv_command, fields_of
 from neuro_divergent.cli.request.read_table import read_again
-from neuro_divergent.cli.request.run_file import Settings, levels, sections, split
+from neuro_divergent.cli.request.run_file import MetricNames, Settings, levels, sections, split
 from neuro_divergent.cli.request.saved_model import load_model
 from neuro_divergent.core.counts import at_least_one
 
@@ -29,7 +30,7 @@ def evaluate(
     data: Path,
     /,
     *,
-    metrics: str | None = None,
+    metrics: MetricNames = None,
     level: str | None = None,
     n_windows: int = 1,
     step_size: int | None = None,
@@ -68,7 +69,8 @@ def evaluate(
     read = read_again(data, fitted.data.schema, sections(None, {}, set)["data"])
     seen = already_seen(fitted, read, fitted.model.h + (n_windows - 1) * (step_size or fitted.model.h))
     if seen:
-        note(seen)
+        layout = sections(None, {}, set)["data"]
+        note(f"{seen}: {cv_command(data, fitted, fields_of(fitted.data.schema) | layout)}")
     named = None if metrics is None else split((metrics,))
     found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:
@@ -97,6 +99,6 @@ def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> st
         if first <= last:
             return (
                 f"neuro-divergent: warning: the model was trained with rows up to {last}, and these figures begin at "
-                f"{first}: they flatter it. Hand over newer rows, or compare with neuro-divergent cv"
+                f"{first}: they flatter it. Hand over newer rows, or test it on several cutoffs"
             )
     return ""

@@ -12,9 +12,10 @@ from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import aside, say, say_json
 from neuro_divergent.cli.request.guess_roles import guess, peek
+from neuro_divergent.cli.request.hints import command
 from neuro_divergent.cli.request.horizon import lookback
 from neuro_divergent.cli.request.read_table import FILE_FIELDS, read_table
-from neuro_divergent.cli.request.run_file import Columns, Settings, levels, sections
+from neuro_divergent.cli.request.run_file import Columns, ModelNames, Settings, levels, sections
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import StorageError
 
@@ -30,7 +31,7 @@ def init(
     data: Path,
     /,
     *,
-    model: str = "nhits",
+    model: ModelNames = "nhits",
     h: int | None = None,
     level: str | None = None,
     columns: Columns = Columns(),  # noqa: B008  # frozen
@@ -95,7 +96,7 @@ def init(
     aside(json)(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
     say(
         f"written: {out} ({described.kind}, h {steps}, input_size {size}); "
-        f"train with: neuro-divergent train --config {out}"
+        f"train with: {command('train', '--config', out)}"
     )
 
 
@@ -137,7 +138,7 @@ def _document(
     hint = [f"# Columns without a role so far: {', '.join(ignored)}"] if ignored else []
     head = [
         "# A run: the table, the model and the training. Lines that begin with # are the defaults; take the # away to",
-        f"# change one. Train with: neuro-divergent train --config {out}",
+        f"# change one. Train with: {command('train', '--config', out)}",
         "",
         "data:",
         "  # The table: a CSV or Parquet file.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 import time as clock
 from pathlib import Path
@@ -15,10 +14,12 @@ from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.tables_out import coverage_facts, coverage_text
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
 from neuro_divergent.cli.request.confine import confined
+from neuro_divergent.cli.request.hints import cv_command, predict_command, same_command_again
 from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
     Columns,
+    ModelName,
     Settings,
     Training,
     changes,
@@ -43,7 +44,7 @@ def train(
     data: Path | None = None,
     /,
     *,
-    model: str | None = None,
+    model: ModelName = None,
     h: int | None = None,
     input_size: int | None = None,
     columns: Columns = Columns(),  # noqa: B008  # frozen
@@ -135,12 +136,12 @@ def train(
     from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
 
     held = held_out_forecasts(fitted)
-    written = _write_report(fitted, directory, path, seconds, held) if report else None
+    written = _write_report(fitted, directory, path, fields["data"], seconds, held) if report else None
     summary = _summary(fitted, directory, written, seconds, held)
     if json:
         say_json(summary)
         return
-    _say_summary(fitted, summary, held)
+    _say_summary(fitted, summary, held, predict_command(fitted, directory, fields["data"]))
 
 
 def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
@@ -200,12 +201,20 @@ def _show_series(table: TimeSeriesDataFrame, show: Any) -> None:
         show(f"  {name.ljust(width)}  {sparkline(values.tolist())}")
 
 
-def _write_report(fitted: Forecaster, directory: Path, data: Path, seconds: float, held: HeldOut | None) -> Path:
+def _write_report(
+    fitted: Forecaster, directory: Path, data: Path, fields: dict[str, Any], seconds: float, held: HeldOut | None
+) -> Path:
     from neuro_divergent.report import training_report
+    from neuro_divergent.report.again import Again
 
-    path = directory / REPORT
-    command = shlex.join(["neuro-divergent", *sys.argv[1:]])
-    return training_report(fitted, source=str(data), command=command, seconds=seconds, held=held).save(path)
+    again = Again(
+        source=str(data),
+        reading={name: value for name, value in fields.items() if name != "file"},
+        train=same_command_again(),
+        predict=predict_command(fitted, directory, fields),
+        compare=cv_command(data, fitted, fields),
+    )
+    return training_report(fitted, again=again, seconds=seconds, held=held).save(directory / REPORT)
 
 
 def _summary(
@@ -235,7 +244,7 @@ def _summary(
     }
 
 
-def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | None) -> None:
+def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | None, predict: str) -> None:
     history = fitted.history
     losses = history.validation_loss or history.train_loss
     say(f"{fitted!r} trained in {summary['seconds']:.1f} s: {history.stopped}")
@@ -250,8 +259,13 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | No
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:
         say("the training is not done: the same command goes on from there with --resume")
-    wanted = " --level 80,95" if fitted.loss.probabilistic else ""
-    say(f"forecast with: neuro-divergent predict {Path(summary['saved']).parent}{wanted}")
+    say(f"forecast with: {predict}")
+    from neuro_divergent.forecasting.predict.ahead import asked_ahead
+
+    if names := asked_ahead(fitted):
+        schema = fitted.data.schema
+        parts = [*([schema.id_col] if schema.id_type != "none" else []), schema.time_col, *names]
+        say(f"FILE has the columns {', '.join(map(repr, parts))} for the next {fitted.model.h} steps")
 
 
 def verdict(scores: list[dict[str, Any]], part: str) -> str:

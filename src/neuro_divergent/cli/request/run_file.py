@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from neuro_divergent.cli.request.completers import (
+    complete_device,
+    complete_loss,
+    complete_metric,
+    complete_model,
+    complete_setting,
+)
 from neuro_divergent.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,7 +23,10 @@ if TYPE_CHECKING:
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 Names = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-Settings = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+Settings = Annotated[tuple[str, ...], Parameter(negative="", show_default=False, completer=complete_setting)]
+ModelName = Annotated[str | None, Parameter(completer=complete_model)]
+ModelNames = Annotated[str, Parameter(completer=complete_model)]
+MetricNames = Annotated[str | None, Parameter(completer=complete_metric)]
 Sections = dict[str, dict[str, Any]]
 
 
@@ -64,13 +74,13 @@ class Training:
     """The learning rate; the model's recipe decides unless given."""
     batch_size: int | None = None
     """Windows per step; the model's recipe decides unless given."""
-    loss: str | None = None
+    loss: Annotated[str | None, Parameter(completer=complete_loss)] = None
     """What is minimised; `neuro-divergent losses` lists them."""
     level: str | None = None
     """Prediction intervals in percent, such as 80,95: trains with MQLoss unless the loss has intervals already."""
     seed: int | None = None
     """Key of every random draw; the same seed gives the same bits."""
-    device: str | None = None
+    device: Annotated[str | None, Parameter(completer=complete_device)] = None
     """auto, cpu, cuda, cuda:N or mps."""
 
     def fields(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from neuro_divergent.data.read.timestamps import check_zone, localise, read_stam
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import CODES, fill
-from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.store.rounding import SETTINGS, described, merged_by_rounding
 from neuro_divergent.data.store.store import SeriesStore
 
 log = logging.getLogger(__name__)
@@ -279,7 +279,7 @@ class _Builder:
         merged = merged_by_rounding(exact, runs.ends - runs.lengths, codes.astype(np.int64), len(ids))
         self.report.merged_targets = {ids[int(s)]: int(merged[s]) for s in np.flatnonzero(merged)}
         if self.report.merged_targets:
-            log.warning("%s", described(self.report.merged_targets))
+            log.warning("%s", described(self.report.merged_targets), extra=SETTINGS)
 
     def _masked(
         self,

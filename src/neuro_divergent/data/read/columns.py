@@ -256,6 +256,7 @@ def warn_unknown(series: pl.Series, codes: npt.NDArray[np.int32], where: Where, 
             'unknown_categories="error" when the data is loaded to refuse them.',
             series.name,
             _unknown(text, which, where),
+            extra={"advice": [Advice("data.unknown_categories", "error")]},
         )
 
 

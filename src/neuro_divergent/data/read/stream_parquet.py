@@ -25,7 +25,7 @@ from neuro_divergent.data.read.files import guarded, scan_parquet
 from neuro_divergent.data.read.timestamps import read_stamps
 from neuro_divergent.data.schema.load_report import DataReport, sparse
 from neuro_divergent.data.store.files import HEADER, header
-from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.store.rounding import SETTINGS, described, merged_by_rounding
 from neuro_divergent.data.time.anchors import MOST_MOVES
 from neuro_divergent.data.time.frequency import Frequency
 from neuro_divergent.data.time.infer import infer
@@ -236,7 +236,7 @@ class _Writer:
         plan, rows = self.plan, int(self.plan.offsets[-1])
         merged = {plan.ids[int(code)]: int(self.merged[code]) for code in np.flatnonzero(self.merged)}
         if merged:
-            log.warning("%s", described(merged))
+            log.warning("%s", described(merged), extra=SETTINGS)
         if self.recipe.freq is not None and rows > 2 * plan.rows:
             log.warning("%s", sparse(self.recipe.freq, rows - plan.rows, rows))
 

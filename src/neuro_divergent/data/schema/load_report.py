@@ -114,10 +114,10 @@ class DataReport:
 
 def sparse(freq: str, added: int, rows: int, own: str | None = None) -> str:
     """What is wrong with a frequency that leaves most rows of a table empty, and what to do about it."""
-    say = f'The rows look like freq="{own}": say so.' if own else "Say the true distance of two rows."
+    say = f"The rows look like a frequency of {own}: say so." if own else "Say the true distance of two rows."
     return (
-        f'freq="{freq}" leaves {100 * added / rows:.0f} % of the rows without a value: {added:,} of {rows:,} are '
-        f'absent and masked, so there is little to train on. {say} Say gaps="error" to refuse gaps.'
+        f"a frequency of {freq} leaves {100 * added / rows:.0f} % of the rows without a value: {added:,} of {rows:,} "
+        f"are absent and masked, so there is little to train on. {say} With gaps as an error it is refused."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from pydantic import field_validator, model_validator
 
@@ -124,6 +124,12 @@ class DataSchema(Description):
         if len(set(self.categorical)) != len(self.categorical):
             raise ConfigError(f"a column is categorical once, but got categorical={self.categorical!r}")
         return self
+
+    found_when_loading: ClassVar[tuple[str, ...]] = (
+        *("span", "id_type", "time_type", "static_table", "categories"),
+        *("future_categorical", "historical_categorical", "static_categorical"),
+    )
+    """Fields that no user gives: the table has them."""
 
     @property
     def resolved(self) -> bool:

@@ -25,6 +25,7 @@ from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.historical import Origins, actual
 from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
+from neuro_divergent.metrics.by_name import POINT, PROBABILISTIC
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -35,11 +36,6 @@ Axis = int | tuple[int, ...] | None
 Aggregate = Literal["pooled", "mean"]
 """One figure over the values of all series, or the mean of the figures of the series."""
 
-POINT = (
-    *("mae", "mse", "rmse", "mape", "smape", "mase", "rmsse", "owa", "r2"),
-    *("bias", "bias_percent", "directional_accuracy"),
-)
-PROBABILISTIC = ("pinball", "scaled_crps", "coverage", "interval_score")
 DEFAULT = ("mae", "rmse", "smape", "mase", "bias_percent", *PROBABILISTIC)
 
 

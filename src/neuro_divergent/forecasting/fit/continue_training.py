@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.join import later_rows, read_again
-from neuro_divergent.data.read import series_checks
+from neuro_divergent.data.join import joined_tables, later_rows
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.fit.fit import fit
@@ -123,19 +121,6 @@ def _check_columns(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
             f"{forecaster.model.kind} was built for {spec.series} series, but the table has {len(store.ids)}. "
             "Give as many, or use a univariate model"
         )
-
-
-def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-    """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
-    both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
-    keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
-    latest = both.unique(subset=keys, keep="last", maintain_order=True)
-    # Both were judged when they were read: a category that came after the training rows has no name any more.
-    joined = read_again(latest, known.schema.replace(unknown_categories="keep"), (known, newer))
-    joined.schema = joined.schema.replace(unknown_categories=known.schema.unknown_categories)
-    joined._report.merged_targets = newer.report().merged_targets
-    joined.store = series_checks.check_series(joined.store, joined.schema, joined._report, set(known.ids.tolist()))
-    return joined
 
 
 def known_part(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:

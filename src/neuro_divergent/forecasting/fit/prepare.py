@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.join import joined
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
@@ -50,10 +50,11 @@ def prepare(job: Job) -> Run:
         late = (rows < model.input_size + model.h) & (table.store.lengths - rows >= model.h)
         if late.any():
             log.warning(
-                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Set "
+                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Say "
                 "split_by='series' to train on all of them",
                 int(late.sum()),
                 table.n_series,
+                extra={"advice": [Advice("training.split_by", "series")]},
             )
     for role, names in columns_left_out(model, table.store).items():
         log.warning("%s takes no %s columns: %s is left out", model.kind, role, ", ".join(names))

@@ -11,7 +11,7 @@ import torch
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.scaling.columns import column_statistics
-from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.store.rounding import SETTINGS, described, merged_by_rounding
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.problem import Problem, identity_of, sampler_of, validation_source
@@ -82,7 +82,8 @@ def _warn_rounding(store: SeriesStore) -> None:
     seen = store.y if store.mask is None else np.where(store.mask, store.y, np.nan)
     merged = merged_by_rounding(seen, store.offsets[:-1], np.arange(len(store.ids)), len(store.ids))
     if merged.any():
-        log.warning("%s", described({store.ids[s].item(): int(merged[s]) for s in np.flatnonzero(merged)}))
+        found = {store.ids[s].item(): int(merged[s]) for s in np.flatnonzero(merged)}
+        log.warning("%s", described(found), extra=SETTINGS)
 
 
 def _no_window(problem: Problem, trained: Range) -> DataError:

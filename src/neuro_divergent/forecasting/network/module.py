@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.core.seeding import isolated
 from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler, window_scaler
 from neuro_divergent.forecasting.model.model import Model
@@ -44,7 +44,8 @@ class ForecastModule(nn.Module):
         if not scaler.affine and type(innermost).unscale is not Loss.unscale:
             raise ConfigError(
                 f"{loss.kind} describes a distribution, which the invariant scaler would bend. "
-                "Use scaler='robust' or another loss"
+                "Use scaler='robust' or another loss",
+                advice=[Advice("model.scaler", "robust")],
             )
         self.network = network
         self.loss = loss

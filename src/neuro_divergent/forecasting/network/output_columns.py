@@ -161,6 +161,11 @@ def named_columns(name: str, level: tuple[float, ...], quantiles: tuple[float, .
             raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
         names.append(f"{name}_ql{share:g}")
         levels.append(float(share))
+    if len(set(names)) < len(names):
+        raise ConfigError(
+            f"a forecast has each column once, but got level={list(level)} and quantiles={list(quantiles)}. Leave out "
+            "what is there twice"
+        )
     return Columns(tuple(names), tuple(levels))
 
 

@@ -31,7 +31,7 @@ from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.output_columns import Columns
 
 if TYPE_CHECKING:
-    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.predict_base import PredictBase
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ SERIES_PER_BATCH = 4096
 
 
 def forecast(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, *, future: Any = None, h: int | None = None
+    forecaster: PredictBase, table: TimeSeriesDataFrame, columns: Columns, *, future: Any = None, h: int | None = None
 ) -> npt.NDArray[np.float64]:
     """[S, h, K] the columns for the h steps after every series; beyond the model's horizon forecasts are fed back."""
     steps = checked_horizon(h, forecaster.model.h)
@@ -48,11 +48,12 @@ def forecast(
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, max(steps, forecaster.model.h), given=steps)
     values = from_store(forecaster, store, columns, ahead, steps)
-    return values if forecaster.local is None else forecaster.local.original(values, table)
+    scaling = forecaster.scaling(table)
+    return values if scaling is None else scaling.original(values, table)
 
 
 def from_store(
-    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
+    forecaster: PredictBase, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
 ) -> npt.NDArray[np.float64]:
     """[S, steps, K] forecasts after the end of a store that has only the model's columns."""
     own = forecaster.model.h
@@ -63,7 +64,7 @@ def from_store(
 
 
 def direct(
-    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues
+    forecaster: PredictBase, store: SeriesStore, columns: Columns, ahead: FutureValues
 ) -> npt.NDArray[np.float64]:
     """[S, H, K] one pass of the network."""
     if len(store.ids) <= SERIES_PER_BATCH and _plain(forecaster, store):
@@ -81,7 +82,7 @@ def direct(
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _plain(forecaster: Forecaster, store: SeriesStore) -> bool:
+def _plain(forecaster: PredictBase, store: SeriesStore) -> bool:
     """Whether windows hold nothing but complete targets of one series each."""
     blocks = (store.mask, store.future, store.historical, store.static, store.categorical, store.static_categorical)
     if forecaster.model.capabilities.multivariate or any(block is not None for block in blocks):
@@ -97,7 +98,7 @@ def _plain_batch(store: SeriesStore, lookback: int) -> Batch:
 
 
 def _recursive(
-    forecaster: Forecaster, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
+    forecaster: PredictBase, store: SeriesStore, columns: Columns, ahead: FutureValues, steps: int
 ) -> npt.NDArray[np.float64]:
     own, name = forecaster.model.h, forecaster.model.name
     if store.historical is not None or _hidden_codes(forecaster, store):
@@ -147,7 +148,7 @@ def _block(part: npt.NDArray[Any] | None, first: int, width: int) -> npt.NDArray
     return np.asarray(part[:, rows])
 
 
-def _hidden_codes(forecaster: Forecaster, store: SeriesStore) -> tuple[str, ...]:
+def _hidden_codes(forecaster: PredictBase, store: SeriesStore) -> tuple[str, ...]:
     return tuple(name for name in forecaster.data.schema.historical_categorical if name in store.categories)
 
 
@@ -221,7 +222,7 @@ def knows_more(model: Model, store: SeriesStore, known: SeriesStore) -> bool:
     )
 
 
-def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
+def check_series(forecaster: PredictBase, table: TimeSeriesDataFrame) -> None:
     """A multivariate model forecasts just the series it was trained on."""
     if not forecaster.model.capabilities.multivariate or table is forecaster.data:
         return
@@ -234,7 +235,7 @@ def check_series(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
         )
 
 
-def check_ends(forecaster: Forecaster, store: SeriesStore) -> None:
+def check_ends(forecaster: PredictBase, store: SeriesStore) -> None:
     """A multivariate model forecasts all series from one moment, so they must end there."""
     if not forecaster.model.capabilities.multivariate:
         return
@@ -279,6 +280,16 @@ def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
     return table.id_column(count)
 
 
+def asked_ahead(forecaster: PredictBase) -> list[str]:
+    """The columns of the table whose values for the horizon `predict` asks for; none where the model takes none."""
+    store, schema = forecaster.data.store, forecaster.data.schema
+    taken = taken_columns(forecaster.model, store)
+    if taken.future is None and taken.categorical is None:
+        return []
+    names = (*schema.future, *schema.future_categorical)
+    return [name for name in names if name in store.future_names or name in store.categories]
+
+
 def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFrame:
     """The rows of `future_frame` that a table of future values does not have."""
     schema = table.schema
@@ -304,7 +315,7 @@ def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFr
     return needed[rows["row"].sort()]
 
 
-def forecast_windows(forecaster: Forecaster, store: SeriesStore) -> Windows:
+def forecast_windows(forecaster: PredictBase, store: SeriesStore) -> Windows:
     """The windows of a store from which a model forecasts; short series are padded."""
     model = forecaster.model
     return Windows(

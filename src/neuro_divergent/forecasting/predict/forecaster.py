@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,27 +10,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError, DataError
-from neuro_divergent.data.join import on_grid_of, read_again
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.data.vocabulary import say_unknown, with_categories
-from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
-from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
 from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
 from neuro_divergent.forecasting.predict import ahead
-from neuro_divergent.forecasting.predict.fast_table import quick_table
 from neuro_divergent.forecasting.predict.lineage import Lineage, new_lineage
+from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.predict.validated import validated_on
-from neuro_divergent.losses import Loss
 from neuro_divergent.losses.base import Point
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
@@ -44,13 +36,10 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
-
-log = logging.getLogger(__name__)
-
-Floats = npt.NDArray[np.float64]
+    from neuro_divergent.forecasting.predict.predictor import Predictor
 
 
-class Forecaster:
+class Forecaster(PredictBase):
     """A trained model with the end of the data it was trained on."""
 
     def __init__(
@@ -66,32 +55,22 @@ class Forecaster:
         local: LocalScaling | None = None,
         lineage: Lineage | None = None,
     ) -> None:
-        self.model = model
+        super().__init__(model=model, module=module, data=data, intervals=intervals, local=local)
         self.config = config
-        self.module = module
         self.history = history
         self.anchor = anchor
-        self.data = data
-        self.intervals = intervals
-        """Measured errors that give a point forecast its intervals; None without."""
-        self.local = local
-        """How each series is scaled before the model sees it; None as it is."""
-        self.has_context = True
-        """Whether the rows of `data` are there; a model saved with context=False keeps only their names."""
         self._lineage = lineage
         self._not_hashed: SeriesStore | None = None
-        self._said: set[str] = set()
-        self._own_windows: tuple[SeriesStore, Windows] | None = None
 
     @property
-    def network(self) -> nn.Module:
-        """The torch module of the model itself, without scaling and anchor."""
-        return self.module.network
+    def seed(self) -> int:
+        """The seed of the training, which is also the key of draws."""
+        return self.config.seed
 
     @property
-    def loss(self) -> Loss:
-        """What the model was trained with."""
-        return self.module.loss
+    def output_dtype(self) -> npt.DTypeLike:
+        """The type of the numbers in a frame of forecasts: float64 where the training was, else float32."""
+        return np.float64 if self.config.precision == "float64" else np.float32
 
     @property
     def point(self) -> Point | None:
@@ -163,61 +142,17 @@ class Forecaster:
             h: how many steps; None for the model's. More than those are forecast by feeding point forecasts back; the
                 error at the end of a block then adds to the errors of the next one, √(d² + c²).
         """
-        table = self.table(data)
-        columns = self.columns(level, quantiles)
-        steps = ahead.checked_horizon(h, self.model.h)
-        values = self.forecast_values(table, columns, future=future, h=steps)
-        return table.as_input_library(self.long_frame(table, columns, values))
+        return self.forecast_frame(data, future, level, quantiles, h)
 
-    def forecast_values(
-        self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None, h: int | None = None
-    ) -> Floats:
-        """The forecasts as an array [series, horizon, columns], for those who want no frame."""
-        columns = columns or point_column(self.model.name)
-        table = self.in_own_codes(table)
-        values = ahead.forecast(self, table, self.network_columns(columns), future=future, h=h)
-        return self.finished(values, table, columns)
+    def predictor(self) -> Predictor:
+        """A slim copy for serving: the weights (shared, not copied) and the last rows of every series.
 
-    def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
-        """The columns of a table that the model takes, its series scaled as in the training."""
-        store = taken_columns(self.model, table.store)
-        return store if self.local is None else store.replace(y=self.local.scaled_store(table).y)
-
-    def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
-        """The columns of a forecast; without levels what the loss was trained for."""
-        if level is None and quantiles is None:
-            return learned_columns(self.model.name, self.loss)
-        calibrated = self.intervals is not None
-        return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
-
-    def network_columns(self, columns: Columns) -> Columns:
-        """What the network itself gives of these columns: all, only the point, or what a reconciliation needs."""
-        if not self.loss.probabilistic:
-            return columns.point
-        return columns if self.model.joint is None else self.model.joint.network_columns(columns, self.loss)
-
-    def finished(
-        self,
-        values: Floats,
-        table: TimeSeriesDataFrame,
-        columns: Columns,
-        series: npt.NDArray[np.int64] | None = None,
-        until: npt.NDArray[np.int64] | None = None,
-    ) -> Floats:
-        """Forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all), made complete.
-
-        They are in original units. Those of a hierarchy are reconciled, those of a point get their intervals.
+        It forecasts the same numbers, takes new rows with `observe`, and may be called from several threads at once.
+        It keeps nothing of the training: no configuration, no history, no table.
         """
-        if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
-            values = self.model.joint.finished(self, values, table, columns)
-        if self.intervals is None or values.shape[2] == len(columns.names):
-            return values
-        from neuro_divergent.forecasting.predict.conformal import mean_change
+        from neuro_divergent.forecasting.predict.predictor import predictor_of
 
-        series = np.arange(table.n_series) if series is None else series
-        until = table.store.lengths[series] if until is None else until
-        scale = mean_change(table.store, series, until)
-        return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
+        return predictor_of(self)
 
     def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
         """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
@@ -308,85 +243,11 @@ class Forecaster:
 
         return explain(self, self.table(data), future=future, **options)
 
-    def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
-        """The id and time of every step to forecast: what a table of future values needs a row for."""
-        table = self.table(data)
-        frame = ahead.future_frame(table, ahead.checked_horizon(h, self.model.h))
-        return table.as_input_library(frame)
-
     def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
         """The rows that a table of future values lacks; none when it is complete."""
         table = self.table(data)
         frame = ahead.missing_future(table, future, ahead.checked_horizon(h, self.model.h))
         return table.as_input_library(frame)
-
-    def table(self, data: Any = None) -> TimeSeriesDataFrame:
-        """Somebody's table read as the training data was; None for the training data."""
-        if data is None:
-            if not self.has_context:
-                raise DataError(
-                    "the model was saved with context=False, so it has no rows to forecast after. Give data=..."
-                )
-            return self.data
-        if isinstance(data, TimeSeriesDataFrame):
-            if data.freq != self.data.freq:
-                raise DataError(f"the model was trained on freq {self.data.freq!r}, but the data has {data.freq!r}")
-            known = self.in_own_codes(data)
-            if known is not data:
-                self.say_unknown(data)
-            if ahead.columns_of(self.model, known.store) == ahead.columns_of(self.model, self.data.store):
-                return on_grid_of(self.data, known)
-            # Other columns, or categories that have other codes: read as the training data was, or refused there.
-            return read_again(data.to_polars(), self.data.schema, (data,))
-        quick = quick_table(data, self.data)
-        if quick is not None:
-            return quick
-        return on_grid_of(self.data, TimeSeriesDataFrame.from_frame(data, schema=self.data.schema))
-
-    def in_own_codes(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-        """A table that knows further categories, with the codes of the model's training rows; others as they are."""
-        own = self.data.store.categories
-        if not own or table.store.categories == own or not ahead.knows_more(self.model, table.store, self.data.store):
-            return table
-        return with_categories(table, own)
-
-    def say_unknown(self, table: TimeSeriesDataFrame) -> None:
-        """Log the categories of a table that the model takes and does not know, or refuse them by the policy."""
-        own = taken_columns(self.model, self.data.store).categories
-        say_unknown(table, own, self.data.schema.unknown_categories)
-
-    def windows(self, store: SeriesStore) -> Windows:
-        """The windows from which a store is forecast; those of the training data are kept."""
-        if self._own_windows is not None and self._own_windows[0] is store:
-            return self._own_windows[1]
-        windows = ahead.forecast_windows(self, store)
-        if store is self.data.store:
-            self._own_windows = (store, windows)
-        return windows
-
-    def outputs(self, batch: Batch, columns: Columns) -> Floats:
-        """[B, H, C, K] the columns of a batch, in original units."""
-        parameter = next(self.module.parameters())
-        if parameter.device.type != "cpu" or parameter.dtype != batch.y.dtype:
-            batch = batch.to(parameter.device, parameter.dtype)
-        if self.module.training:
-            self.module.eval()
-        with torch.inference_mode():
-            result: Floats = columns.compute(self.module, batch).double().cpu().numpy()
-        return result
-
-    def long_frame(self, table: TimeSeriesDataFrame, columns: Columns, values: Floats) -> pl.DataFrame:
-        """The forecasts [S, h, K] as rows of id, time and columns."""
-        dtype = np.float64 if self.config.precision == "float64" else np.float32
-        flat = values.reshape(-1, values.shape[-1]).astype(dtype)
-        frame = ahead.future_frame(table, values.shape[1])
-        return frame.hstack([pl.Series(name, flat[:, i]) for i, name in enumerate(columns.names)])
-
-    def warn_once(self, key: str, sentence: str) -> None:
-        """Log a warning the first time that it is due."""
-        if key not in self._said:
-            self._said.add(key)
-            log.warning(sentence)
 
     def forward(self, window: Tensor | Batch) -> Tensor:
         """Raw windows [B, L] (or a Batch) → forecasts [B, H], or [B, H, Q] for several outputs, in original units."""

@@ -26,7 +26,7 @@ from neuro_divergent.forecasting.predict.error_factors import FACTORS, mixed
 from neuro_divergent.losses import Loss
 
 if TYPE_CHECKING:
-    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.predict_base import PredictBase
 
 Floats = npt.NDArray[np.float64]
 Method = Literal["BottomUp", "MinTraceOLS", "MinTraceWLS"]
@@ -113,20 +113,20 @@ class Reconciliation:
         name = columns.names[0]
         return Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid))
 
-    def finished(self, forecaster: Forecaster, values: Floats, table: TimeSeriesDataFrame, columns: Columns) -> Floats:
+    def finished(self, forecaster: PredictBase, values: Floats, table: TimeSeriesDataFrame, columns: Columns) -> Floats:
         """[S, H, K] coherent points and quantiles of reconciled draws, from what `network_columns` asked for."""
         order = self.order(table)
         coherent = self.placed(self.projection(values[order, :, 0]), order)[:, :, None]
         if values.shape[2] == 1:
             return coherent
         grid = np.array(self.network_columns(columns, forecaster.loss).probabilities)
-        draws = self.draws(forecaster, (self.samples,), forecaster.config.seed)
+        draws = self.draws(forecaster, (self.samples,), forecaster.seed)
         found = self._quantiles(values[order, :, 1:], grid, np.array(columns.probabilities), draws)
         placed = self.placed(found, order)
         parts = {level: placed[:, :, number] for number, level in enumerate(columns.probabilities)}
         return np.stack([coherent[:, :, 0] if level is None else parts[level] for level in columns.levels], axis=2)
 
-    def draws(self, forecaster: Forecaster, shape: tuple[int, ...], seed: int) -> Floats:
+    def draws(self, forecaster: PredictBase, shape: tuple[int, ...], seed: int) -> Floats:
         """[n, ...] standard normal draws that go together as the errors of the series did."""
         generator = numpy_generator(seed, "reconciliation")
         own, common = (generator.standard_normal((count, *shape)) for count in (len(self.hierarchy.rows), FACTORS))

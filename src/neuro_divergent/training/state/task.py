@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss
 from neuro_divergent.metrics.training import training_metric
 
@@ -102,7 +102,8 @@ def epoch_steps(steps: int, cap: int | None, batch_size: int, count: int) -> int
     if steps == 0:
         raise ConfigError(
             f"drop_last=True leaves out batches that are not full, but a batch of {batch_size} is never full with "
-            f"{count} windows or rows. Lower batch_size or accumulate_gradients, or set drop_last=False"
+            f"{count} windows or rows. Lower batch_size or accumulate_gradients, or say drop_last=False",
+            advice=[Advice("training.drop_last", False)],
         )
     return steps if cap is None else min(steps, cap)
 

@@ -1,0 +1,247 @@
+"""From a table to a frame of forecasts: what `Forecaster` and `Predictor` share.
+
+Letters: S series, H horizon, K columns of the forecast, B windows, C channels.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import torch
+from torch import nn
+
+from neuro_divergent.core.batch import Batch
+from neuro_divergent.core.errors import DataError
+from neuro_divergent.data.join import on_grid_of, read_again
+from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.data.vocabulary import say_unknown, with_categories
+from neuro_divergent.data.windows.windows import Windows
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
+from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, point_column
+from neuro_divergent.forecasting.predict import ahead
+from neuro_divergent.forecasting.predict.clean_rows import CleanReader
+from neuro_divergent.forecasting.predict.output_frame import output_frame, polars_frame
+from neuro_divergent.losses import Loss
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.predict.conformal import Calibration
+    from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+
+log = logging.getLogger(__name__)
+
+Floats = npt.NDArray[np.float64]
+
+
+class PredictBase:
+    """A trained module with the rows to forecast after, and all that turns its outputs into a frame.
+
+    Nothing here depends on how the module was trained. Calls from several threads do not disturb each other.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        module: ForecastModule,
+        data: TimeSeriesDataFrame,
+        intervals: Calibration | None = None,
+        local: LocalScaling | None = None,
+    ) -> None:
+        self.model = model
+        self.module = module
+        self.data = data
+        self.intervals = intervals
+        """Measured errors that give a point forecast its intervals; None without."""
+        self.local = local
+        """How each series is scaled before the model sees it; None as it is."""
+        self.has_context = True
+        """Whether the rows of `data` are there; a model saved with context=False keeps only their names."""
+        self._said: set[str] = set()
+        # Each is replaced whole, together with what it was made for: another thread sees the old one or the new one.
+        self._own_windows: tuple[SeriesStore, Windows] | None = None
+        self._reader: CleanReader | None = None
+
+    @property
+    def seed(self) -> int:
+        """The key of the draws behind the quantiles of a hierarchy."""
+        raise NotImplementedError
+
+    @property
+    def output_dtype(self) -> npt.DTypeLike:
+        """The type of the numbers in a frame of forecasts."""
+        raise NotImplementedError
+
+    @property
+    def network(self) -> nn.Module:
+        """The torch module of the model itself, without scaling and anchor."""
+        return self.module.network
+
+    @property
+    def loss(self) -> Loss:
+        """What the model was trained with."""
+        return self.module.loss
+
+    def forecast_frame(
+        self,
+        data: Any,
+        future: Any,
+        level: Sequence[float] | None,
+        quantiles: Sequence[float] | None,
+        h: int | None,
+    ) -> Any:
+        """The steps after the end of every series as a frame of the library of the input; see `Forecaster.predict`."""
+        table = self.table(data)
+        columns = self.columns(level, quantiles)
+        steps = ahead.checked_horizon(h, self.model.h)
+        values = self.forecast_values(table, columns, future=future, h=steps)
+        return output_frame(table, columns.names, values, self.output_dtype)
+
+    def forecast_values(
+        self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None, h: int | None = None
+    ) -> Floats:
+        """The forecasts as an array [series, horizon, columns], for those who want no frame."""
+        columns = columns or point_column(self.model.name)
+        table = self.in_own_codes(table)
+        values = ahead.forecast(self, table, self.network_columns(columns), future=future, h=h)
+        return self.finished(values, table, columns)
+
+    def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
+        """The columns of a table that the model takes, its series scaled as in the training."""
+        store, scaling = taken_columns(self.model, table.store), self.scaling(table)
+        return store if scaling is None else store.replace(y=scaling.scaled_store(table).y)
+
+    def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:  # noqa: ARG002  # a context has its own
+        """How the series of a table are scaled before the model sees them."""
+        return self.local
+
+    def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
+        """The columns of a forecast; without levels what the loss was trained for."""
+        if level is None and quantiles is None:
+            return learned_columns(self.model.name, self.loss)
+        calibrated = self.intervals is not None
+        return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
+
+    def network_columns(self, columns: Columns) -> Columns:
+        """What the network itself gives of these columns: all, only the point, or what a reconciliation needs."""
+        if not self.loss.probabilistic:
+            return columns.point
+        return columns if self.model.joint is None else self.model.joint.network_columns(columns, self.loss)
+
+    def finished(
+        self,
+        values: Floats,
+        table: TimeSeriesDataFrame,
+        columns: Columns,
+        series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
+    ) -> Floats:
+        """Forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all), made complete.
+
+        They are in original units. Those of a hierarchy are reconciled, those of a point get their intervals.
+        """
+        if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
+            values = self.model.joint.finished(self, values, table, columns)
+        if self.intervals is None or values.shape[2] == len(columns.names):
+            return values
+        series = np.arange(table.n_series) if series is None else series
+        until = table.store.lengths[series] if until is None else until
+        scale = self.mean_change(table, series, until)
+        return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
+
+    def mean_change(
+        self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
+    ) -> Floats:
+        """[N] the mean absolute change from row to row, by which errors of series that were not measured are scaled."""
+        from neuro_divergent.forecasting.predict.conformal import mean_change
+
+        return mean_change(table.store, series, until)
+
+    def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
+        """The id and time of every step to forecast: what a table of future values needs a row for."""
+        table = self.table(data)
+        frame = ahead.future_frame(table, ahead.checked_horizon(h, self.model.h))
+        return table.as_input_library(frame)
+
+    def table(self, data: Any = None) -> TimeSeriesDataFrame:
+        """Somebody's table read as the training data was; None for the rows that the model has."""
+        if data is None:
+            if not self.has_context:
+                raise DataError(
+                    "the model was saved with context=False, so it has no rows to forecast after. Give data=..."
+                )
+            return self.data
+        own = self.data
+        if isinstance(data, TimeSeriesDataFrame):
+            if data.freq != own.freq:
+                raise DataError(f"the model was trained on freq {own.freq!r}, but the data has {data.freq!r}")
+            known = self.in_own_codes(data)
+            if known is not data:
+                self.say_unknown(data)
+            if ahead.columns_of(self.model, known.store) == ahead.columns_of(self.model, own.store):
+                return on_grid_of(own, known)
+            # Other columns, or categories that have other codes: read as the training data was, or refused there.
+            return read_again(data.to_polars(), own.schema, (data,))
+        quick = self.reader(own).table(data)
+        if quick is not None:
+            return quick
+        return on_grid_of(own, TimeSeriesDataFrame.from_frame(data, schema=own.schema))
+
+    def reader(self, like: TimeSeriesDataFrame) -> CleanReader:
+        """The quick reader for frames like a table; the last one is kept."""
+        reader = self._reader
+        if reader is None or reader.like is not like:
+            reader = self._reader = CleanReader.of(like)
+        return reader
+
+    def in_own_codes(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+        """A table that knows further categories, with the codes of the model's training rows; others as they are."""
+        store = self.data.store
+        own = store.categories
+        if not own or table.store.categories == own or not ahead.knows_more(self.model, table.store, store):
+            return table
+        return with_categories(table, own)
+
+    def say_unknown(self, table: TimeSeriesDataFrame) -> None:
+        """Log the categories of a table that the model takes and does not know, or refuse them by the policy."""
+        own = taken_columns(self.model, self.data.store).categories
+        say_unknown(table, own, self.data.schema.unknown_categories)
+
+    def windows(self, store: SeriesStore) -> Windows:
+        """The windows from which a store is forecast; those of the model's own rows are kept."""
+        known = self._own_windows
+        if known is not None and known[0] is store:
+            return known[1]
+        windows = ahead.forecast_windows(self, store)
+        if store is self.data.store:
+            self._own_windows = (store, windows)
+        return windows
+
+    def outputs(self, batch: Batch, columns: Columns) -> Floats:
+        """[B, H, C, K] the columns of a batch, in original units."""
+        parameter = next(self.module.parameters())
+        if parameter.device.type != "cpu" or parameter.dtype != batch.y.dtype:
+            batch = batch.to(parameter.device, parameter.dtype)
+        if self.module.training or self.network.training:
+            self.module.eval()
+        with torch.inference_mode():
+            result: Floats = columns.compute(self.module, batch).double().cpu().numpy()
+        return result
+
+    def long_frame(self, table: TimeSeriesDataFrame, columns: Columns, values: Floats) -> pl.DataFrame:
+        """The forecasts [S, h, K] as rows of id, time and columns."""
+        flat = values.reshape(-1, values.shape[-1]).astype(self.output_dtype)
+        return polars_frame(table, columns.names, flat, values.shape[1])
+
+    def warn_once(self, key: str, sentence: str) -> None:
+        """Log a warning the first time that it is due."""
+        if key not in self._said:
+            self._said.add(key)
+            log.warning(sentence)
