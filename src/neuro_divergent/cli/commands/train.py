@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.tables_out import coverage_facts, coverage_text
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
 from neuro_divergent.cli.request.confine import confined
 from neuro_divergent.cli.request.hints import cv_command, predict_command, same_command_again
@@ -141,7 +142,7 @@ def train(
     if json:
         say_json(summary)
         return
-    _say_summary(fitted, summary, directory, fields["data"])
+    _say_summary(fitted, summary, held, predict_command(fitted, directory, fields["data"]))
 
 
 def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
@@ -248,13 +249,14 @@ def _summary(
         "stopped": history.stopped,
         "validated_on": validated_on(fitted),
         "held_back": None if held is None else held.evaluation.table.to_dicts(),
+        "coverage": None if held is None else coverage_facts(held.evaluation),
         "seconds": round(seconds, 3),
         "saved": str(directory / MODEL),
         "report": None if report is None else str(report),
     }
 
 
-def _say_summary(fitted: Forecaster, summary: dict[str, Any], directory: Path, fields: dict[str, Any]) -> None:
+def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | None, predict: str) -> None:
     history = fitted.history
     losses = history.validation_loss or history.train_loss
     say(f"{fitted!r} trained in {summary['seconds']:.1f} s: {history.stopped}")
@@ -264,10 +266,12 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], directory: Path, f
         say(f"{which} {sparkline(losses)} from {losses[0]:.4g} to {losses[-1]:.4g}, best {min(losses):.4g}{best}")
     if summary["held_back"] and summary["validated_on"]:
         say(verdict(summary["held_back"], summary["validated_on"]))
+    if held is not None and held.evaluation.coverage:
+        say(coverage_text(held.evaluation, "held-out values"))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:
         say("the training is not done: the same command goes on from there with --resume")
-    say(f"forecast with: {predict_command(fitted, directory, fields)}")
+    say(f"forecast with: {predict}")
     from neuro_divergent.forecasting.predict.ahead import asked_ahead
 
     if names := asked_ahead(fitted):

@@ -90,6 +90,8 @@ class CrossValidation:
     """What happened at every origin."""
     hindcasts: dict[str, HistoricalForecasts] = field(repr=False)
     """The forecasts as arrays, by model."""
+    fold_of: Ints = field(repr=False)
+    """For each origin, the place of its fold in `folds`."""
     forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
     """The models of the last training; empty when folds ran in other processes."""
     score: Callable[[AnyMetric], pl.DataFrame] = field(repr=False)
@@ -334,6 +336,7 @@ def _result(
         frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
         evaluation=scored(whole, found, names, aggregate), folds=tuple(part.fold for part in parts), forecasters=last,
         data=table, truth=whole, hindcasts=found, folds_table=by_fold,
+        fold_of=np.repeat(np.arange(len(parts)), [len(part.origins) for part in parts]),
         score=lambda metric: _by_fold(parts, truths, check_names([metric]), True, aggregate),
     )  # fmt: skip
 
