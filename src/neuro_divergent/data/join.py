@@ -44,7 +44,7 @@ def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple
 def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
     """Return both tables as one. A row in both is taken from the newer table. New series are checked as in `fit`."""
     both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
-    keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
+    keys = [*known.schema.id_columns, known.schema.time_col]
     latest = both.unique(subset=keys, keep="last", maintain_order=True)
     # Both tables were checked when they were read. Unknown categories have lost their names since, so keep them.
     joined = read_again(latest, known.schema.replace(unknown_categories="keep"), (known, newer))

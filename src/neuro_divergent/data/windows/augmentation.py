@@ -20,6 +20,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.core.seeding import key, numpy_generator, torch_generator
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -120,9 +121,9 @@ class WindowWarp(Augmentation):
     """
 
     share: OpenShare = 0.1
-    """Length of the section as a share of lookback and horizon."""
-    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.5, 2.0)
-    """Factors for the length of the section. One of them is drawn for each window."""
+    """Length of the stretch as a share of past and horizon."""
+    scales: Annotated[Several[Positive], Field(min_length=1)] = default((0.5, 2.0))
+    """How many times as long the stretch becomes; one of them is drawn for each window."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         last = batch.y.shape[1] + _horizon(batch) - 1
@@ -188,8 +189,8 @@ class Compose(Augmentation):
     2
     """
 
-    steps: Annotated[tuple[Augmentation, ...], Field(min_length=1)]
-    """The augmentations, in the order in which they are applied."""
+    steps: Annotated[Several[Augmentation], Field(min_length=1)]
+    """What to apply, in order."""
     probability: Probability = 1.0
     """Probability that a batch is changed at all. Each step then chooses its windows by its own probability."""
 
