@@ -1,6 +1,6 @@
-"""The model zoo: one file per model, its description and its network together.
+"""The models: one file per model, with its description and its network.
 
-Each name is imported from its file when it is first used: one model costs one file. The files are in core/kinds.py.
+Each name is imported from its file on first use. core/kinds.py lists the files.
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ from neuro_divergent.nn.tokens import decoder_context
 
 
 class Autoformer(Model):
-    """Decomposes the series inside every layer, and mixes copies of it shifted by the lags that correlate most.
+    """Decomposes the series inside every layer, and mixes copies of it shifted by the most correlated lags.
 
-    Each window chooses its own lags, in training too, so what else is in the batch never matters. Lags are chosen
-    on the mean over all channels, so splitting the width into heads would change nothing and there is no such field.
+    Each window has its own lags, also in training, so the other windows of a batch have no influence. The lags are
+    chosen on the mean over all channels. Splitting the width into heads would change nothing, so there is no such
+    field.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -43,19 +44,19 @@ class Autoformer(Model):
     decoder_layers: Annotated[int, Field(ge=1)] = 1
     """Decoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 32
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     factor: Annotated[int, Field(ge=1)] = 3
-    """Lags that are mixed, per logarithm of the length."""
+    """Number of lags to mix, as a multiple of the logarithm of the length."""
     moving_average: Annotated[int, Field(ge=1)] = 25
-    """Length of the moving average that makes the trend; odd."""
+    """Length of the moving average that gives the trend. Must be odd."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Share of units switched off while training."""
+    """Dropout rate."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of the lags' attention weights hidden while training."""
+    """Dropout rate of the lags' attention weights."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    """Share of the window, from its end, that the decoder starts from."""
+    """Share of the window, at its end, that the decoder reads before the horizon."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -63,7 +64,7 @@ class Autoformer(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         D, context = self.hidden_size, decoder_context(spec.lookback, self.context_share)
         ahead = context + spec.horizon
 
@@ -120,7 +121,7 @@ class AutoCorrelation(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.output = nn.Linear(width, width)
         position = torch.arange(steps)
-        # later[t, τ] = (t + τ) mod T: the step that is τ after t, around the end.
+        # later[t, τ] = (t + τ) mod T: the step τ after t, wrapping around at the end.
         self.register_buffer("later", (position.unsqueeze(1) + position) % steps, persistent=False)
 
     def forward(self, queries: Tensor, memory: Tensor | None = None) -> Tensor:
@@ -132,15 +133,15 @@ class AutoCorrelation(nn.Module):
     def correlation(self, query: Tensor, key: Tensor) -> Tensor:
         """R(τ) = Σ_t query[t + τ] · key[t], the mean over the width: [B, T].
 
-        The sums of the diagonals of one matrix product, which every precision and every export can do.
+        It is computed as the sums of the diagonals of a matrix product, which every precision and exporter supports.
         """
         products = key @ query.transpose(1, 2) / query.shape[-1]
         return products.gather(2, self.later.expand_as(products)).sum(dim=1)
 
     def mixing(self, correlation: Tensor) -> Tensor:
-        """[B, T] → [B, T, T]: the matrix that adds up shifted copies of a series with the best lags' weights.
+        """[B, T] → [B, T, T]: the matrix that sums shifted copies of a series with the weights of the best lags.
 
-        Lags as good as the last chosen one, up to rounding, are chosen too: nothing hangs on how a tie falls.
+        Lags that tie with the last chosen one, up to rounding, are chosen too, so that ties have a unique result.
         """
         rounding = 1e-5 * correlation.abs().amax(dim=-1, keepdim=True)
         last = correlation.topk(self.lags, dim=-1).values[:, -1:]
@@ -150,6 +151,6 @@ class AutoCorrelation(nn.Module):
         return torch.zeros_like(shift).scatter(2, self.later.expand_as(shift), shift)
 
     def _fit(self, memory: Tensor) -> Tensor:
-        """The memory's most recent steps, as many as there are queries; zeros follow where it has fewer."""
+        """The last steps of the memory, as many as there are queries; padded with zeros at the end if it is shorter."""
         missing = self.steps - memory.shape[1]
         return F.pad(memory, (0, 0, 0, missing)) if missing > 0 else memory[:, -self.steps :]

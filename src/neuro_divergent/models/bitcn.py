@@ -1,4 +1,4 @@
-"""BiTCN: one convolutional network looks back over the past, another looks ahead over the known future.
+"""BiTCN: one convolutional network for the past, another for the columns known ahead.
 
 Letters: B windows, L lookback, H horizon, Q outputs, D width, W columns known ahead.
 """
@@ -19,13 +19,13 @@ from neuro_divergent.nn import StepInputs
 from neuro_divergent.nn.convolution import OneSidedConvolution
 
 KERNEL = 2
-"""Steps that one convolution sees: dilations double, so this reaches any window with the fewest weights."""
+"""Kernel size. As dilations double, 2 covers any window with the fewest parameters."""
 
 
 class BiTCN(Model):
-    """Two stacks of dilated convolutions: causal ones over the past, anticausal ones over what is known ahead.
+    """Two stacks of dilated convolutions: causal ones over the past, anticausal ones over the columns known ahead.
 
-    As many layers as the window needs: the last one sees all of it.
+    The number of layers follows from the window: the last layer covers all of it.
     """
 
     group: ClassVar[ModelFamily] = "convolutional"
@@ -35,10 +35,10 @@ class BiTCN(Model):
     hidden_size: Annotated[int, Field(ge=1)] = 16
     """Channels of each convolution."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
-    """Share of units switched off while training."""
+    """Dropout rate."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -73,7 +73,7 @@ class _Network(nn.Module):
 
 
 class _Stack(nn.Module):
-    """Columns [B, T, W] → the sum of what every layer says, [B, D, T]."""
+    """Columns [B, T, W] → the sum of the outputs of all layers, [B, D, T]."""
 
     def __init__(self, width: int, steps: int, model: BiTCN, sees: Literal["past", "future"]) -> None:
         super().__init__()

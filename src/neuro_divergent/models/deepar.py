@@ -1,4 +1,4 @@
-"""DeepAR: a recurrent network that forecasts the distribution of the next value from the one before.
+"""DeepAR: a recurrent network that forecasts the distribution of the next value from the previous value.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs, N trajectories.
 """
@@ -23,11 +23,11 @@ from neuro_divergent.nn.recurrent import RecursiveRecurrent, dense_head
 
 
 class DeepAR(Model):
-    """A long short-term memory is told the previous value and the columns of the next step, and gives its distribution.
+    """An LSTM reads the previous value and the columns of the next step, and outputs the distribution of this step.
 
-    It is trained on the true previous values. A plain forecast feeds back its point; trajectories
-    drawn by `sample_paths` feed back what was drawn, so that their spread carries the uncertainty of all steps before.
-    The loss counts the horizon only; the paper also counts the lookback.
+    It is trained on the true previous values. A point forecast feeds back the point forecast of the step before.
+    Sample paths of `sample_paths` feed back the drawn values, so that their spread contains the uncertainty of all
+    earlier steps. The loss covers the horizon only; in the paper it also covers the lookback.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"
@@ -42,25 +42,25 @@ class DeepAR(Model):
     layers: Annotated[int, Field(ge=1)] = 2
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of units switched off between recurrent layers while training."""
+    """Dropout rate between recurrent layers."""
     decoder_sizes: Several[Annotated[int, Field(ge=1)]] = default(())
-    """Widths of the hidden layers between the state and the outputs; none is a linear map, as in the paper."""
+    """Widths of the hidden layers between the state and the outputs; empty for a linear map, as in the paper."""
     activation: ActivationName = "relu"
     """Activation after each hidden layer of the decoder."""
     samples: Annotated[int, Field(ge=1)] = 100
-    """How many trajectories a probabilistic forecast draws."""
+    """Number of sample paths of a probabilistic forecast."""
 
     @model_validator(mode="after")
     def _feeds_values(self) -> Self:
         if self.anchor is not None:
             raise ConfigError(
-                "DeepAR feeds forecasts back as values, which an anchor turns into differences, "
+                "DeepAR feeds forecasts back as values, so they must not be differences to an anchor, "
                 f"but got anchor={self.anchor!r}. Use anchor=None"
             )
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -88,22 +88,22 @@ class _Network(RecursiveRecurrent):
         scale: Tensor | None = None,
         size: Tensor | None = None,
     ) -> Tensor:
-        """Trajectories drawn step by step, [N, B, H, 1].
+        """Return sample paths, drawn step by step, [N, B, H, 1].
 
         Args:
-            batch: windows as the network sees them: scaled.
-            loss: the distribution behind the outputs; it has no head.
-            number: how many trajectories of each window.
-            generator: where the randomness comes from.
-            location: [B, 1, 1], with `scale`: the map of the window's scaler back to original units. Given, the values
-                are drawn and answered in original units, which counts need; otherwise both are scaled.
-            scale: [B, 1, 1]
+            batch: scaled windows.
+            loss: the distribution of the outputs; a loss without a head.
+            number: number of sample paths of each window.
+            generator: random generator.
+            location: [B, 1, 1] location of the window scaler. With location and scale the values are drawn and returned
+                in original units, as counts require; without them they are scaled.
+            scale: [B, 1, 1] scale of the window scaler.
             size: [B, 1, 1] of windows that are not scaled, in whose units a distribution reads its parameters.
         """
         columns = self.columns(batch)
         output, state = self.start(batch, columns)
 
-        # The window is read once; the trajectories of one window lie `number` rows apart, [N · B, ...].
+        # The window is read once. Row n · B + b of the state, [N · B, ...], belongs to path n of window b.
         def repeat(rows: Tensor) -> Tensor:
             return rows.repeat(number, 1, 1)
 

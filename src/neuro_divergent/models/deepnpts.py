@@ -1,4 +1,4 @@
-"""DeepNPTS: forecasts that are weighted averages of the window's own values.
+"""DeepNPTS: forecasts that are weighted averages of the values in the window.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 """
@@ -19,11 +19,11 @@ from neuro_divergent.nn.batch_norm import BatchNorm
 
 
 class DeepNPTS(Model):
-    """A perceptron gives each past value a probability, for each step and output; the forecast is their average.
+    """A perceptron gives each past value a weight, for each step and output; the forecast is the weighted average.
 
-    So a point forecast never leaves the range of its window; values that were not observed have no weight. With an
-    anchor the average is added to the naive forecast. With several outputs (quantiles, parameters of a distribution)
-    each has weights of its own and a learned offset, and may leave that range: a spread is no value of the window.
+    A point forecast therefore stays in the range of its window. Unobserved values have weight 0. With an anchor the
+    average is added to the naive forecast. With several outputs (quantiles, parameters of a distribution) each output
+    has separate weights and a learned offset, and may leave the range: a scale parameter is not a value of the window.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -40,10 +40,10 @@ class DeepNPTS(Model):
     batch_norm: bool = True
     """Whether each hidden layer is normalised over the batch."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of hidden units switched off while training."""
+    """Dropout rate of hidden units."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -65,10 +65,10 @@ class _Network(nn.Module):
         return average if self.offset is None else average + self.offset
 
     def weights(self, batch: Batch) -> Tensor:
-        """The probability of each past value for each step and output, [B, L, H, Q]."""
+        """The weight of each past value for each step and output, [B, L, H, Q]; sums to 1 over L."""
         logits: Tensor = self.perceptron(self.inputs(batch))
         logits = logits.view(-1, self.spec.lookback, self.spec.horizon, self.spec.outputs)
         if batch.mask is not None:
-            # The least number rather than -inf: a window without any observation keeps finite weights.
+            # The smallest float instead of -inf, so that a window without observations has finite weights.
             logits = logits.masked_fill(~batch.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
         return logits.softmax(dim=1)

@@ -1,4 +1,4 @@
-"""DilatedRNN: recurrent layers with growing skips, so that few layers reach far back.
+"""DilatedRNN: recurrent layers with growing dilations, so that few layers cover a long window.
 
 Letters: B windows, L lookback, H horizon, C channels, D width, Q outputs.
 """
@@ -21,7 +21,7 @@ Group = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
 
 class DilatedRNN(Model):
-    """Groups of dilated recurrent layers with shortcuts between groups; their states are mapped to the horizon."""
+    """Groups of dilated recurrent layers with residual connections; their states are mapped to the horizon."""
 
     group: ClassVar[ModelFamily] = "recurrent"
     capabilities: ClassVar[Capabilities] = Capabilities(future=True, historical=True, static=True, categorical=True)
@@ -33,18 +33,18 @@ class DilatedRNN(Model):
     cell: CellName = "lstm"
     """Kind of recurrent layer."""
     dilations: Annotated[tuple[Group, ...], Field(min_length=1)] = ((1, 2), (4, 8))
-    """How many steps each layer skips, layer by layer, in groups."""
+    """Dilation of each layer, in groups."""
     hidden_size: Annotated[int, Field(ge=1)] = 128
     """Width of the recurrent state."""
     decoder_size: Annotated[int, Field(ge=1)] = 128
     """Width of the decoder's hidden layers."""
     decoder_layers: Annotated[int, Field(ge=1)] = 2
-    """Layers of the decoder, the last one included."""
+    """Number of layers of the decoder, including the last one."""
     activation: ActivationName = "relu"
     """Activation after each hidden layer of the decoder."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

@@ -1,4 +1,4 @@
-"""DLinear: one linear map for the trend and one for the rest.
+"""DLinear: one linear map for the trend and one for the remainder.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 """
@@ -25,7 +25,7 @@ class DLinear(Model):
     paper: ClassVar[str] = "Zeng, Chen, Zhang & Xu (2023), Are transformers effective for time series forecasting?"
 
     moving_average: Annotated[int, Field(ge=1)] = 25
-    """Length of the moving average that makes the trend; odd."""
+    """Length of the moving average that gives the trend. Must be odd."""
 
     @field_validator("moving_average")
     @classmethod
@@ -35,7 +35,7 @@ class DLinear(Model):
         return value
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -45,7 +45,7 @@ class _Network(nn.Module):
     def __init__(self, model: DLinear, spec: InputSpec) -> None:
         super().__init__()
         self.spec = spec
-        # The moving average is linear, so it is folded into one matrix; not a weight, so not saved.
+        # The moving average is linear, so it is one matrix: a buffer that is not saved.
         self.register_buffer("smoother", moving_average_matrix(spec.lookback, model.moving_average), persistent=False)
         self.trend = nn.Linear(spec.lookback, spec.horizon * spec.outputs)
         self.remainder = nn.Linear(spec.lookback, spec.horizon * spec.outputs)

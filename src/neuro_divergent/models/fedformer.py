@@ -1,4 +1,4 @@
-"""FEDformer: layers that work on a few frequencies of the series.
+"""FEDformer: layers that operate on a few frequencies of the series.
 
 Letters: B windows, L lookback, H horizon, Q outputs, D width, N heads, E width of one head, T steps, M frequencies.
 """
@@ -27,9 +27,9 @@ from neuro_divergent.nn.tokens import decoder_context
 class FEDformer(Model):
     """Decomposes the series inside every layer, and mixes it in the frequency domain, on a few chosen frequencies.
 
-    The paper's Fourier version, by its equations: a self-attention layer is one learned complex matrix for each
-    frequency, and the cross attention has no weights on frequencies. Implementations that keep unused key and value
-    projections beside the former have more parameters.
+    This is the Fourier version by the equations of the paper: a self-attention layer is one learned complex matrix per
+    frequency, and the cross attention has no weights on frequencies. Other implementations also have unused key and
+    value projections, and therefore more parameters.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -42,27 +42,27 @@ class FEDformer(Model):
     hidden_size: Annotated[int, Field(ge=1)] = 128
     """Width of a token."""
     heads: Annotated[int, Field(ge=1)] = 8
-    """Groups of channels that are mixed among themselves."""
+    """Number of channel groups. Channels are mixed within their group."""
     encoder_layers: Annotated[int, Field(ge=1)] = 2
     """Encoder layers."""
     decoder_layers: Annotated[int, Field(ge=1)] = 1
     """Decoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 32
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     frequencies: Annotated[int, Field(ge=1)] = 64
-    """At most so many frequencies are kept."""
+    """Largest number of frequencies."""
     choice: Literal["random", "low"] = "random"
-    """Keep random frequencies (always the same ones for a size) or the lowest."""
+    """Use random frequencies (always the same for a given length) or the lowest."""
     moving_average: Annotated[int, Field(ge=1)] = 25
-    """Length of the moving average that makes the trend; odd."""
+    """Length of the moving average that gives the trend. Must be odd."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Share of units switched off while training."""
+    """Dropout rate."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of the frequencies' attention weights hidden while training."""
+    """Dropout rate of the frequencies' attention weights."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    """Share of the window, from its end, that the decoder starts from."""
+    """Share of the window, at its end, that the decoder reads before the horizon."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -71,12 +71,12 @@ class FEDformer(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         D, context = self.hidden_size, decoder_context(spec.lookback, self.context_share)
         ahead = context + spec.horizon
 
         def encoder(split: Decomposition) -> list[nn.Module]:
-            # As in the paper's own experiments, all encoder layers share their weights on frequencies.
+            # As in the paper's experiments, all encoder layers share their weights on frequencies.
             mix = FrequencyWeights(self, spec.lookback)
             return [
                 SeasonalEncoderLayer(FourierBlock(D, mix), split, D, self.ff_size, self.activation, self.dropout)
@@ -111,7 +111,7 @@ class FEDformer(Model):
 
 
 def chosen_frequencies(steps: int, count: int, choice: Literal["random", "low"]) -> Tensor:
-    """Which of the frequencies 0 … ⌊T/2⌋ − 1 are kept, in order."""
+    """The chosen ones of the frequencies 0 … ⌊T/2⌋ − 1, in order."""
     available = max(1, steps // 2)
     if choice == "low" or count >= available:
         return torch.arange(min(count, available), device="cpu")
@@ -120,7 +120,7 @@ def chosen_frequencies(steps: int, count: int, choice: Literal["random", "low"])
 
 
 class Fourier(nn.Module):
-    """The discrete Fourier transform at some frequencies, and back, as matrix products with constants."""
+    """The discrete Fourier transform at some frequencies, and its inverse, as matrix products with constants."""
 
     to_real: Tensor
     to_imaginary: Tensor
@@ -130,7 +130,7 @@ class Fourier(nn.Module):
     def __init__(self, steps: int, frequencies: Tensor) -> None:
         super().__init__()
         angle = 2 * math.pi / steps * (frequencies.unsqueeze(1) * torch.arange(steps, device="cpu") % steps)
-        # A real series holds each frequency but 0 (and T/2) twice, once as its conjugate.
+        # The spectrum of a real series has each frequency but 0 (and T/2) twice, once as its conjugate.
         twice = torch.where((frequencies == 0) | (2 * frequencies == steps), 1.0, 2.0).unsqueeze(1) / steps
         constants = {
             "to_real": angle.cos(),
@@ -151,7 +151,7 @@ class Fourier(nn.Module):
 
 
 class FrequencyWeights(nn.Module):
-    """Multiplies each frequency of each head by a complex matrix of its own."""
+    """Multiplies each frequency of each head by a separate complex matrix."""
 
     def __init__(self, model: FEDformer, steps: int) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class FourierBlock(nn.Module):
 class FourierAttention(nn.Module):
     """FEA(q, k, v) = F⁻¹(pad(tanh(Q Kᵀ) V)) on the chosen frequencies of queries, keys and values.
 
-    tanh acts on real and imaginary parts by themselves: the complex tanh has poles.
+    tanh is applied to real and imaginary parts separately, because the complex tanh has poles.
     """
 
     def __init__(self, model: FEDformer, queries: int, keys: int) -> None:
@@ -213,7 +213,7 @@ class FourierAttention(nn.Module):
         if self.dropout and self.training:  # a complex weight is hidden whole
             kept = F.dropout(torch.ones_like(wr), self.dropout)
             wr, wi = wr * kept, wi * kept
-        # Two transforms each add up T terms, so the sum over frequencies is brought back to the scale of a value.
+        # Two transforms each sum T terms, so the sum over frequencies is scaled back to the magnitude of a value.
         scale = 1 / kr.shape[-1]
         mixed = self.of_queries.back((wr @ vr - wi @ vi) * scale, (wr @ vi + wi @ vr) * scale)
         return self.output(join_heads(mixed))  # type: ignore[no-any-return]

@@ -21,8 +21,8 @@ from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, de
 class GRU(Model):
     """Gated recurrent units read the window; a perceptron decodes their states into all steps of the horizon.
 
-    For each step of the horizon the direct decoder sees the state after the whole window, so that it knows the newest
-    value, and the state of one of the last steps of the window, the same distance apart.
+    For each horizon step the direct decoder reads the state after the whole window, which contains the newest value,
+    and the state of one of the last steps of the window, in the same order.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"
@@ -39,25 +39,25 @@ class GRU(Model):
     layers: Annotated[int, Field(ge=1)] = 2
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of units switched off between recurrent layers while training."""
+    """Dropout rate between recurrent layers."""
     context_size: Annotated[int, Field(ge=1)] = 16
-    """Width of what the direct decoder is told about each step of the horizon."""
+    """Width of the context vector of each horizon step in the direct decoder."""
     decoder_size: Annotated[int, Field(ge=1)] = 128
     """Width of the direct decoder's hidden layer."""
     recursive: bool = False
-    """Whether it forecasts one step at a time and is told its own forecasts, instead of all steps at once."""
+    """Whether to forecast step by step, feeding each forecast back, instead of all steps at once."""
 
     @model_validator(mode="after")
     def _recursion_feeds_values(self) -> Self:
         if self.recursive and self.anchor is not None:
             raise ConfigError(
-                "recursive=True feeds forecasts back as values, which an anchor turns into differences, "
+                "recursive=True feeds forecasts back as values, so they must not be differences to an anchor, "
                 f"but got anchor={self.anchor!r}. Use anchor=None or recursive=False"
             )
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         between = self.dropout if self.layers > 1 else 0.0
         encoder = partial(
             nn.GRU, hidden_size=self.hidden_size, num_layers=self.layers, dropout=between, batch_first=True

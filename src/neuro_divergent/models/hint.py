@@ -1,4 +1,4 @@
-"""HINT: any model on a hierarchy of series, its forecasts reconciled so that children sum to their parents."""
+"""HINT: any model on a hierarchy of series, with forecasts reconciled so that children sum to their parents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHARED = ("h", "input_size", "scaler", "anchor", "sees_target")
 
 
 class _OfTheModel:
-    """The capabilities of a description are those of the model in it; the class itself can have any."""
+    """Descriptor: an instance has the capabilities of its inner model; the class has all capabilities."""
 
     def __get__(self, instance: HINT | None, owner: type[HINT]) -> Capabilities:
         return _ANY if instance is None else instance.model.capabilities
@@ -36,15 +36,14 @@ _ANY = Capabilities(future=True, historical=True, static=True, categorical=True)
 
 
 class HINT(Model):
-    """A model trained on all series of a hierarchy, whose forecasts are then made coherent in the data's own units.
+    """A model trained on all series of a hierarchy. Its forecasts are reconciled (made coherent) in original units.
 
-    The network is the model's, trained as the model alone would be. Point forecasts are projected; with a loss that
-    gives probabilities, draws from the forecasts of all series are projected one by one, and the quantiles are those of
-    the coherent draws. The paper's draws are of one mixture for all series; here any loss will do, and the draws of
-    different series go together as their errors at the end of the training data did.
+    The network is that of the inner model, trained in the same way. Point forecasts are projected. With a probabilistic
+    loss, samples from the forecasts of all series are projected one by one, and quantiles are computed from the
+    coherent samples. The paper samples from one mixture for all series. Here any probabilistic loss works, and samples
+    of different series are correlated as their errors were at the end of the training data.
 
-    `forward`, `explain` and exported programs see single windows: they give what the network says before it is
-    reconciled.
+    `forward`, `explain` and exported programs read single windows: they return forecasts before the reconciliation.
     """
 
     capabilities: ClassVar[Capabilities] = _OfTheModel()  # type: ignore[assignment]  # a constant elsewhere
@@ -54,25 +53,25 @@ class HINT(Model):
     )
 
     h: Annotated[int, Field(ge=1)] = 0
-    """How many steps ahead are forecast; the model's unless given."""
+    """Number of steps to forecast; by default that of the model."""
     input_size: Annotated[int, Field(ge=1)] = 0
-    """How many past steps the network sees; the model's unless given."""
+    """Number of past steps that the network reads; by default that of the model."""
     model: Model
     """The model that makes the base forecasts. Its h, input_size, scaler, anchor and sees_target are HINT's: give them
     to either."""
     S: Annotated[Hierarchy, BeforeValidator(Hierarchy.read)]
-    """Which series are sums of which: what `nd.aggregate` gives, a summing matrix with its rows in the sorted order of
-    the series' names, or a frame or dict that names the rows."""
+    """The hierarchy: the one that `nd.aggregate` returns, a summing matrix whose rows are in the sorted order of the
+    series' names, or a frame or dict with the names of the rows."""
     reconciliation: Literal["BottomUp", "MinTraceOLS", "MinTraceWLS", "Identity"] = "MinTraceWLS"
-    """BottomUp sums the bottom forecasts. MinTraceOLS finds the nearest coherent forecasts; MinTraceWLS too, but gives
-    each series the row sum of S as its variance (structural scaling). Identity changes nothing."""
+    """BottomUp sums the bottom forecasts. MinTraceOLS finds the nearest coherent forecasts. MinTraceWLS does the same
+    with the row sum of S as the variance of each series (structural scaling). Identity changes nothing."""
     samples: Annotated[int, Field(ge=1)] = 1000
-    """How many coherent draws stand behind quantiles and intervals."""
+    """Number of coherent samples for quantiles and intervals."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, fields: Any) -> Any:
-        """What HINT and its model share may be given to either."""
+        """Copy the fields that HINT and its model share from one to the other."""
         if not isinstance(fields, Mapping):
             return fields
         inner = fields.get("model")
@@ -87,13 +86,13 @@ class HINT(Model):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if isinstance(self.model, HINT):
-            raise ConfigError("HINT reconciles the forecasts of another model, but got model=HINT(...)")
+            raise ConfigError("model must be another model than HINT, but got model=HINT(...)")
         for name in _SHARED:
             own, inner = getattr(self, name), getattr(self.model, name)
             if own != inner:
                 raise ConfigError(
                     f"HINT forecasts with the model in it, so {name} must be the model's, but got {name}={own!r} and "
-                    f"model.{name}={inner!r}. Give it to one of them"
+                    f"model.{name}={inner!r}. Set it in one of them"
                 )
         return self
 
@@ -109,19 +108,19 @@ class HINT(Model):
 
     @cached_property
     def joint(self) -> Reconciliation | None:
-        """What is done to the forecasts of all series together."""
+        """The reconciliation of the forecasts of all series; None for Identity."""
         return reconciliation(self.S, self.reconciliation, self.samples)
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network of the model, with room for how the errors of the series go together."""
+        """Return the network of the model, with a buffer for the correlations of the series' errors."""
         return with_factors(self.model.build(spec), len(self.S.rows))
 
     def recipe(self, windows: int) -> TrainingConfig:
-        """The model's."""
+        """Return the training recipe of the model."""
         return self.model.recipe(windows)
 
     def replace(self, **fields: Any) -> Self:
-        """A copy with some fields changed; what HINT and its model share is changed in both."""
+        """Return a copy with some fields changed. Fields that HINT and its model share are changed in both."""
         model = fields.get("model", self.model)
         shared = {name: fields[name] for name in _SHARED if name in fields}
         if isinstance(model, Model):
@@ -130,14 +129,14 @@ class HINT(Model):
         return super().replace(**fields)
 
     def check_table(self, table: TimeSeriesDataFrame) -> None:
-        """The table must have just the series of S."""
+        """Check that the table has exactly the series of S."""
         order = self.S.positions(table.ids)
         wrong = "" if self.joint is None else self.joint.other_order(table, order)
-        if wrong:  # no error yet: series that were scaled one by one do not sum up here, but they will again
+        if wrong:  # no error: series that were scaled one by one do not sum up here, but do so in original units
             log.warning(wrong)
 
     def after_fit(self, fitted: Forecaster) -> None:
-        """Learn how the errors of the series go together."""
+        """Estimate the correlations of the series' errors."""
         learn_factors(self._unreconciled(fitted), self.S.positions(fitted.data.ids))
 
     def _unreconciled(self, fitted: Forecaster) -> Forecaster:

@@ -1,4 +1,4 @@
-"""Informer: attention only for the queries that have something to say, and an encoder that halves the sequence.
+"""Informer: attention only for the most informative queries, and an encoder that halves the sequence.
 
 Letters: B windows, L lookback, H horizon, Q outputs, D width, A heads, E width of one head, T queries, S keys.
 """
@@ -24,10 +24,10 @@ from neuro_divergent.nn.tokens import KnownColumns, StepTokens, decoder_context
 
 
 class Informer(Model):
-    """A transformer whose queries are measured on a sample of the keys; only the sharpest of them attend.
+    """A transformer whose queries are scored on a sample of the keys; only the queries with the highest scores attend.
 
-    The sample is drawn once for each size from a counted generator, so a forecast never depends on chance. A query
-    that does not attend takes the mean of the values it may see.
+    The sample is drawn once for each size from a fixed seed, so forecasts are deterministic. A query that does not
+    attend gets the mean of the values that it may attend to.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -46,19 +46,19 @@ class Informer(Model):
     decoder_layers: Annotated[int, Field(ge=1)] = 1
     """Decoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 32
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     factor: Annotated[int, Field(ge=1)] = 3
-    """Queries that attend, and keys that a query is measured on, per logarithm of the length."""
+    """Number of queries that attend, and of keys that score a query, as a multiple of the logarithm of the length."""
     distil: bool = True
     """Whether the sequence is halved between encoder layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Share of units and attention weights switched off while training."""
+    """Dropout rate of units and attention weights."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Share of attention weights hidden while training; None takes that of `dropout`."""
+    """Dropout rate of attention weights; None takes that of `dropout`."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    """Share of the window, from its end, that the decoder starts from."""
+    """Share of the window, at its end, that the decoder reads before the horizon."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -66,7 +66,7 @@ class Informer(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -106,7 +106,7 @@ class _Network(nn.Module):
 
 
 def _encoder(model: Informer, steps: int) -> tuple[nn.Module, int]:
-    """The encoder of a sequence of so many steps, and how many steps it leaves."""
+    """The encoder of a sequence of `steps` steps, and the number of steps after it."""
     D, rate = model.hidden_size, model.dropout
     layers: list[nn.Module] = []
     for position in range(model.encoder_layers):
@@ -119,7 +119,7 @@ def _encoder(model: Informer, steps: int) -> tuple[nn.Module, int]:
 
 
 class _Distillation(nn.Module):
-    """[B, T, D] → [B, ⌈T/2⌉, D]: a convolution, then the larger of neighbours."""
+    """[B, T, D] → [B, ⌈T/2⌉, D]: a convolution, then max pooling."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Distillation(nn.Module):
 class SparseAttention(Attention):
     """Full attention for the u queries whose scores are furthest from uniform; the mean of the values for the others.
 
-    A query is measured by max_j s_j − mean_j s_j over a fixed sample of keys j.
+    The score of a query is max_j s_j − mean_j s_j over a fixed sample of keys j.
     """
 
     sample: Tensor
@@ -146,7 +146,7 @@ class SparseAttention(Attention):
         self.active = min(queries, max(1, model.factor * math.ceil(math.log(queries))))
         sampled = min(keys, max(1, model.factor * math.ceil(math.log(keys))))
         generator = torch_generator(0, "informer keys", queries, keys)
-        # Drawn on the CPU whatever the default device is, so that the sample is the same everywhere.
+        # Always drawn on the CPU, so that the sample is the same on all devices.
         sample = torch.randint(keys, (queries, sampled), generator=generator, device="cpu")
         self.register_buffer("sample", sample, persistent=False)
         self.register_buffer("bias", causal_bias(queries) if causal else None, persistent=False)
@@ -166,7 +166,7 @@ class SparseAttention(Attention):
         return scores.amax(dim=-1) - scores.mean(dim=-1)
 
     def _means(self, query: Tensor, value: Tensor) -> Tensor:
-        """The mean of the values that each query may see, [B, A, T, E]."""
+        """The mean of the values that each query may attend to, [B, A, T, E]."""
         if not self.causal:
             return value.mean(dim=2, keepdim=True).expand_as(query)
         count = torch.arange(1, value.shape[2] + 1, device=value.device, dtype=value.dtype)

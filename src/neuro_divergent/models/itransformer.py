@@ -19,9 +19,9 @@ from neuro_divergent.nn.attention import Attention, EncoderLayer, attention_rate
 
 
 class iTransformer(Model):  # noqa: N801  # spelt as in the paper
-    """The whole past of a series is one token, so attention weighs series against series, and columns known ahead too.
+    """The whole lookback of a series is one token. Attention relates the series, and the columns known ahead.
 
-    The paper's normalisation of each window is the window scaler's work.
+    The window scaler does the paper's normalisation of each window.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -38,13 +38,13 @@ class iTransformer(Model):  # noqa: N801  # spelt as in the paper
     layers: Annotated[int, Field(ge=1)] = 2
     """Encoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 2048
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of units and attention weights switched off while training."""
+    """Dropout rate of units and attention weights."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Share of attention weights hidden while training; None takes that of `dropout`."""
+    """Dropout rate of attention weights; None takes that of `dropout`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -52,7 +52,7 @@ class iTransformer(Model):  # noqa: N801  # spelt as in the paper
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

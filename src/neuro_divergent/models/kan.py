@@ -22,7 +22,7 @@ from neuro_divergent.nn.kan import SplineLayer
 class KAN(Model):
     """A Kolmogorov-Arnold network on the flattened window.
 
-    The spline's knots stay where they are put: the window is already scaled, so they need not follow the data.
+    The knots of the splines are fixed. They need not adapt to the data, because the window is already scaled.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -40,9 +40,9 @@ class KAN(Model):
     spline_order: Annotated[int, Field(ge=0)] = 3
     """Degree of the splines."""
     grid_range: tuple[float, float] = (-1.0, 1.0)
-    """Lowest and highest scaled value that the grid covers fully; the curves flatten out beyond it."""
+    """Smallest and largest scaled value inside the grid. The splines fade to 0 outside."""
     noise: Annotated[float, Field(ge=0.0)] = 0.1
-    """Spread of the splines' first weights."""
+    """Scale of the initial random weights of the splines."""
 
     @model_validator(mode="after")
     def _range_ascends(self) -> Self:
@@ -52,7 +52,7 @@ class KAN(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

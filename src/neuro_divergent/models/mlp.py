@@ -17,7 +17,7 @@ from neuro_divergent.nn import ActivationName, FlatInputs, perceptron
 
 
 class MLP(Model):
-    """A multilayer perceptron on the flattened window. Fast, and hard to beat when anchored on the season."""
+    """A multilayer perceptron on the flattened window. Fast, and accurate with a seasonal anchor."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities(future=True, historical=True, static=True, categorical=True)
@@ -30,12 +30,12 @@ class MLP(Model):
     activation: ActivationName = "relu"
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of hidden units switched off while training."""
+    """Dropout rate of hidden units."""
     batch_norm: bool = False
     """Normalise each hidden unit over the batch, before its activation."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

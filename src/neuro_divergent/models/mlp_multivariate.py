@@ -17,7 +17,7 @@ from neuro_divergent.nn import ActivationName, FlatInputs, perceptron
 
 
 class MLPMultivariate(Model):
-    """A multilayer perceptron that sees all series at once, so that each forecast can use the others' past."""
+    """A multilayer perceptron that reads all series at once, so that each forecast can use the past of the others."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -32,12 +32,12 @@ class MLPMultivariate(Model):
     activation: ActivationName = "relu"
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of hidden units switched off while training."""
+    """Dropout rate of hidden units."""
     batch_norm: bool = False
     """Normalise each hidden unit over the batch, before its activation."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -46,7 +46,7 @@ class _Network(nn.Module):
         super().__init__()
         self.spec = spec
         self.inputs = FlatInputs(spec)
-        # Every column has a value for each series, so the flattened window is that many times as wide.
+        # Every column has a value for each series, so the width is multiplied by the number of series.
         width = self.inputs.width * spec.series
         sizes = [width, *[model.hidden_size] * model.layers, spec.horizon * spec.series * spec.outputs]
         self.perceptron = perceptron(sizes, act=model.activation, dropout=model.dropout, batch_norm=model.batch_norm)

@@ -25,7 +25,7 @@ Sizes = Several[Annotated[int, Field(ge=1)]]
 class NBEATS(Model):
     """Blocks explain the window part by part: freely (generic), as a polynomial (trend) or as waves (seasonality).
 
-    The forecast starts from the window's last value unless an anchor gives it another level.
+    The forecast is relative to the last value of the window, or to the naive forecast of an anchor.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -38,7 +38,7 @@ class NBEATS(Model):
     stacks: Annotated[Several[Literal["generic", "trend", "seasonality"]], Field(min_length=1)] = default(
         ("generic", "trend", "seasonality")
     )
-    """What each stack is made of."""
+    """Kind of each stack."""
     blocks: Sizes = default((1, 1, 1))
     """Blocks in each stack."""
     hidden_sizes: Annotated[Sizes, Field(min_length=1)] = default((512, 512, 512, 512))
@@ -46,15 +46,15 @@ class NBEATS(Model):
     degree: Annotated[int, Field(ge=0)] = 2
     """Degree of the trend's polynomials."""
     trend_basis: TrendName = "polynomial"
-    """Which polynomials make the trend: plain powers as in the paper, or an orthogonal family."""
+    """Polynomials of the trend: powers as in the paper, or an orthogonal family."""
     harmonics: Annotated[int, Field(ge=1)] = 2
-    """Frequencies of the seasonality per whole one; 1 is the paper's."""
+    """Number of seasonality frequencies per integer step; 1 in the paper."""
     share_weights: bool = False
-    """Whether the blocks of a stack are one and the same, as in the paper's interpretable form."""
+    """Whether the blocks of a stack share their weights, as in the paper's interpretable form."""
     activation: ActivationName = "relu"
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of hidden units switched off while training."""
+    """Dropout rate of hidden units."""
     batch_norm: bool = False
     """Normalise each hidden unit over the batch, before its activation."""
 
@@ -62,13 +62,13 @@ class NBEATS(Model):
     def _one_entry_per_stack(self) -> Self:
         if len(self.blocks) != len(self.stacks):
             raise ConfigError(
-                f"blocks must have one entry per stack, and stacks={list(self.stacks)} are {len(self.stacks)}, "
+                f"blocks must have one entry per stack, and stacks={list(self.stacks)} has {len(self.stacks)}, "
                 f"but got blocks={list(self.blocks)}"
             )
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

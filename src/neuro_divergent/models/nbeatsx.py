@@ -1,4 +1,4 @@
-"""N-BEATSx: N-BEATS whose blocks also see exogenous columns, and may use them as a basis.
+"""N-BEATSx: N-BEATS whose blocks also read exogenous columns, and may use them as a basis.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs, K columns.
 """
@@ -24,9 +24,9 @@ Sizes = Several[Annotated[int, Field(ge=1)]]
 
 
 class NBEATSx(Model):
-    """N-BEATS with exogenous columns: every block sees them, and an exogenous stack forecasts a mixture of them.
+    """N-BEATS with exogenous columns: every block reads them, and an exogenous stack forecasts a mixture of them.
 
-    The forecast starts from the window's last value unless an anchor gives it another level.
+    The forecast is relative to the last value of the window, or to the naive forecast of an anchor.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -37,7 +37,7 @@ class NBEATSx(Model):
     )
 
     stacks: Annotated[Several[StackName], Field(min_length=1)] = default(("generic", "trend", "seasonality"))
-    """What each stack is made of."""
+    """Kind of each stack."""
     blocks: Sizes = default((1, 1, 1))
     """Blocks in each stack."""
     hidden_sizes: Annotated[Sizes, Field(min_length=1)] = default((512, 512, 512, 512))
@@ -45,13 +45,13 @@ class NBEATSx(Model):
     degree: Annotated[int, Field(ge=0)] = 2
     """Degree of the trend's polynomials."""
     harmonics: Annotated[int, Field(ge=1)] = 2
-    """Frequencies of the seasonality per whole one; 1 is the paper's."""
+    """Number of seasonality frequencies per integer step; 1 in the paper."""
     share_weights: bool = False
-    """Whether the blocks of a stack are one and the same."""
+    """Whether the blocks of a stack share their weights."""
     activation: ActivationName = "relu"
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of hidden units switched off while training."""
+    """Dropout rate of hidden units."""
     batch_norm: bool = False
     """Normalise each hidden unit over the batch, before its activation."""
 
@@ -59,13 +59,13 @@ class NBEATSx(Model):
     def _one_entry_per_stack(self) -> Self:
         if len(self.blocks) != len(self.stacks):
             raise ConfigError(
-                f"blocks must have one entry per stack, and stacks={list(self.stacks)} are {len(self.stacks)}, "
+                f"blocks must have one entry per stack, and stacks={list(self.stacks)} has {len(self.stacks)}, "
                 f"but got blocks={list(self.blocks)}"
             )
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -79,7 +79,7 @@ class _Network(nn.Module):
         if "exogenous" in model.stacks and columns == 0:
             raise ConfigError(
                 "an exogenous stack needs columns that are known ahead, static or categorical, but the data has none. "
-                f"Name some, or leave it out of stacks={list(model.stacks)}"
+                f"Add such columns, or remove it from stacks={list(model.stacks)}"
             )
         self.needs_columns = "exogenous" in model.stacks
         self.stacks = BasisStacks(

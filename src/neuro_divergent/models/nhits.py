@@ -1,4 +1,4 @@
-"""N-HiTS: a hierarchy of blocks that each explain one band of frequencies.
+"""N-HiTS: a hierarchy of blocks, each for one frequency band.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs, K knots.
 """
@@ -25,7 +25,7 @@ Sizes = Several[Annotated[int, Field(ge=1)]]
 
 
 class NHITS(Model):
-    """Stacks of blocks; each pools its input, forecasts a few knots and interpolates them, and hands on the rest."""
+    """Stacks of blocks; each pools its input, forecasts a few knots, interpolates them, and passes on the residual."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities(future=True, historical=True, static=True, categorical=True)
@@ -49,7 +49,7 @@ class NHITS(Model):
     activation: ActivationName = "relu"
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of hidden units switched off while training."""
+    """Dropout rate of hidden units."""
     batch_norm: bool = False
     """Normalise each hidden unit over the batch, before its activation."""
 
@@ -65,7 +65,7 @@ class NHITS(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -159,9 +159,9 @@ class _Block(nn.Module):
 
 
 def interpolation_matrix(knots: int, steps: int, mode: Literal["linear", "nearest"]) -> Tensor:
-    """The matrix M with knots @ M = the knots interpolated to all steps: interpolation is linear, so fold it once."""
+    """The matrix M with knots @ M = the knots interpolated to all steps. Interpolation is linear, so M is constant."""
     if torch.get_default_device().type == "meta":
-        return torch.empty(knots, steps)  # a sketch without values; torch would load its compiler to compute them
+        return torch.empty(knots, steps)  # no values needed; torch would load its compiler to compute them
     identity = torch.eye(knots).unsqueeze(1)
     if mode == "linear":
         return F.interpolate(identity, size=steps, mode="linear").squeeze(1)

@@ -1,4 +1,4 @@
-"""NLinear: one linear map of the window's differences to its last value.
+"""NLinear: one linear map of the window minus its last value.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 """
@@ -17,9 +17,9 @@ from neuro_divergent.nn.last_value import last_observed
 
 
 class NLinear(Model):
-    """The last value is subtracted from the window, the rest is mapped linearly to the horizon, and it is added back.
+    """Subtracts the last value from the window, maps the result linearly to the horizon, and adds the last value.
 
-    With an anchor the naive forecast takes the place of the value that is added back.
+    With an anchor, the naive forecast is added instead of the last value.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -27,7 +27,7 @@ class NLinear(Model):
     paper: ClassVar[str] = "Zeng, Chen, Zhang & Xu (2023), Are transformers effective for time series forecasting?"
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(spec)
 
 

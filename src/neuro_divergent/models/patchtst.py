@@ -22,9 +22,9 @@ from neuro_divergent.nn.sequence_norm import FeatureNorm
 
 
 class PatchTST(Model):
-    """Patches of the window are tokens; a transformer encoder relates them; a linear layer reads all of them at once.
+    """Patches of the window are tokens of a transformer encoder; a linear layer maps all of them to the forecast.
 
-    Each series is forecast by itself. The paper's reversible normalisation is the window scaler's work.
+    Each series is forecast separately. The window scaler does the paper's reversible normalisation.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -35,7 +35,7 @@ class PatchTST(Model):
     )
 
     patch_len: Annotated[int, Field(ge=1)] = 16
-    """Steps in one patch; at most the whole window is used."""
+    """Steps in one patch; at most the window length."""
     stride: Annotated[int, Field(ge=1)] = 8
     """Steps from one patch to the next."""
     hidden_size: Annotated[int, Field(ge=1)] = 128
@@ -45,15 +45,15 @@ class PatchTST(Model):
     layers: Annotated[int, Field(ge=1)] = 3
     """Encoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 256
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.2
-    """Share of units switched off in the encoder while training."""
+    """Dropout rate in the encoder."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of attention weights switched off while training."""
+    """Dropout rate of attention weights."""
     head_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of outputs switched off while training."""
+    """Dropout rate of outputs."""
     residual_attention: bool = True
     """Whether each layer adds its attention scores to those of the layer before."""
     norm: Literal["batch", "layer"] = "batch"
@@ -64,13 +64,13 @@ class PatchTST(Model):
         check_heads(self.hidden_size, self.heads)
         if self.stride > self.patch_len:
             raise ConfigError(
-                f"stride must be at most patch_len, or steps between patches are never seen, "
+                f"stride must be at most patch_len, because steps between patches would be ignored, "
                 f"but got stride={self.stride} and patch_len={self.patch_len}"
             )
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -97,7 +97,7 @@ class _Network(nn.Module):
         return output.view(-1, self.spec.horizon, 1, self.spec.outputs)
 
     def patches(self, y: Tensor) -> Tensor:
-        """[B, L] → [B, N, P]: the last value is repeated so that the last patch reaches beyond the window's end."""
+        """[B, L] → [B, N, P]: padded with the last value, so that the last patch extends beyond the window."""
         padded = F.pad(y.unsqueeze(1), (0, self.stride), mode="replicate").squeeze(1)
         return padded.unfold(-1, self.patch_len, self.stride)
 
@@ -119,7 +119,7 @@ class _Layer(nn.Module):
         return self.norm_output(x + self.dropout(self.feed_forward(x))), scores
 
     def _attend(self, x: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Attention whose scores [B, A, N, N] are handed to the next layer, which the fused kernel does not give."""
+        """Attention that also returns its scores [B, A, N, N] for the next layer. The fused kernel does not."""
         query, key, value = self.attention.project(x, x)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if before is not None:

@@ -17,7 +17,7 @@ from neuro_divergent.forecasting.model.recipes import ModelFamily
 
 
 class RLinear(Model):
-    """Each window is normalised reversibly and mapped linearly to the horizon."""
+    """Reversible normalisation of each window, then one linear map to the horizon."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities()
@@ -26,12 +26,12 @@ class RLinear(Model):
     )
 
     scaler: WindowScalerName = "revin"
-    """How each window is scaled before the network sees it; reversible instance normalisation makes this RLinear."""
+    """The scaler that is applied to each window. The default, reversible instance normalisation, defines RLinear."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of the window's values switched off while training."""
+    """Dropout rate of the window's values."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

@@ -1,4 +1,4 @@
-"""RMoK: a mixture of four kinds of Kolmogorov-Arnold layers, chosen by a gate for each window.
+"""RMoK: a mixture of four kinds of Kolmogorov-Arnold layers, weighted by a gate for each window.
 
 Letters: B windows, L lookback, H horizon, C channels (one per series), Q outputs, E experts.
 """
@@ -21,8 +21,8 @@ from neuro_divergent.nn.kan import JacobiLayer, TaylorLayer, WaveletLayer, Wavel
 class RMoK(Model):
     """Each series goes through a Taylor, a Jacobi, a wavelet and a linear expert; a gate mixes their forecasts.
 
-    The reversible normalisation is the scaler's; the wavelet expert leaves out a weight of the authors' code that
-    no formula uses.
+    The window scaler does the reversible normalisation. The wavelet expert omits a weight of the authors' code that is
+    never used.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -33,18 +33,18 @@ class RMoK(Model):
     )
 
     scaler: WindowScalerName = "revin"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     taylor_order: Annotated[int, Field(ge=1)] = 3
-    """Terms of the Taylor expert's polynomials, the constant included."""
+    """Number of terms of the Taylor expert's polynomials, including the constant."""
     jacobi_degree: Annotated[int, Field(ge=1)] = 6
     """Highest degree of the Jacobi expert's polynomials."""
     wavelet: WaveletName = "mexican_hat"
     """Shape of the wavelet expert's curves."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the window's values switched off while training."""
+    """Dropout rate of the window's values."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

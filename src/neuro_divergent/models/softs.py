@@ -1,4 +1,4 @@
-"""SOFTS: the series exchange what they know through one core.
+"""SOFTS: the series exchange information through one core vector.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs, D width.
 """
@@ -20,9 +20,9 @@ from neuro_divergent.nn.attention import EncoderLayer
 
 
 class SOFTS(Model):
-    """Each series is one token; instead of attention, all tokens are pooled into a core that is handed back to each.
+    """Each series is one token. Instead of attention, all tokens are pooled into a core that is combined with each token.
 
-    The work grows linearly with the number of series. The paper's normalisation is the window scaler's work.
+    The cost grows linearly with the number of series. The window scaler does the paper's normalisation.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -38,14 +38,14 @@ class SOFTS(Model):
     layers: Annotated[int, Field(ge=1)] = 2
     """Encoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 2048
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of units switched off while training."""
+    """Dropout rate."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -71,7 +71,7 @@ class _Network(nn.Module):
 
 
 class CoreExchange(nn.Module):
-    """The paper's STAR: aggregate all series into a core, then redistribute it to each of them."""
+    """The STAR module of the paper: pool all series into a core, then combine the core with each series."""
 
     def __init__(self, width: int, core: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""StemGNN: a graph between the series, learned from the window, and convolutions on its spectrum and on time's.
+"""StemGNN: a graph of the series, learned from the window, with filters on the graph and time spectra.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs, K orders of the polynomial, W = widening · L.
 """
@@ -25,10 +25,10 @@ GATES = 3
 
 
 class StemGNN(Model):
-    """Learns which series move together, then filters in the graph's and in time's frequencies at once.
+    """Learns a graph of related series, then filters in the graph and time spectra together.
 
-    Each window has its own graph, in training too, so what else is in the batch never matters. Only blocks that are
-    followed by another one have a backcast.
+    Each window has its own graph, also in training, so the other windows of a batch have no influence. The last block
+    has no backcast.
     """
 
     group: ClassVar[ModelFamily] = "convolutional"
@@ -39,18 +39,18 @@ class StemGNN(Model):
     )
 
     scaler: WindowScalerName = "robust"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     blocks: Annotated[int, Field(ge=1)] = 2
-    """Blocks; each forecasts, and hands on what it could not explain."""
+    """Number of blocks. Each block forecasts, and passes its residual to the next."""
     widening: Annotated[int, Field(ge=1)] = 5
     """Width of a block, as a multiple of the window's length."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
-    """Share of the graph's edges switched off while training."""
+    """Dropout rate of the graph's edges."""
     leak: Annotated[float, Field(ge=0.0, le=1.0)] = 0.2
     """Slope of the leaky activations below zero."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -78,7 +78,7 @@ class _Network(nn.Module):
 
 
 class SeriesGraph(nn.Module):
-    """How strongly each series draws on each other one: rows [B, C, C] that sum to 1 (in training, before dropout)."""
+    """Edge weights between the series: rows [B, C, C] that sum to 1 (in training, before dropout)."""
 
     def __init__(self, lookback: int, series: int, dropout: float, leak: float) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class SeriesGraph(nn.Module):
 
 
 def laplacian(edges: Tensor) -> Tensor:
-    """The normalised Laplacian I − D^-½ A D^-½ of the edges made symmetric, [B, C, C]; a series without edges has 0."""
+    """The normalised Laplacian I − D^-½ A D^-½ of the symmetrised edges, [B, C, C]; 0 for a series without edges."""
     adjacency = (edges + edges.transpose(1, 2)) / 2
     degree = adjacency.sum(dim=-1)
     root = torch.where(degree > 0, degree.clamp_min(torch.finfo(degree.dtype).tiny).rsqrt(), 0.0)
@@ -133,7 +133,7 @@ class SpectralBlock(nn.Module):
 
     def filter(self, x: Tensor) -> Tensor:
         """[B, K, C, L] → [B, C, K · W]: the gated layers act on the spectrum over time of all orders together."""
-        # Half precision has no Fourier transform.
+        # The Fourier transform needs at least float32.
         spectrum = torch.fft.fft(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
         real, imaginary = (part.to(x.dtype).transpose(1, 2).flatten(2) for part in (spectrum.real, spectrum.imag))
         real, imaginary = (

@@ -23,7 +23,7 @@ Sizes = Annotated[Several[Annotated[int, Field(ge=1)]], Field(min_length=1)]
 
 
 class TCN(Model):
-    """Causal convolutions with growing dilation encode each step; linear maps turn the past into all steps ahead."""
+    """Causal convolutions with growing dilation encode each step; linear layers map the window to the horizon."""
 
     group: ClassVar[ModelFamily] = "convolutional"
     capabilities: ClassVar[Capabilities] = Capabilities(future=True, historical=True, static=True, categorical=True)
@@ -33,11 +33,11 @@ class TCN(Model):
     )
 
     scaler: WindowScalerName = "robust"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     kernel_size: Annotated[int, Field(ge=1)] = 2
-    """Steps that one convolution sees."""
+    """Kernel size of the convolutions."""
     dilations: Sizes = default((1, 2, 4, 8, 16))
-    """Distance between those steps, one convolution for each."""
+    """Dilation of each convolution."""
     hidden_size: Annotated[int, Field(ge=1)] = 128
     """Channels of each convolution."""
     activation: ActivationName = "relu"
@@ -48,7 +48,7 @@ class TCN(Model):
     """Linear layers in the decoder."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

@@ -1,4 +1,4 @@
-"""TFT: the temporal fusion transformer, which says which columns and which past steps it used.
+"""TFT: the temporal fusion transformer, which reports the importance of columns and past steps.
 
 Letters: B windows, L lookback, H horizon, Q outputs, N variables, D width, A heads.
 """
@@ -21,11 +21,11 @@ from neuro_divergent.nn.gating import Gate, GatedResidual, ScalarEmbedding, Vari
 
 
 class TFT(Model):
-    """Selects variables step by step, reads them with an LSTM, and attends from each step ahead to the whole past.
+    """Selects variables step by step, reads them with an LSTM, and attends from each horizon step to the whole past.
 
-    Without columns known ahead, the last value of the window stands in for one. Weights that nothing could reach
-    (a context for the choice among static columns, any context without static columns, the choice among a single
-    variable) are left out, so there are fewer parameters than in implementations that carry them.
+    Without columns known ahead, the last value of the window is used as one. Unused weights are left out (a context for
+    the selection of static columns, any context without static columns, the selection among a single variable). Other
+    implementations have them, and therefore more parameters.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -36,17 +36,17 @@ class TFT(Model):
     )
 
     scaler: WindowScalerName = "robust"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     hidden_size: Annotated[int, Field(ge=1)] = 128
     """Width of every vector in the network."""
     heads: Annotated[int, Field(ge=1)] = 4
-    """Attention heads; they share their values, so that their mean can be read."""
+    """Number of attention heads. They share their values, so that the mean of the heads can be interpreted."""
     layers: Annotated[int, Field(ge=1)] = 1
     """Layers of each LSTM."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of units switched off while training."""
+    """Dropout rate."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of attention weights switched off while training."""
+    """Dropout rate of attention weights."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -54,12 +54,12 @@ class TFT(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
 class _Context(NamedTuple):
-    """What the static columns tell each part of the network, each [B, D]."""
+    """Context vectors of the static columns for the parts of the network, each [B, D]."""
 
     selection: Tensor | None = None
     enrichment: Tensor | None = None
@@ -96,7 +96,7 @@ class _Network(nn.Module):
         return self._run(batch)[0]
 
     def explain(self, batch: Batch) -> dict[str, Tensor]:
-        """What the forecast rests on; every row of every entry sums to 1.
+        """Return importance weights. Every row of every entry sums to 1.
 
         - "attention" [B, H, L+H]: from each step ahead to each step of the past and of the horizon.
         - "past_importance" [B, L, N]: of the target, the historical columns, then the columns known ahead.
@@ -136,7 +136,7 @@ class _Network(nn.Module):
         return torch.cat([*past, known[:, :L]], dim=2), known[:, L:]
 
     def _recur(self, past: Tensor, ahead: Tensor, context: _Context) -> Tensor:
-        """An LSTM over the past hands its state to another over the horizon: [B, L+H, D]."""
+        """An LSTM over the past, whose state initialises another LSTM over the horizon: [B, L+H, D]."""
         state = None
         if context.hidden is not None and context.cell is not None:
             layers = self.encoder.num_layers
@@ -158,9 +158,9 @@ class _Static(nn.Module):
 
 
 class _InterpretableAttention(nn.Module):
-    """Heads with queries and keys of their own but the same values, so their mean is one attention that can be read.
+    """Heads with separate queries and keys but the same values, so that the mean of the heads can be interpreted.
 
-    Only the horizon's steps ask, and each looks at itself and before.
+    Only horizon steps have queries. Each attends to itself and to earlier steps.
     """
 
     bias: Tensor

@@ -1,4 +1,4 @@
-"""TiDE: a dense encoder and decoder of the whole window, and a small decoder for each step.
+"""TiDE: a dense encoder and decoder of the whole window, and a small decoder for each horizon step.
 
 Letters: B windows, L lookback, H horizon, C channels, D width, Q outputs.
 """
@@ -18,10 +18,10 @@ from neuro_divergent.nn import CategoryEmbedding
 
 
 class TiDE(Model):
-    """Exogenous columns are narrowed step by step, encoded together with the window, and seen again by each step.
+    """Exogenous columns are projected step by step, encoded together with the window, and read again by each step.
 
-    The last block has no layer norm: over a single output it would leave nothing but its bias, and the network would
-    be reduced to its linear shortcut.
+    The last block has no layer norm. Over a single output it would leave only its bias, and reduce the network to its
+    linear residual connection.
     """
 
     group: ClassVar[ModelFamily] = "mlp"
@@ -37,23 +37,23 @@ class TiDE(Model):
     decoder_layers: Annotated[int, Field(ge=1)] = 1
     """Residual blocks of the decoder."""
     decoder_size: Annotated[int, Field(ge=1)] = 32
-    """Width of what the decoder says about each step."""
+    """Width of the decoder's output for each step."""
     step_size: Annotated[int, Field(ge=1)] = 128
     """Width of the hidden layer of the decoder of each step."""
     temporal_width: Annotated[int, Field(ge=1)] = 4
-    """Width to which the exogenous columns of each step are narrowed."""
+    """Width of the projected exogenous columns of each step."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.3
-    """Share of units switched off while training."""
+    """Dropout rate."""
     layer_norm: bool = True
     """Whether each residual block ends in a layer norm."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
 class _Residual(nn.Module):
-    """Two layers beside a linear shortcut, normalised."""
+    """Two layers with a linear residual connection, then a layer norm."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float, *, norm: bool) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class _Network(nn.Module):
         return output.unsqueeze(2)
 
     def _known(self, batch: Batch) -> Tensor | None:
-        """The narrowed columns that are known ahead, [B, L+H, width]."""
+        """The projected columns known ahead, [B, L+H, width]."""
         columns: list[Tensor] = [] if batch.future is None else [batch.future]
         if self.embedding is not None and batch.categorical is not None:
             columns.append(self.embedding(batch.categorical))

@@ -1,4 +1,4 @@
-"""TimeLLM: a frozen language model reads patches of the window, told to it in its own words.
+"""TimeLLM: a frozen language model reads patches of the window, expressed in its word embeddings.
 
 Letters: B windows, L lookback, H horizon, Q outputs, N patches, P patch length, D width of a patch,
 W width of the language model.
@@ -23,11 +23,11 @@ from neuro_divergent.nn.attention import attention_rate, join_heads, split_heads
 
 
 class TimeLLM(Model):
-    """Patches are expressed as mixtures of word embeddings, read by a frozen language model, and its states projected.
+    """Patches become mixtures of word embeddings, which a frozen language model reads; its states are projected.
 
-    The language model comes from a directory on this machine in the transformers library's format, with its weights
-    as safetensors; nothing is downloaded and no code from the directory is run. The prompt is fixed text: the window's
-    own statistics, which the paper writes into it, are what the window scaler has taken out.
+    The language model is read from a local directory in the format of the transformers library, with safetensors
+    weights. Nothing is downloaded, and no code from the directory is run. The prompt is fixed text. It has no
+    statistics of the window, as in the paper, because the window scaler has removed them.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -38,13 +38,13 @@ class TimeLLM(Model):
     )
 
     llm: str
-    """Directory with the language model, on this machine."""
+    """Local directory of the language model."""
     prompt: str = ""
-    """What the data is about, in words; put before the patches."""
+    """Text about the data, placed before the patches."""
     llm_layers: Annotated[int, Field(ge=1)] | None = None
-    """Use only the first so many layers of the language model; None uses all."""
+    """Number of layers of the language model to use, from the first; None uses all."""
     patch_len: Annotated[int, Field(ge=1)] = 16
-    """Steps in one patch; at most the whole window is used."""
+    """Steps in one patch; at most the window length."""
     stride: Annotated[int, Field(ge=1)] = 8
     """Steps from one patch to the next."""
     hidden_size: Annotated[int, Field(ge=1)] = 32
@@ -54,13 +54,13 @@ class TimeLLM(Model):
     key_size: Annotated[int, Field(ge=1)] = 128
     """Width of one of these heads."""
     prototypes: Annotated[int, Field(ge=1)] = 1000
-    """Mixtures of word embeddings that a patch can be expressed in."""
+    """Number of word prototypes: mixtures of word embeddings."""
     read_size: Annotated[int, Field(ge=1)] = 128
-    """How many of the language model's features are read for the forecast."""
+    """Number of the language model's features that are used for the forecast."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of units and attention weights switched off while training."""
+    """Dropout rate of units and attention weights."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Share of attention weights hidden while training; None takes that of `dropout`."""
+    """Dropout rate of attention weights; None takes that of `dropout`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -68,7 +68,7 @@ class TimeLLM(Model):
             raise ConfigError(f"llm must be a directory on this machine, not an address, but got llm={self.llm!r}")
         if self.stride > self.patch_len:
             raise ConfigError(
-                f"stride must be at most patch_len, or steps between patches are never seen, "
+                f"stride must be at most patch_len, because steps between patches would be ignored, "
                 f"but got stride={self.stride} and patch_len={self.patch_len}"
             )
         return self
@@ -79,7 +79,7 @@ class TimeLLM(Model):
         if not directory.is_dir():
             raise ConfigError(f"llm must be a directory with a language model, but got llm={self.llm!r}")
         transformers = require("transformers", extra="llm", purpose="TimeLLM")
-        # Said outright: left open, the library would ask on the terminal whether to run the directory's code.
+        # Explicitly false: otherwise transformers would ask on the terminal whether to run the directory's code.
         safe = {"local_files_only": True, "trust_remote_code": False}
         reader = transformers.AutoModelForCausalLM
         words = reader.from_pretrained(directory, use_safetensors=True, **safe).base_model
@@ -120,19 +120,19 @@ class _Network(nn.Module):
         return output.view(-1, self.spec.horizon, 1, self.spec.outputs)
 
     def patches(self, y: Tensor) -> Tensor:
-        """[B, L] → [B, N, P]: the last value is repeated so that the last patch reaches beyond the window's end."""
+        """[B, L] → [B, N, P]: padded with the last value, so that the last patch extends beyond the window."""
         padded = F.pad(y.unsqueeze(1), (0, self.stride), mode="replicate").squeeze(1)
         return padded.unfold(-1, self.patch_len, self.stride)
 
     def train(self, mode: bool = True) -> Self:
-        """The language model stays as it is: its own dropout would only blur what it says."""
+        """Set the training mode of all parts but the language model, whose dropout would only add noise."""
         super().train(mode)
         self.words.eval()
         return self
 
 
 class _Reprogramming(nn.Module):
-    """Patches [B, N, D] ask, word prototypes answer: [B, N, W]."""
+    """Attention from patches [B, N, D] to word prototypes: [B, N, W]."""
 
     def __init__(self, model: TimeLLM, width: int) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class _Reprogramming(nn.Module):
 
 
 def _keep_layers(words: Any, count: int) -> None:
-    """Cut the language model after some of its layers: they are the longest list of modules in it."""
+    """Remove the later layers of the language model. Its layers are its longest module list."""
     lists = {name: part for name, part in words.named_modules() if isinstance(part, nn.ModuleList)}
     name, layers = max(lists.items(), key=lambda item: len(item[1]))
     if count > len(layers):

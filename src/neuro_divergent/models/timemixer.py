@@ -1,4 +1,4 @@
-"""TimeMixer: the window at several resolutions, seasons mixed from fine to coarse and trends from coarse to fine.
+"""TimeMixer: the window at several resolutions; seasons are mixed from fine to coarse, trends from coarse to fine.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs, D width, M resolutions.
 """
@@ -23,11 +23,11 @@ from neuro_divergent.nn.tokens import StepTokens
 
 
 class TimeMixer(Model):
-    """Averages the window to coarser resolutions, mixes seasons upwards and trends downwards, and adds up a forecast
-    from each resolution.
+    """Averages the window to coarser resolutions, mixes seasons and trends across them, and sums their forecasts.
 
-    Normalisation is the window scaler's work, and every block ends in the paper's residual feed-forward layer; a layer
-    normalisation that other implementations carry without using is left out.
+    Seasons are mixed from fine to coarse, trends from coarse to fine. The window scaler does the normalisation. Every
+    block ends in the residual feed-forward layer of the paper. An unused layer norm of other implementations is left
+    out.
     """
 
     group: ClassVar[ModelFamily] = "convolutional"
@@ -38,23 +38,23 @@ class TimeMixer(Model):
     )
 
     scaler: WindowScalerName = "revin"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     hidden_size: Annotated[int, Field(ge=1)] = 32
     """Width of a step's token."""
     ff_size: Annotated[int, Field(ge=1)] = 32
-    """Width inside the feed-forward layers."""
+    """Hidden width of the feed-forward layers."""
     layers: Annotated[int, Field(ge=1)] = 4
     """Mixing blocks."""
     coarser: Annotated[int, Field(ge=0)] = 1
-    """Coarser resolutions beside the window itself; as many as the window is long enough for."""
+    """Number of coarser resolutions; fewer if the window is too short for them."""
     coarsening: Annotated[int, Field(ge=2)] = 2
-    """Steps that are averaged from one resolution to the next."""
+    """Number of steps that are averaged from one resolution to the next."""
     moving_average: Annotated[int, Field(ge=1)] = 25
-    """Length of the moving average that makes the trend; odd."""
+    """Length of the moving average that gives the trend. Must be odd."""
     channel_mixing: bool = True
-    """Whether a token holds all series at a step, or each series is forecast by itself."""
+    """Whether a token contains all series of a step. False forecasts each series separately."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the tokens' units switched off while training."""
+    """Dropout rate of the tokens' units."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -62,7 +62,7 @@ class TimeMixer(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -101,7 +101,7 @@ class _Network(nn.Module):
         return forecast
 
     def resolutions(self, y: Tensor) -> list[Tensor]:
-        """[B, L, C] → itself and its averages over ever more steps."""
+        """[B, L, C] → the window, and its averages at coarser resolutions."""
         levels = [y]
         for _ in range(len(self.split) - 1):
             levels.append(F.avg_pool1d(levels[-1].transpose(1, 2), self.coarsening).transpose(1, 2))

@@ -1,4 +1,4 @@
-"""TimesNet: a series folded at its periods into pictures, which two-dimensional convolutions read.
+"""TimesNet: a series folded at its periods into two dimensions, for two-dimensional convolutions.
 
 Letters: B windows, L lookback, H horizon, Q outputs, D width, T = L + H steps, K frequencies, P periods.
 """
@@ -19,10 +19,10 @@ from neuro_divergent.nn.tokens import KnownColumns, StepTokens
 
 
 class TimesNet(Model):
-    """Finds each window's strongest periods, folds the window at each, convolves, and adds up by the strengths.
+    """Finds each window's strongest periods, folds the window at each, convolves, and sums weighted by their strengths.
 
-    Each window has its own periods, in training too, so what else is in the batch never matters. The paper tells the
-    network what is known of past steps; here, with the same weights, also what is known of the steps ahead.
+    Each window has its own periods, also in training, so the other windows of a batch have no influence. In the paper
+    the network reads the known columns of past steps; here, with the same weights, also those of the horizon.
     """
 
     group: ClassVar[ModelFamily] = "convolutional"
@@ -37,16 +37,16 @@ class TimesNet(Model):
     conv_size: Annotated[int, Field(ge=1)] = 64
     """Channels between the two convolutions of a block."""
     periods: Annotated[int, Field(ge=1)] = 5
-    """How many of the strongest frequencies are used."""
+    """Number of the strongest frequencies to use."""
     kernels: Annotated[int, Field(ge=1)] = 6
-    """Convolutions of growing size (1, 3, 5, …) whose mean is taken."""
+    """Number of convolutions of growing size (1, 3, 5, …), of which the mean is taken."""
     layers: Annotated[int, Field(ge=1)] = 2
     """Blocks."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the tokens' units switched off while training."""
+    """Dropout rate of the tokens' units."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -98,7 +98,7 @@ class PeriodBlock(nn.Module):
         total = torch.zeros_like(x)
         for place, period in enumerate(self.candidates):
             strength = strengths[:, place]
-            # Windows that do not have this period are left out, unless a graph for all windows is being recorded.
+            # Windows without this period are skipped, except while a graph for all windows is traced.
             rows = slice(None) if torch.compiler.is_exporting() else strength.nonzero().squeeze(1)
             if isinstance(rows, Tensor) and rows.numel() == 0:
                 continue
@@ -108,7 +108,7 @@ class PeriodBlock(nn.Module):
 
     def strengths(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, P]: the softmax of the strongest amplitudes, at their periods; 0 at the others."""
-        # Half precision has no Fourier transform.
+        # The Fourier transform needs at least float32.
         spectrum = torch.fft.rfft(x.to(torch.promote_types(x.dtype, torch.float32)), dim=1)
         amplitude = spectrum[:, 1:].abs().mean(dim=-1)
         strongest, frequency = amplitude.topk(self.chosen, dim=-1)
@@ -125,7 +125,7 @@ class PeriodBlock(nn.Module):
 
 
 class Inception(nn.Module):
-    """The mean of convolutions of sizes 1, 3, 5, …; being linear, they are folded into one before they are used."""
+    """The mean of convolutions of sizes 1, 3, 5, …, computed as one convolution, because they are linear."""
 
     def __init__(self, width: int, outer: int, kernels: int) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class Inception(nn.Module):
         return F.conv2d(x, *self.folded(), padding="same")
 
     def folded(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the one convolution that they all amount to."""
+        """Weight and bias of the one equivalent convolution."""
         largest = len(self.weights) - 1
         padded = [F.pad(weight, [largest - reach] * 4) for reach, weight in enumerate(self.weights)]
         return torch.stack(padded).mean(dim=0), self.biases.mean(dim=0)

@@ -1,4 +1,4 @@
-"""TimeXer: patches of each series attend to each other, and to everything else through one token of their own.
+"""TimeXer: patches of each series attend to each other, and to other series and columns through one global token.
 
 Letters: B windows, L lookback, H horizon, C channels, X historical columns, S static columns, Q outputs, D width,
 N patches, P patch length, V outside variates.
@@ -22,9 +22,9 @@ from neuro_divergent.nn.tokens import sinusoids
 
 
 class TimeXer(Model):
-    """Each series is cut into patches with one global token; only that token looks at the other series and columns.
+    """Each series is cut into patches with one global token; only this token attends to other series and columns.
 
-    A window that is not a whole number of patches is lengthened at its start with its first value.
+    A window that is not a whole number of patches is padded at its start with its first value.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -37,7 +37,7 @@ class TimeXer(Model):
     )
 
     patch_len: Annotated[int, Field(ge=1)] = 16
-    """Steps in one patch; at most the whole window is used."""
+    """Steps in one patch; at most the window length."""
     hidden_size: Annotated[int, Field(ge=1)] = 512
     """Width of a token."""
     heads: Annotated[int, Field(ge=1)] = 8
@@ -45,13 +45,13 @@ class TimeXer(Model):
     layers: Annotated[int, Field(ge=1)] = 2
     """Encoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 2048
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of units and attention weights switched off while training."""
+    """Dropout rate of units and attention weights."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Share of attention weights hidden while training; None takes that of `dropout`."""
+    """Dropout rate of attention weights; None takes that of `dropout`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -59,7 +59,7 @@ class TimeXer(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -99,7 +99,7 @@ class _Network(nn.Module):
         return torch.cat([tokens, self.global_token.expand(y.shape[0], -1, -1, -1)], dim=2).flatten(0, 1)
 
     def variates(self, batch: Batch) -> Tensor:
-        """[B, V, L]: everything that global tokens may look at, all series themselves first."""
+        """[B, V, L]: the variates that global tokens attend to, the series themselves first."""
         L = self.spec.lookback
         parts = [batch.y.transpose(1, 2)]
         if batch.historical is not None:

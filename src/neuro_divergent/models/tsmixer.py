@@ -18,7 +18,7 @@ from neuro_divergent.nn.mixer import BatchMixer
 
 
 class TSMixer(Model):
-    """Blocks that mix along time, then across series; a linear map makes the horizon of each series."""
+    """Blocks that mix along time, then across series; a linear layer maps each series to its horizon."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities(multivariate=True)
@@ -27,16 +27,16 @@ class TSMixer(Model):
     )
 
     scaler: WindowScalerName = "revin"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     blocks: Annotated[int, Field(ge=1)] = 2
     """Number of mixing blocks."""
     hidden_size: Annotated[int, Field(ge=1)] = 64
     """Width of the hidden layer that mixes the series."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.9
-    """Share of units switched off while training; the paper needs much of it on small data."""
+    """Dropout rate. Small data needs a high rate, as in the paper."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

@@ -20,7 +20,7 @@ from neuro_divergent.nn.mixer import FeatureMixer, TimeMixer
 
 
 class TSMixerx(Model):
-    """Past, known-ahead and static columns are each brought to the horizon's length, joined, and mixed in blocks."""
+    """Historical, future and static columns are mapped to the horizon's length, concatenated, and mixed in blocks."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -31,16 +31,16 @@ class TSMixerx(Model):
     )
 
     scaler: WindowScalerName = "revin"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     blocks: Annotated[int, Field(ge=1)] = 2
     """Number of mixing blocks after the first."""
     hidden_size: Annotated[int, Field(ge=1)] = 64
     """Width of the features at each step."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of units switched off while training."""
+    """Dropout rate."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
@@ -91,7 +91,7 @@ class _Network(nn.Module):
 
 
 class _Block(nn.Module):
-    """One mixing block, reminded of the static columns if there are any."""
+    """One mixing block, which reads the static columns again if there are any."""
 
     def __init__(self, model: TSMixerx, spec: InputSpec) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from neuro_divergent.nn.tokens import KnownColumns, StepTokens, decoder_context
 
 
 class VanillaTransformer(Model):
-    """Every step is a token; the decoder starts from the window's last steps and forecasts the horizon in one pass."""
+    """Every step is a token. The decoder reads the window's last steps and forecasts the horizon in one pass."""
 
     group: ClassVar[ModelFamily] = "transformer"
     capabilities: ClassVar[Capabilities] = Capabilities(future=True, categorical=True)
@@ -37,15 +37,15 @@ class VanillaTransformer(Model):
     decoder_layers: Annotated[int, Field(ge=1)] = 1
     """Decoder layers."""
     ff_size: Annotated[int, Field(ge=1)] = 32
-    """Width inside the feed-forward part of a layer."""
+    """Hidden width of the feed-forward part of a layer."""
     activation: ActivationName = "gelu"
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Share of units and attention weights switched off while training."""
+    """Dropout rate of units and attention weights."""
     attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Share of attention weights hidden while training; None takes that of `dropout`."""
+    """Dropout rate of attention weights; None takes that of `dropout`."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    """Share of the window, from its end, that the decoder starts from."""
+    """Share of the window, at its end, that the decoder reads before the horizon."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -53,7 +53,7 @@ class VanillaTransformer(Model):
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

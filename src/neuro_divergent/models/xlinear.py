@@ -19,7 +19,7 @@ from neuro_divergent.nn import CategoryEmbedding
 
 
 class XLinear(Model):
-    """Each series is embedded beside a learned global token; gates let the token gather what the series share."""
+    """Each series is embedded beside a learned global token; gates collect shared information in this token."""
 
     group: ClassVar[ModelFamily] = "mlp"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -31,29 +31,29 @@ class XLinear(Model):
     )
 
     scaler: WindowScalerName = "revin"
-    """How each window is scaled before the network sees it."""
+    """The scaler that is applied to each window."""
     hidden_size: Annotated[int, Field(ge=1)] = 128
     """Width of each series' embedding and of the global token."""
     temporal_size: Annotated[int, Field(ge=1)] = 256
     """Width of the hidden layer of the gate over time."""
     channel_size: Annotated[int, Field(ge=1)] = 8
-    """Width of the hidden layer of the gate across series; a multiple of their number does well."""
+    """Width of the hidden layer of the gate across series. A multiple of the number of series works well."""
     temporal_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of units switched off while training in the gate over time."""
+    """Dropout rate in the gate over time."""
     channel_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of units switched off while training in the gate across series."""
+    """Dropout rate in the gate across series."""
     embedding_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of units switched off while training in the embedding."""
+    """Dropout rate in the embedding."""
     head_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of units switched off while training before the last map."""
+    """Dropout rate before the last map."""
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 
 class _Gate(nn.Module):
-    """x · sigmoid(perceptron(x)) along the last direction."""
+    """x · sigmoid(perceptron(x)) along the last dimension."""
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class _Network(nn.Module):
         return output.view(-1, C, self.spec.horizon, self.spec.outputs).transpose(1, 2)
 
     def _columns(self, batch: Batch) -> list[Tensor]:
-        """What the exogenous columns say about each series, each [B, C, D]."""
+        """The embedded exogenous columns of each series, each [B, C, D]."""
         parts: list[Tensor] = []
         if self.historical is not None and batch.historical is not None:
             parts.append(self.historical(batch.historical.transpose(1, 2).flatten(2)))

@@ -20,10 +20,10 @@ from neuro_divergent.nn.matrix_memory import MatrixMemoryBlock
 
 
 class xLSTM(Model):  # noqa: N801  # spelt as in the paper
-    """Blocks of matrix memory read the window; their states are mapped to the horizon.
+    """Blocks with a matrix memory read the window; their states are mapped to the horizon.
 
-    This is the paper's xLSTM[1:0], all of whose blocks are mLSTM, which has no recurrence through its own state and so
-    needs no loop over the steps.
+    This is xLSTM[1:0] of the paper: all blocks are mLSTM. An mLSTM block has no recurrence through its state, so all
+    steps are computed at once.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"
@@ -38,17 +38,17 @@ class xLSTM(Model):  # noqa: N801  # spelt as in the paper
     blocks: Annotated[int, Field(ge=1)] = 2
     """Number of blocks."""
     heads: Annotated[int, Field(ge=1)] = 4
-    """Memories in each block."""
+    """Number of memories (heads) in each block."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of each block's output switched off while training."""
+    """Dropout rate of each block's output."""
     bias: bool = True
     """Whether the maps inside the blocks have biases."""
     decoder_size: Annotated[int, Field(ge=1)] = 128
     """Width of the decoder's hidden layers."""
     decoder_layers: Annotated[int, Field(ge=1)] = 2
-    """Layers of the decoder, the last one included."""
+    """Number of layers of the decoder, including the last one."""
     decoder_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Share of the decoder's hidden units switched off while training."""
+    """Dropout rate of the decoder's hidden units."""
     activation: ActivationName = "gelu"
     """Activation after each hidden layer of the decoder."""
 
@@ -62,7 +62,7 @@ class xLSTM(Model):  # noqa: N801  # spelt as in the paper
         return self
 
     def build(self, spec: InputSpec) -> nn.Module:
-        """The network for these sizes."""
+        """Return the network for these input sizes."""
         return _Network(self, spec)
 
 

@@ -1,4 +1,4 @@
-"""Blocks that several models share."""
+"""Network blocks that several models use."""
 
 from neuro_divergent.nn.inputs import CategoryEmbedding, FlatInputs, StepInputs
 from neuro_divergent.nn.perceptron import ActivationName, activation, perceptron

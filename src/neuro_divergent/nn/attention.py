@@ -14,7 +14,7 @@ from neuro_divergent.nn.perceptron import ActivationName, activation
 
 
 def check_heads(hidden_size: int, heads: int) -> None:
-    """Refuse a width that cannot be shared equally among the heads."""
+    """Refuse a width that is not a multiple of the number of heads."""
     if hidden_size % heads:
         raise ConfigError(
             f"hidden_size must be a multiple of heads, but got hidden_size={hidden_size} and heads={heads}. "
@@ -23,7 +23,7 @@ def check_heads(hidden_size: int, heads: int) -> None:
 
 
 def attention_rate(dropout: float, own: float | None) -> float:
-    """The share of attention weights that is hidden while training: its own, or that of all dropout."""
+    """Return the dropout rate of attention weights: `own`, or `dropout` if it is None."""
     return dropout if own is None else own
 
 
@@ -50,7 +50,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, queries: Tensor, memory: Tensor | None = None) -> Tensor:
-        """Attend from `queries` [B, T, D] to `memory` [B, S, D], or to themselves: [B, T, D]."""
+        """Attend from `queries` [B, T, D] to `memory` [B, S, D], by default to themselves; returns [B, T, D]."""
         query, key, value = self.project(queries, queries if memory is None else memory)
         return self.output(join_heads(self.mix(query, key, value)))  # type: ignore[no-any-return]
 
@@ -60,7 +60,7 @@ class Attention(nn.Module):
         return tuple(split_heads(x, self.heads) for x in (self.query(queries), key, value))  # type: ignore[return-value]
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """The values that each query attends to, [B, N, T, E]; variants of attention override this."""
+        """Return the attention-weighted values, [B, N, T, E]. Variants of attention override this method."""
         dropout = self.dropout if self.training else 0.0
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=self.causal)
 
@@ -112,5 +112,5 @@ class DecoderLayer(nn.Module):
 
 
 def causal_bias(length: int) -> Tensor:
-    """[T, T] float: 0 where a position may look (itself and before), minus infinity where it may not."""
+    """[T, T] float: 0 where a position may attend (itself and earlier ones), minus infinity elsewhere."""
     return torch.full((length, length), float("-inf")).triu(1)

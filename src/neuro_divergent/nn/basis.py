@@ -1,4 +1,4 @@
-"""Doubly residual stacks of basis expansions: what N-BEATS and N-BEATSx are made of.
+"""Doubly residual stacks of basis expansions, for N-BEATS and N-BEATSx.
 
 Letters: B windows, L lookback, H horizon, Q outputs, E extra inputs, K basis functions.
 """
@@ -41,7 +41,7 @@ def trend_basis(steps: int, degree: int, kind: TrendName = "polynomial") -> Tens
 def seasonality_basis(times: Tensor, horizon: int, harmonics: int) -> Tensor:
     """[K, steps]: cosines and sines of 2π·frequency·time/horizon, frequencies 0, 1, ... up to horizon/2.
 
-    `harmonics` is how many frequencies there are per whole one: 2 also takes 1.5, 2.5, ...
+    `harmonics` is the number of frequencies per integer step: 2 also has 1.5, 2.5, ...
     """
     count = max(0, math.ceil(harmonics * horizon / 2) - harmonics)
     whole = torch.arange(harmonics, harmonics + count, dtype=torch.float64) / harmonics
@@ -51,10 +51,10 @@ def seasonality_basis(times: Tensor, horizon: int, harmonics: int) -> Tensor:
 
 
 class BasisBlock(nn.Module):
-    """A perceptron gives the coefficients of a backcast and of a forecast; a basis turns them into steps.
+    """A perceptron computes the coefficients of a backcast and a forecast; a basis maps them to steps.
 
-    The basis is the identity (generic), a fixed pair of matrices (trend, seasonality), or the window's own columns
-    that are known ahead (exogenous).
+    The basis is the identity (generic), a fixed pair of matrices (trend, seasonality), or the columns known ahead of
+    the window (exogenous).
     """
 
     backcast_basis: Tensor | None
@@ -138,7 +138,7 @@ class BasisStacks(nn.Module):
 
         self.names = stack_names(stacks)
         self.plan: list[tuple[str, int]] = []
-        """For each step of the way, the stack's name and which block it uses."""
+        """For each block in order of use, the name of its stack and its number in `blocks`."""
         self.exogenous: list[bool] = []
         self.blocks = nn.ModuleList()
         for stack, name, count in zip(stacks, self.names, blocks, strict=True):
@@ -155,7 +155,7 @@ class BasisStacks(nn.Module):
         extra: Tensor | None = None,
         columns: tuple[Tensor, Tensor] | None = None,
     ) -> list[Tensor]:
-        """The parts of the forecast in order, each [B, H, Q]; y and mask are [B, L]."""
+        """Return the parts of the forecast in order, each [B, H, Q]; y and mask are [B, L]."""
         residual, parts = y, []
         for (_, number), exogenous in zip(self.plan, self.exogenous, strict=True):
             x = residual if extra is None else torch.cat([residual, extra], dim=1)
@@ -167,7 +167,7 @@ class BasisStacks(nn.Module):
         return parts
 
     def by_stack(self, parts: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The parts summed within each stack."""
+        """Return the sum of the parts of each stack."""
         sums: dict[str, Tensor] = {}
         for (name, _), part in zip(self.plan, parts, strict=True):
             sums[name] = sums[name] + part if name in sums else part
@@ -175,7 +175,7 @@ class BasisStacks(nn.Module):
 
 
 def stack_names(stacks: Sequence[StackName]) -> list[str]:
-    """A name for each stack; a kind that comes again is numbered.
+    """Return a name for each stack. A repeated kind gets a number.
 
     >>> stack_names(["trend", "generic", "generic"])
     ['trend', 'generic', 'generic_2']

@@ -1,4 +1,4 @@
-"""Convolutions over time that see only one side.
+"""Causal and anticausal convolutions over time.
 
 Letters: B windows, T steps, D width.
 """
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 
 class OneSidedConvolution(nn.Conv1d):
-    """A dilated convolution [B, D, T] → [B, D', T] that sees a step and what is before it (or after it)."""
+    """A dilated convolution [B, D, T] → [B, D', T] over each step and earlier steps ("past") or later ("future")."""
 
     def __init__(
         self, width: int, outer: int, kernel: int, dilation: int = 1, *, sees: Literal["past", "future"] = "past"
@@ -22,5 +22,5 @@ class OneSidedConvolution(nn.Conv1d):
         self.sides = (reach, 0) if sees == "past" else (0, reach)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Zeros stand beyond the end that it looks to."""
+        """[B, D, T] → [B, D', T], padded with zeros on one side."""
         return super().forward(F.pad(x, self.sides))

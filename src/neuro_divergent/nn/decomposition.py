@@ -1,4 +1,4 @@
-"""A series split into a moving average and the rest.
+"""Decomposition of a series into a moving average and the remainder.
 
 Letters: B windows, T steps, D channels.
 """
@@ -13,15 +13,15 @@ from neuro_divergent.core.errors import ConfigError
 
 
 def check_odd(name: str, value: int) -> None:
-    """Refuse a moving average that has no middle."""
+    """Refuse an even length: a moving average needs a middle step."""
     if value % 2 == 0:
         raise ConfigError(f"{name} must be odd, but got {name}={value}. Try {value + 1}")
 
 
 def moving_average_matrix(length: int, window: int) -> Tensor:
-    """The matrix M with y @ M = moving average of y, its ends padded with the first and the last value."""
+    """Return the matrix M with y @ M = moving average of y, padded with the first and the last value."""
     if torch.get_default_device().type == "meta":
-        return torch.empty(length, length)  # a sketch without values; torch would load its compiler to compute them
+        return torch.empty(length, length)  # no values needed; torch would load its compiler to compute them
     half = window // 2
     padded = F.pad(torch.eye(length).unsqueeze(1), (half, half), mode="replicate")
     return F.avg_pool1d(padded, window, stride=1).squeeze(1)
@@ -30,7 +30,7 @@ def moving_average_matrix(length: int, window: int) -> Tensor:
 class Decomposition(nn.Module):
     """x = seasonal + trend, where the trend is a moving average with its ends padded by the first and last value.
 
-    The average is linear, so it is folded into one matrix; it is not a weight, so it is not saved.
+    The average is linear, so it is one matrix: a buffer that is not saved.
     """
 
     average: Tensor

@@ -17,7 +17,7 @@ _CELLS: dict[str, Callable[..., nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, 
 
 
 class DilatedLayer(nn.Module):
-    """A recurrent layer whose state comes from `dilation` steps before: that many interleaved sequences in one call."""
+    """A recurrent layer with the state of `dilation` steps before, computed as interleaved sequences in one call."""
 
     def __init__(self, inputs: int, hidden: int, dilation: int, cell: CellName) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class DilatedLayer(nn.Module):
         """[B, T, inputs] → [B, T, D]"""
         B, T, width = x.shape
         R = self.dilation
-        # Padding goes to the end, where no step that counts can see it.
+        # Pad at the end, where no real step depends on it.
         turns = -(-T // R)
         padded = F.pad(x, (0, 0, 0, turns * R - T)).view(B, turns, R, width)
         states, _ = self.cell(padded.transpose(1, 2).reshape(B * R, turns, width))

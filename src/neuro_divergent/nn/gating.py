@@ -1,4 +1,4 @@
-"""Gated residual networks and variable selection: the parts that a temporal fusion transformer is made of.
+"""Gated residual networks and variable selection of the temporal fusion transformer.
 
 Letters: B windows, T steps (or none), N variables, D width.
 """
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 class Gate(nn.Module):
-    """norm(residual + GLU(x)): the gate can shut x out altogether."""
+    """norm(residual + GLU(x)): the gate can suppress x completely."""
 
     def __init__(self, width: int, outer: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class GatedResidual(nn.Module):
 
 
 class ScalarEmbedding(nn.Module):
-    """N numbers [..., N] → N vectors [..., N, D], each variable with a direction and an offset of its own."""
+    """N numbers [..., N] → N vectors [..., N, D], with a separate weight vector and bias for each variable."""
 
     def __init__(self, variables: int, width: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ScalarEmbedding(nn.Module):
 class VariableSelection(nn.Module):
     """A weighted mean of the variables' vectors, with weights that depend on all of them and on the context.
 
-    A single variable needs no choice, so its weight is 1 and the choosing network is left out.
+    With a single variable the weight is 1, and there is no selection network.
     """
 
     def __init__(self, variables: int, width: int, *, context: int = 0, dropout: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""How a window's columns enter a network: flattened for window networks, step by step for sequence networks.
+"""The input columns of a network: flattened for window networks, step by step for sequence networks.
 
 Letters: B windows, L lookback, H horizon, C channels, D width.
 """
@@ -35,7 +35,7 @@ class CategoryEmbedding(nn.Module):
 
 
 class FlatInputs(nn.Module):
-    """Everything of a univariate window side by side, [B, width]: target, past, known-ahead and static columns."""
+    """All inputs of a univariate window concatenated, [B, width]: target, historical, future and static columns."""
 
     def __init__(self, spec: InputSpec) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class StepInputs(nn.Module):
         self.past_width = 1 + spec.historical + self.ahead_width
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """What is known of each past step, and of each step ahead (None when nothing is)."""
+        """Return the columns of each lookback step, and of each horizon step (None if there are none)."""
         L, H = self.spec.lookback, self.spec.horizon
         known: list[Tensor] = [] if batch.future is None else [batch.future]
         if self.embedding is not None and batch.categorical is not None:

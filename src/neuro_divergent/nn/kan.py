@@ -1,4 +1,4 @@
-"""Layers of learned functions: every input goes to every output through a curve of its own.
+"""Layers of learned functions: each pair of input and output has a separate learned curve.
 
 Letters: B rows, I inputs, O outputs, K basis functions.
 """
@@ -17,7 +17,7 @@ from neuro_divergent.nn.batch_norm import BatchNorm
 WaveletName = Literal["mexican_hat", "morlet", "dog"]
 
 _FAR = 20.0
-"""Every wavelet is 0 in float32 this far out; beyond it the square of a huge input would overflow."""
+"""Every wavelet is 0 in float32 at this distance. Inputs are clamped to it, so that their squares do not overflow."""
 
 
 def uniform_knots(intervals: int, order: int, low: float, high: float) -> Tensor:
@@ -119,9 +119,9 @@ def jacobi(x: Tensor, degree: int, a: float = 1.0, b: float = 1.0) -> Tensor:
 
 
 class WaveletLayer(nn.Module):
-    """[B, I] → [B, O]: each curve is one shifted and stretched wavelet, the sums normalised over the batch.
+    """[B, I] → [B, O]: each curve is one shifted and scaled wavelet; the sums are normalised over the batch.
 
-    The stretch is kept as a factor of the input, so that it can pass through 0 without a division.
+    The scale is stored as a factor of the input, so that it can pass through 0 without a division.
     """
 
     def __init__(self, inputs: int, outputs: int, wavelet: WaveletName) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def last_observed(y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The last observed value of each channel, [B, L, C] → [B, 1, C]; 0 where nothing was observed.
+    """Return the last observed value of each channel, [B, L, C] → [B, 1, C]; 0 if nothing was observed.
 
     >>> y, mask = torch.tensor([[[1.0], [2.0], [0.0]]]), torch.tensor([[[True], [True], [False]]])
     >>> last_observed(y).item(), last_observed(y, mask).item()

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 
 def matrix_memory(q: Tensor, k: Tensor, v: Tensor, write: Tensor, keep: Tensor) -> Tensor:
-    """What a matrix memory answers at each step; q, k, v [B, N, T, D] and the gates before activation [B, N, T].
+    """Return the output of a matrix memory at each step; q, k, v [B, N, T, D], gates before activation [B, N, T].
 
-    Step i sees step j <= i with the weight exp(write_j) · sigmoid(keep_{j+1}) ··· sigmoid(keep_i) · (q_i · k_j)/√D,
-    divided by the absolute sum of these weights or by 1, whichever is greater. All of it is computed relative to
-    the row's greatest gate, so that nothing overflows.
+    Step i reads step j <= i with the weight exp(write_j) · sigmoid(keep_{j+1}) ··· sigmoid(keep_i) · (q_i · k_j)/√D,
+    divided by the larger of 1 and the absolute sum of these weights. All weights are computed relative to the largest
+    gate of the row, so that they cannot overflow.
     """
     T, D = q.shape[-2:]
     kept = F.logsigmoid(keep).cumsum(dim=-1)
@@ -31,7 +31,7 @@ def matrix_memory(q: Tensor, k: Tensor, v: Tensor, write: Tensor, keep: Tensor) 
 
 
 class BlockLinear(nn.Module):
-    """[..., E] → [..., outputs · E]: a linear map whose matrix is zero but for small blocks on its diagonal."""
+    """[..., E] → [..., outputs · E]: a linear map with a block-diagonal matrix."""
 
     def __init__(self, width: int, outputs: int, *, size: int = 4, bias: bool = True) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class RecentSteps(nn.Module):
         """[B, T, E] → [B, T, E]"""
         T = x.shape[1]
         padded = F.pad(x, (0, 0, self.steps - 1, 0))
-        # Sums of shifted views: on a processor faster than a convolution with a group for each channel.
+        # Sums of shifted views: on a CPU faster than a convolution with one group per channel.
         total = self.bias + padded[:, :T] * self.weight[0]
         for step in range(1, self.steps):
             total = torch.addcmul(total, padded[:, step : step + T], self.weight[step])
@@ -71,7 +71,7 @@ class RecentSteps(nn.Module):
 
 
 class MatrixMemoryBlock(nn.Module):
-    """Widen, mix the recent steps, query the memory, gate, narrow; beside a shortcut."""
+    """Up-projection, causal convolution, matrix memory, gate, down-projection; with a residual connection."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, bias: bool = True) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class MatrixMemoryBlock(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.up = nn.Linear(width, 2 * inner, bias=bias)
         self.recent = RecentSteps(inner)
-        # Queries, keys and values are mixed in small groups, as the paper does, which keeps their weights few.
+        # Block-diagonal maps for queries, keys and values, as in the paper, have few parameters.
         self.query_key = BlockLinear(inner, 2, bias=bias)
         self.value = BlockLinear(inner, 1, bias=bias)
         self.gates = nn.Linear(3 * inner, 2 * heads)

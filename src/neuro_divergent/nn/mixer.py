@@ -1,4 +1,4 @@
-"""Blocks that mix a table of steps and features, first along one direction, then along the other.
+"""Blocks that mix steps and features in turn.
 
 Letters: B windows, T steps, D features.
 """

@@ -1,4 +1,4 @@
-"""Recurrent networks that forecast the whole horizon at once, or step by step on their own forecasts.
+"""Recurrent networks that forecast the whole horizon at once, or step by step from their own forecasts.
 
 Letters: B windows, L lookback, H horizon, C channels, D width, Q outputs, W columns of a step.
 """
@@ -16,18 +16,18 @@ from neuro_divergent.nn.inputs import CategoryEmbedding, StepInputs
 from neuro_divergent.nn.perceptron import ActivationName, perceptron
 
 EncoderMaker = Callable[[int], nn.RNNBase]
-"""Makes a batch-first recurrent encoder for so many columns."""
+"""Function that makes a batch-first recurrent encoder for a number of input columns."""
 
 Feedback = Callable[[Tensor], Tensor]
-"""Which forecast in scaled units the outputs of a step, [B, 1, Q] → [B, 1], stand for."""
+"""Function that maps the outputs of a step to a point forecast in scaled units, [B, 1, Q] → [B, 1]."""
 
 
 class DirectRecurrent(nn.Module):
-    """An encoder reads the window; a perceptron decodes, for each step of the horizon, what the encoder made of it.
+    """An encoder reads the window; a perceptron decodes its states for each horizon step.
 
-    A step is told two things: a context of its own, made of the state after the whole window, so that it knows the
-    newest value; and the state of one of the last H steps, the same distance apart as the steps of the horizon are, so
-    that the shape of what was read last is carried over instead of being learned anew for each step.
+    The decoder has two inputs for each horizon step. The first is a context vector computed from the state after the
+    whole window, which contains the newest value. The second is the state of one of the last H steps of the window, in
+    the same order: this carries over the recent shape of the series, which need not be learned for each step.
     """
 
     def __init__(self, spec: InputSpec, encoder: EncoderMaker, *, context_size: int, decoder_size: int) -> None:
@@ -38,7 +38,7 @@ class DirectRecurrent(nn.Module):
         width = self.encoder.hidden_size
         self.context = nn.Linear(width, spec.horizon * context_size)
         self.decoder = perceptron([width + context_size + self.inputs.ahead_width, decoder_size, spec.outputs])
-        # A horizon longer than the window goes through the window's steps again.
+        # A horizon longer than the window repeats the window's steps.
         step = torch.arange(spec.horizon)
         self.register_buffer("mirrored", spec.lookback - min(spec.horizon, spec.lookback) + step % spec.lookback, False)
 
@@ -53,31 +53,31 @@ class DirectRecurrent(nn.Module):
 
 
 class RecursiveRecurrent(nn.Module):
-    """An encoder that is told the previous value and the columns of the step to forecast, one step after the other.
+    """An encoder that reads the previous value and the columns of the next step, and forecasts step by step.
 
-    While training it is told the true previous values of the horizon (teacher forcing), all steps in one call; with
-    `teacher_forcing` below 1 each of them is, by chance, replaced by the network's own forecast. When forecasting it
-    is told its own forecasts. Columns known only up to now are 0, their mean, beyond it.
+    In training it reads the true previous values of the horizon (teacher forcing), all steps in one call. With
+    `teacher_forcing` below 1, each true value is replaced at random by the network's forecast. In forecasting it reads
+    its own forecasts. Historical columns are 0, their mean, in the horizon.
     """
 
     def __init__(self, spec: InputSpec, encoder: EncoderMaker, head: Callable[[int], nn.Module]) -> None:
         super().__init__()
         self.spec = spec
         self.teacher_forcing = 1.0
-        """Share of true values among those that are told while training; the engine sets it."""
+        """Share of true previous values in training; the training loop sets it."""
         self.feedback: Feedback | None = None
-        """Which forecast in scaled units the outputs [..., Q] stand for, such as a loss's `point`; None: the first."""
+        """Maps outputs [..., Q] to a point forecast in scaled units, such as a loss's `point`; None: first output."""
         self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
         embedded = 0 if self.embedding is None else self.embedding.width
         self.encoder = encoder(1 + spec.historical + spec.future + embedded + spec.static)
         self.head = head(self.encoder.hidden_size)
 
     def forward(self, batch: Batch, feedback: Feedback | None = None) -> Tensor:
-        """[B, H, 1, Q], each step told the forecast of the one before; `feedback` goes before the network's own."""
+        """[B, H, 1, Q]; each step reads the forecast of the step before. `feedback` replaces `self.feedback`."""
         return self._unroll(batch, lambda output, _: self._forecast(output, feedback))
 
     def train_forward(self, batch: Batch, feedback: Feedback | None = None) -> Tensor:
-        """[B, H, 1, Q], told the scaled target."""
+        """[B, H, 1, Q]; each step reads the scaled target of the step before (teacher forcing)."""
         target = batch.target
         assert target is not None
         if self.teacher_forcing < 1.0:
@@ -91,7 +91,7 @@ class RecursiveRecurrent(nn.Module):
         return output.unsqueeze(2)
 
     def columns(self, batch: Batch) -> Tensor | None:
-        """What each step is told beside the previous value, [B, L+H-1, W]; None when nothing."""
+        """The input columns of each step beside the previous value, [B, L+H-1, W]; None if there are none."""
         L, H = self.spec.lookback, self.spec.horizon
         known: list[Tensor] = [] if batch.future is None else [batch.future]
         if self.embedding is not None and batch.categorical is not None:
@@ -104,13 +104,13 @@ class RecursiveRecurrent(nn.Module):
         return torch.cat(parts, dim=-1) if parts else None
 
     def start(self, batch: Batch, columns: Tensor | None) -> tuple[Tensor, Any]:
-        """Read the window: the outputs of the first step, [B, 1, Q], and the state after it."""
+        """Read the window; return the outputs of the first horizon step, [B, 1, Q], and the state after it."""
         past = batch.y if columns is None else torch.cat([batch.y, columns[:, : self.spec.lookback]], dim=-1)
         states, state = self.encoder(past)
         return self.head(states[:, -1:]), state
 
     def advance(self, value: Tensor, state: Any, columns: Tensor | None, step: int) -> tuple[Tensor, Any]:
-        """The outputs of horizon step `step` (from 1), told the value of the one before, [B, 1, 1]."""
+        """Return the outputs of horizon step `step` (from 1) and the state, given the previous value [B, 1, 1]."""
         if columns is not None:
             position = self.spec.lookback - 1 + step
             value = torch.cat([value, columns[:, position : position + 1]], dim=-1)
@@ -137,5 +137,5 @@ class RecursiveRecurrent(nn.Module):
 
 
 def dense_head(sizes: tuple[int, ...], outputs: int, act: ActivationName = "relu") -> Callable[[int], nn.Module]:
-    """Makes a perceptron from a state of any width to the outputs of a step; a linear map without hidden sizes."""
+    """Return a function of the state width that makes a perceptron to the outputs of a step; linear without sizes."""
     return lambda width: perceptron([width, *sizes, outputs], act=act)

@@ -1,4 +1,4 @@
-"""The decomposing encoder and decoder that Autoformer and FEDformer share; they differ in what stands for attention.
+"""The decomposing encoder and decoder of Autoformer and FEDformer, which differ only in their attention.
 
 Letters: B windows, T steps, L lookback, H horizon, Q outputs, D width.
 """
@@ -19,7 +19,7 @@ from neuro_divergent.nn.tokens import KnownColumns, StepTokens
 
 
 class SeasonalEncoderLayer(nn.Module):
-    """x ← seasonal(x + attention(x)); x ← seasonal(x + feedforward(x)): each trend is thrown away."""
+    """x ← seasonal(x + attention(x)); x ← seasonal(x + feedforward(x)). The trends are discarded."""
 
     def __init__(
         self, attention: nn.Module, split: Decomposition, width: int, inner: int, act: ActivationName, dropout: float
@@ -37,7 +37,7 @@ class SeasonalEncoderLayer(nn.Module):
 
 
 class SeasonalDecoderLayer(nn.Module):
-    """Like the encoder's, with attention to the encoder; the three trends are projected and handed on."""
+    """Like the encoder layer, with attention to the encoder. The three trends are projected and returned."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SeasonalTransformer(nn.Module):
         return forecast[:, self.context :].unsqueeze(2)
 
     def _start(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """What the decoder starts from, seasonal part and trend, each [B, context + H, 1]."""
+        """The first input of the decoder: seasonal part and trend, each [B, context + H, 1]."""
         H, first = self.spec.horizon, self.spec.lookback - self.context
         seasonal, trend = self.split_past(y)
         mean = y.mean(dim=1, keepdim=True).expand(-1, H, -1)

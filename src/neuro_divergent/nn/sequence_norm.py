@@ -19,7 +19,7 @@ class FeatureNorm(BatchNorm):
 
 
 class SeasonalNorm(nn.LayerNorm):
-    """Layer normalisation whose mean over time is taken away: a seasonal part has no level."""
+    """Layer normalisation, then the mean over time is subtracted: a seasonal part has no level."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, T, D]"""

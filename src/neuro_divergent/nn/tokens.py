@@ -1,4 +1,4 @@
-"""How the steps of a window become the tokens of a sequence network.
+"""Embedding of a window's steps as the tokens of a sequence network.
 
 Letters: B windows, T steps, L lookback, H horizon, D width, W columns known ahead.
 """
@@ -39,7 +39,7 @@ class KnownColumns(nn.Module):
 
 
 class StepTokens(nn.Module):
-    """A token for each step: a convolution over its neighbours, plus its position, plus what is known of it.
+    """A token for each step: a convolution over its neighbours, plus its position, plus its columns known ahead.
 
     The convolution wraps around the window's ends.
     """
@@ -55,7 +55,7 @@ class StepTokens(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, values: Tensor, known: Tensor | None) -> Tensor:
-        """Values [B, T, channels] and columns [B, T, W] → tokens [B, T, D]; `steps=None` left the position out."""
+        """Values [B, T, channels] and columns [B, T, W] → tokens [B, T, D], without positions if `steps` was None."""
         tokens = self.convolution(values.transpose(1, 2)).transpose(1, 2)
         if self.position is not None:
             tokens = tokens + self.position
@@ -65,7 +65,7 @@ class StepTokens(nn.Module):
 
 
 def decoder_context(lookback: int, share: float) -> int:
-    """How many of the window's last steps a decoder starts from.
+    """Return how many of the window's last steps a decoder reads first.
 
     >>> decoder_context(96, 0.5), decoder_context(1, 0.5)
     (48, 1)
