@@ -1,6 +1,6 @@
-"""Evaluation figures: pure functions of numpy arrays, torch tensors or lists, computed in float64.
+"""Metrics: pure functions of numpy arrays, torch tensors or lists, computed in float64.
 
-A subclass of `Metric` is one of your own, for trainings and for evaluations.
+Subclass `Metric` to define your own metric, for training and evaluation.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # The training figures need torch, the others do not: a table is evaluated without importing it.
+    # Only training metrics need torch: a table is evaluated without importing it.
     if name in ("TrainingMetric", "training_metric"):
         from neuro_divergent.metrics import training
 

@@ -1,8 +1,7 @@
-"""Metrics of your own: one definition that a training follows and an evaluation computes.
+"""User-defined metrics: one definition for training and evaluation.
 
-A metric is a function of sums over values: `values` gives one number (or several) per target, the sums of these are
-added up over batches, and `combine` makes one figure from them. Sums add up exactly, so a figure of a whole pass does
-not depend on the batch size.
+A metric is a function of sums: `values` returns one or more numbers per target, these are summed over batches, and
+`combine` computes the metric from the sums. The metric of a whole pass therefore does not depend on the batch size.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ _HIGHER_IS_BETTER = ("accuracy", "directional_accuracy", "r2")
 
 
 class Metric(Description):
-    """Base of metrics that are used by name: `values` and, unless the figure is a mean, `combine`.
+    """Base of user-defined metrics. A subclass implements `values`, and `combine` unless the metric is a mean.
+
+    It can then be used by its class name.
 
     class WithinTenPercent(nd.metrics.Metric):
         goal = "max"
@@ -43,46 +44,49 @@ class Metric(Description):
 
     family: ClassVar[str] = "metric"
     goal: ClassVar[Goal] = "min"
-    """Whether less or more is better."""
+    """Whether lower ("min") or higher ("max") is better."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         kind = cls.__dict__.get("kind", cls.__name__)
         if registry.normalise(kind) in _BUILT_IN:
             raise RegistryError(
-                f"a metric is named once, but {kind!r} is both the library's own and {cls.__module__}."
-                f"{cls.__qualname__}. Give the new class a name of its own."
+                f"each metric needs a different name, but {kind!r} is both built in and {cls.__module__}."
+                f"{cls.__qualname__}. Choose another name for the new class."
             )
         super().__pydantic_init_subclass__(**options)
 
     @property
     def name(self) -> str:
-        """How results call it, where it was handed over as an object; a name in a list stays as it was written."""
+        """The name in results if the metric is passed as an object. A metric passed by name keeps the given name."""
         return self.kind
 
     @abstractmethod
     def values(self, actual: Tensor, forecast: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """One finite number per target, of the shape of `actual` (float64, original units), or several such tensors.
+        """Return one finite number per target, in the shape of `actual`, or a tuple of several such tensors.
 
-        Where nothing was observed, `actual` is 0 and the answer does not count.
+        Args:
+            actual: the targets, float64, in original units; 0 where nothing was observed. The result there is ignored.
+            forecast: the point forecasts, in the shape of `actual`.
         """
 
     def combine(self, sums: Tensor) -> float:
-        """One figure from [the sum of the weights, the weighted sums of the values]; the mean unless overridden.
+        """Return the metric; the weighted mean unless overridden. NaN means that it is undefined for these values.
 
-        NaN means that these values have no such figure.
+        Args:
+            sums: [the sum of the weights, the weighted sum of each tensor of `values`].
         """
         return float(sums[1] / sums[0])
 
 
 class CustomMetric(Metric):
-    """The mean of what a function gives per target; less is better.
+    """The mean of a function's values per target. Lower is better.
 
-    A file keeps the function's name only: give it back with `nd.load(path, using={"overshoot": overshoot})`.
+    A file contains only the function's name. Pass the function again: `nd.load(path, using={"overshoot": overshoot})`.
     """
 
     function: Function
-    """Called with actual and forecast, tensors of one shape."""
+    """Function of (actual, forecast), two tensors of the same shape, that returns one number per target."""
 
     @property
     def name(self) -> str:
@@ -90,7 +94,7 @@ class CustomMetric(Metric):
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def values(self, actual: Tensor, forecast: Tensor) -> Tensor:
-        """What the function gives."""
+        """Return the values of the function."""
         values: Tensor = self.function(actual, forecast)
         return values
 
@@ -100,7 +104,7 @@ AnyMetric = str | Metric | Callable[[Any, Any], Any]
 
 
 def canonical(name: str) -> str:
-    """The library's own spelling of a metric's name, which may be given in any case; other names stay as they are.
+    """Return the standard spelling of a built-in metric's name, given in any case. Other names are unchanged.
 
     >>> canonical("MAE"), canonical("sMAPE"), canonical("MyOwn")
     ('mae', 'smape', 'MyOwn')
@@ -109,7 +113,7 @@ def canonical(name: str) -> str:
 
 
 def _read(item: Any) -> str | Metric:
-    """What a field keeps of a metric: a name, or a description."""
+    """The value of a metric field: a name or a description."""
     if isinstance(item, Mapping):
         return Metric.from_dict(item)
     if isinstance(item, type) and issubclass(item, Metric):
@@ -118,16 +122,16 @@ def _read(item: Any) -> str | Metric:
 
 
 MetricField = Annotated[str | Metric, BeforeValidator(_read)]
-"""A field that takes a metric's name, a `Metric`, its class, its JSON object, or a function."""
+"""A field for a metric: its name, a `Metric`, its class, its JSON object, or a function."""
 
 
 def metric_name(item: AnyMetric) -> str:
-    """How results call a metric."""
+    """Return the name of a metric in results."""
     return canonical(item) if isinstance(item, str) else own_metric(item)[0]
 
 
 def named_metrics(wanted: Sequence[AnyMetric], built_in: Sequence[str]) -> dict[str, Metric | None]:
-    """What was asked for, by name, in that order; None stands for a metric in `built_in`."""
+    """Return the requested metrics by name, in their order; None for a metric in `built_in`."""
     found: dict[str, Metric | None] = {}
     for given in [wanted] if isinstance(wanted, str | Metric) else wanted:
         item = canonical(given) if isinstance(given, str) else given
@@ -139,7 +143,7 @@ def named_metrics(wanted: Sequence[AnyMetric], built_in: Sequence[str]) -> dict[
 
 
 def own_metric(item: AnyMetric, built_in: Sequence[str] = ()) -> tuple[str, Metric]:
-    """The metric that is registered under a name, or was handed over, with its name in results."""
+    """Return the name in results and the metric, given by a registered name, an object or a function."""
     if isinstance(item, str):
         found = registry.find("metric", item)
         if found is None:
@@ -148,39 +152,39 @@ def own_metric(item: AnyMetric, built_in: Sequence[str] = ()) -> tuple[str, Metr
     if isinstance(item, Metric):
         return item.name, item
     if not callable(item) or isinstance(item, type):
-        raise ConfigError(f"a metric is a name, a Metric or a function of (actual, forecast), but got {item!r}")
+        raise ConfigError(f"a metric must be a name, a Metric or a function of (actual, forecast), but got {item!r}")
     custom = CustomMetric(function=item)
     return custom.name, custom
 
 
 def statistics(metric: Metric, actual: Tensor, forecast: Tensor) -> tuple[Tensor, ...]:
-    """The values of a metric, refused where one is not of the target's shape."""
+    """Return the values of a metric. Values of another shape than the target are refused."""
     given = metric.values(actual, forecast)
     parts = given if isinstance(given, tuple) else (given,)
     for part in parts:
         if getattr(part, "shape", None) != actual.shape:
             got = tuple(part.shape) if hasattr(part, "shape") else type(part).__name__
             raise ConfigError(
-                f"a metric gives one number per target, shape {tuple(actual.shape)}, but {metric.name} gave {got}. "
-                "Leave the mean to the library, or override combine()"
+                f"values() must return one number per target, shape {tuple(actual.shape)}, but {metric.name} returned "
+                f"{got}. Do not take the mean there; override combine() for another summary"
             )
     return tuple(part.double() for part in parts)
 
 
 def check_finite(name: str, parts: Sequence[Tensor], actual: Tensor, forecast: Tensor, counts: Tensor) -> None:
-    """Refuse values of a metric that are not finite although they count and the forecast is finite."""
+    """Refuse values of a metric that count and are not finite, although the forecast is finite."""
     for part in parts:
         bad = counts & forecast.isfinite() & ~part.isfinite()
         if bool(bad.any()):
             raise NonFiniteError(
-                f"a metric gives finite numbers, but {name} gave {float(part[bad][0])} for an actual value of "
-                f"{float(actual[bad][0]):g} and a forecast of {float(forecast[bad][0]):g}. Treat such values in "
+                f"a metric must return finite numbers, but {name} returned {float(part[bad][0])} for an actual value "
+                f"of {float(actual[bad][0]):g} and a forecast of {float(forecast[bad][0]):g}. Handle such values in "
                 "the metric, for instance with torch.where"
             )
 
 
 def combined(metric: Metric, sums: Tensor) -> float:
-    """The figure that a metric makes of its sums; NaN when nothing counted."""
+    """Return the metric of its sums; NaN if no value counted."""
     if not float(sums[0]) > 0:
         return float("nan")
     figure = metric.combine(sums)
@@ -190,21 +194,21 @@ def combined(metric: Metric, sums: Tensor) -> float:
         number = float("inf")
     if math.isinf(number) and bool(sums.isfinite().all()):
         raise NonFiniteError(
-            f"combine() gives one finite number, or NaN for no figure, but {metric.name} gave {figure!r} for the sums "
-            f"{sums.tolist()}"
+            f"combine() must return one finite number, or NaN if the metric is undefined, but {metric.name} returned "
+            f"{figure!r} for the sums {sums.tolist()}"
         )
     return number
 
 
 def figure(metric: Metric, actual: Array, forecast: Array, axis: int | tuple[int, ...] | None) -> Any:
-    """The figure of forecasts along an axis or several; a NaN in `actual` does not count, nothing counted is NaN."""
+    """Return a metric of forecasts along one or more axes. A NaN in `actual` does not count; NaN if no value counts."""
     import torch
 
     y, f = torch.as_tensor(actual, dtype=torch.float64), torch.as_tensor(forecast, dtype=torch.float64)
     counts = ~y.isnan()
     parts = statistics(metric, torch.where(counts, y, 0.0), f)
     check_finite(metric.name, parts, y, f, counts)
-    # A forecast that is not a number makes the figure NaN: a model that does not answer must not look better.
+    # A NaN forecast makes the metric NaN: a model must not look better by omitting forecasts.
     kept = [torch.where(counts, torch.where(f.isnan(), torch.nan, part), 0.0) for part in parts]
     sums = torch.stack([counts.double(), *kept])
     if axis is None:
@@ -214,9 +218,9 @@ def figure(metric: Metric, actual: Array, forecast: Array, axis: int | tuple[int
 
 
 def badness(name: str, value: float | None) -> float:
-    """What grows as a figure gets worse, so that the smallest is the best; infinite for no figure.
+    """Return a number that grows as a metric gets worse, so that the smallest is the best; infinite without a value.
 
-    More is better for some, nearer to 0 for a bias, and nearer to its level for a coverage such as coverage-80.
+    Some metrics are better if higher, a bias if closer to 0, and a coverage such as coverage-80 if closer to its level.
     """
     metric, _, level = name.partition("-")
     if value is None or value != value:
@@ -229,7 +233,7 @@ def badness(name: str, value: float | None) -> float:
 
 
 def goal_of(name: str) -> Goal:
-    """Whether less or more of a metric is better."""
+    """Return whether lower ("min") or higher ("max") is better."""
     if name in METRICS:
         return "max" if name in _HIGHER_IS_BETTER else "min"
     goal: Goal = getattr(registry.find("metric", name), "goal", "min")

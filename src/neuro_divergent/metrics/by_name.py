@@ -1,4 +1,4 @@
-"""The figures by name."""
+"""The metrics by name."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -44,16 +44,16 @@ METRICS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         )
     }
 )
-"""Every figure by name."""
+"""All built-in metrics by name."""
 
 POINT_METRICS: tuple[str, ...] = (
     *("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "bias_percent", "directional_accuracy"),
 )
-"""The figures that need nothing but the actual values and a point forecast."""
+"""The metrics that need only the actual values and a point forecast."""
 
 POINT: tuple[str, ...] = (
     *("mae", "mse", "rmse", "mape", "smape", "mase", "rmsse", "owa", "r2"),
     *("bias", "bias_percent", "directional_accuracy"),
 )
 PROBABILISTIC: tuple[str, ...] = ("pinball", "scaled_crps", "coverage", "interval_score")
-"""The figures of an evaluation: of point forecasts, and of quantiles or intervals."""
+"""The metrics of an evaluation: `POINT` for point forecasts, `PROBABILISTIC` for quantiles and intervals."""

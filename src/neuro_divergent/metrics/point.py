@@ -1,9 +1,9 @@
-"""Figures of point forecasts.
+"""Metrics of point forecasts.
 
-All take `actual` and `forecast` of one shape (numpy, torch or lists), compute in float64, and reduce along `axis`: for
-arrays of [series, step], axis=1 is per series, axis=0 per step ahead, None overall. A NaN in `actual` or a false in
-`mask` leaves the value out; a NaN in `forecast` where there was something to forecast makes the figure NaN, because a
-model that does not answer must not look better. Where nothing is left, the figure is NaN.
+All take `actual` and `forecast` of the same shape (numpy, torch or lists), compute in float64, and reduce along `axis`:
+for arrays [series, step], axis=1 gives one value per series, axis=0 one per horizon step, None one in all. A NaN in
+`actual` or a false in `mask` excludes the value. A NaN in `forecast` at a value that counts makes the metric NaN: a
+model must not look better by omitting forecasts. If no value counts, the metric is NaN.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def rmse(actual: Values, forecast: Values, *, mask: Values | None = None, axis: 
 
 
 def bias(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
-    """Mean of forecast minus actual: positive when the forecasts are too high."""
+    """Mean of forecast minus actual: positive if the forecasts are too high."""
     y, f = pair(actual, forecast)
     return mean(f - y, observed(y, mask), axis)
 
 
 def bias_percent(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
-    """Bias in percent of the level, 100·Σ(forecast - actual) / Σ|actual|: positive when the forecasts are too high.
+    """Bias in percent, 100·Σ(forecast - actual) / Σ|actual|: positive if the forecasts are too high.
 
-    For values of at least 0 this is the sum of the forecasts divided by the sum of the actual values, minus 1. It is
-    NaN where all actual values are 0.
+    For values of at least 0 this is the sum of the forecasts divided by the sum of the actual values, minus 1, in
+    percent. It is NaN if all actual values are 0.
 
     >>> bias_percent([0, 10, 30], [0, 8, 24])
     -20.0
@@ -57,7 +57,7 @@ def bias_percent(actual: Values, forecast: Values, *, mask: Values | None = None
 
 
 def mape(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
-    """Mean absolute percentage error, in percent; actual values of 0 have no percentage and are left out."""
+    """Mean absolute percentage error, in percent. Actual values of 0 are excluded."""
     y, f = pair(actual, forecast)
     return mean(ratio(100 * np.abs(f - y), np.abs(y)), observed(y, mask) & (y != 0), axis)
 
@@ -70,7 +70,7 @@ def smape(actual: Values, forecast: Values, *, mask: Values | None = None, axis:
 
 
 def r2(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
-    """Share of the variance explained; constant actual values give 1 for a perfect forecast and 0 for any other."""
+    """Coefficient of determination: 1 - Σ(f - y)² / Σ(y - mean)². For constant actual values: 1 if exact, else 0."""
     y, f = pair(actual, forecast)
     counts = observed(y, mask)
     centre = np.sum(np.where(counts, y, 0.0), axis=axis, keepdims=True)
@@ -84,14 +84,14 @@ def r2(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Ax
 def directional_accuracy(
     actual: Values, forecast: Values, *, last: Values | None = None, mask: Values | None = None, axis: Axis = None
 ) -> Any:
-    """Share of steps (along the last axis) where forecast and actual move the same way from the previous actual.
+    """Share of steps (along the last axis) where forecast and actual have the same direction from the previous actual.
 
     Args:
-        actual: what happened.
-        forecast: what was forecast for it.
-        last: the actual value before the first step, [..., 1]; without it the first step is left out.
+        actual: the true values.
+        forecast: the forecasts, in the same shape.
+        last: the actual value before the first step, [..., 1]; without it the first step is excluded.
         mask: true where a value counts.
-        axis: what to reduce along.
+        axis: the axis or axes to reduce.
     """
     y, f = pair(actual, forecast)
     before = np.full((*y.shape[:-1], 1), np.nan) if last is None else as_array(last).reshape(*y.shape[:-1], 1)
@@ -101,6 +101,6 @@ def directional_accuracy(
 
 
 def accuracy(actual: Values, forecast: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
-    """Share of classes that were named right."""
+    """Share of correctly predicted classes."""
     y, f = pair(actual, forecast)
     return mean((y == f).astype(np.float64), observed(y, mask), axis)

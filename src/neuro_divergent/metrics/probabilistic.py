@@ -1,4 +1,4 @@
-"""Figures of quantile and interval forecasts. Masks and axes are as for point forecasts."""
+"""Metrics of quantile and interval forecasts. Masks and axes are as for point forecasts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def crps_quantiles(
 def scaled_crps(
     actual: Values, forecast: Values, *, levels: Sequence[float], mask: Values | None = None, axis: Axis = None
 ) -> Any:
-    """Sum of the CRPS divided by the sum of |actual| along the axis; NaN where the actual values are all 0."""
+    """Sum of the CRPS divided by the sum of |actual| along the axis; NaN if all actual values are 0."""
     y, values = _crps(actual, forecast, levels)
     counts = observed(y, mask)
     return plain(ratio(total_of(values, counts, axis), total_of(np.abs(y), counts, axis)))
 
 
 def coverage(actual: Values, lower: Values, upper: Values, *, mask: Values | None = None, axis: Axis = None) -> Any:
-    """Share of actual values inside the interval, its ends included."""
+    """Share of actual values inside the interval, including its ends."""
     y, low = pair(actual, lower)
     _, high = pair(actual, upper)
     inside = np.where(np.isnan(low) | np.isnan(high), np.nan, (low <= y) & (y <= high))
@@ -48,7 +48,7 @@ def coverage(actual: Values, lower: Values, upper: Values, *, mask: Values | Non
 def interval_score(
     actual: Values, lower: Values, upper: Values, *, level: float, mask: Values | None = None, axis: Axis = None
 ) -> Any:
-    """Mean width of a central interval plus 2/α times the overshoot (Gneiting & Raftery 2007), α = 1 - level/100."""
+    """Mean of interval width plus 2/α times the distance outside (Gneiting & Raftery 2007), α = 1 - level/100."""
     if not 0 < level < 100:
         raise ConfigError(f"level must be a percentage between 0 and 100, both excluded, but got {level=}")
     y, low = pair(actual, lower)

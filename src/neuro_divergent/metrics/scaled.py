@@ -1,8 +1,8 @@
-"""Figures that compare with a naive forecast: MASE, RMSSE, OWA.
+"""Metrics relative to a naive forecast: MASE, RMSSE, OWA.
 
-The naive error comes from the `history` before the forecast ([..., T], the last axis is time), or ready-made as
-`scale`, broadcastable to `actual`. A history that repeats its season exactly has naive error 0 and gives no scale: what
-belongs to it is left out. Means over series of unequal importance are the caller's: reduce along axis=-1 first.
+The naive error is computed from the `history` before the forecast ([..., T], the last axis is time), or given as
+`scale`, broadcastable to `actual`. A history that repeats its season exactly has naive error 0: its series is excluded.
+For a weighted mean over series, reduce along axis=-1 first and weight the results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from neuro_divergent.metrics.point import smape
 
 
 def naive_scale(history: Values, seasonality: int = 1, *, squared: bool = False) -> Array:
-    """Mean absolute (or squared) seasonal naive error of a history, [..., T] → [..., 1]; NaNs are left out.
+    """Return the mean absolute (or squared) seasonal naive error of a history, [..., T] → [..., 1], without NaNs.
 
     >>> naive_scale([1.0, 3.0, 2.0])
     array([1.5])
@@ -26,7 +26,7 @@ def naive_scale(history: Values, seasonality: int = 1, *, squared: bool = False)
     if seasonality < 1 or y.shape[-1] <= seasonality:
         raise DataError(
             f"seasonality must be at least 1 and less than the history's length, but got {seasonality=} and "
-            f"{y.shape[-1]} values. Give a longer history or a shorter season"
+            f"{y.shape[-1]} values. Use a longer history or a shorter season"
         )
     step = y[..., seasonality:] - y[..., :-seasonality]
     error = np.square(step) if squared else np.abs(step)
@@ -78,7 +78,7 @@ def owa(
 ) -> Any:
     """Overall weighted average of the M4 competition: the mean of sMAPE and MASE, each divided by that of `naive`.
 
-    In M4 `naive` is Naive2. Below 1 the forecast is better than it.
+    In M4 `naive` is Naive2. Below 1 the forecast is better than `naive`.
     """
     options: dict[str, Any] = {"history": history, "seasonality": seasonality, "scale": scale}
     ratios = [
@@ -93,7 +93,7 @@ def owa(
 
 def _scale(y: Array, history: Values | None, seasonality: int, scale: Values | None, *, squared: bool) -> Array:
     if (history is None) == (scale is None):
-        raise ConfigError("give history or scale, one of the two, so that errors can be compared with naive ones")
+        raise ConfigError("a scaled metric needs either history or scale, but got both or none")
     by = as_array(scale) if scale is not None else naive_scale(as_array(history), seasonality, squared=squared)  # type: ignore[arg-type]
     return np.broadcast_to(by, y.shape)
 

@@ -1,4 +1,4 @@
-"""Figures followed during training: sums that add up over batches and processes, and one number from them."""
+"""Metrics during training: sums that are added over batches and processes, and one number computed from them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from neuro_divergent.metrics.base import AnyMetric, check_finite, combined, own_
 
 @dataclass(frozen=True)
 class TrainingMetric:
-    """A figure of a whole pass, from sums over its batches: `result(sum of sums(...))`.
-
-    In `sums`, `output` is a point forecast of the target's shape or with a last dimension of 1; for accuracy also class
-    logits [..., K], or one logit per target whose sign is the class. `weights` is 0 where a value does not count.
-    """
+    """A metric of a whole pass, computed from sums over its batches: `result(sum of sums(...))`."""
 
     name: str
     statistics: Callable[[Tensor, Tensor], tuple[Tensor, ...]]
-    """Per-value tensors from (forecast, target), whose weighted sums are kept."""
+    """Function of (forecast, target) that returns per-value tensors; their weighted sums are computed."""
     combine: Callable[[Tensor], float]
-    """One number from (sum of weights, weighted sums of the statistics)."""
+    """Function of [sum of weights, weighted sums of the statistics] that returns the metric."""
     goal: Literal["min", "max"] = "min"
-    """Whether less or more is better."""
+    """Whether lower ("min") or higher ("max") is better."""
 
     def sums(self, output: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
-        """[k] float64 sums of one batch on the CPU; add them up over batches."""
+        """Return [k] float64 sums of one batch on the CPU, to be added over batches.
+
+        Args:
+            output: a point forecast of the target's shape, or with a last dimension of 1. For accuracy also class
+                logits [..., K], or one logit per target whose sign is the class.
+            target: the targets.
+            weights: weight of each value; 0 where it does not count.
+        """
         output, target = output.detach(), target.detach()
         forecast = _classes(output, target) if self.name == "accuracy" else _point(output, target)
         f, y = _wide(forecast), _wide(target)
@@ -42,16 +45,19 @@ class TrainingMetric:
         return torch.stack([weight.sum(), *counted])
 
     def result(self, sums: Tensor) -> float:
-        """The figure; NaN when nothing counted."""
+        """Return the metric; NaN if no value counted."""
         return self.combine(sums) if float(sums[0]) > 0 else float("nan")
 
     def __call__(self, output: Tensor, target: Tensor, weights: Tensor | None = None) -> float:
-        """The figure of a single batch."""
+        """Return the metric of a single batch."""
         return self.result(self.sums(output, target, weights))
 
 
 def training_metric(metric: AnyMetric) -> TrainingMetric:
-    """The figure of that name, such as "mae" or a registered `Metric`; an unknown name is answered with the closest."""
+    """Return a metric for training, such as "mae" or a registered `Metric`.
+
+    The error for an unknown name lists the closest names.
+    """
     if isinstance(metric, str):
         known = {registry.normalise(name): figure for name, figure in _TRAINING.items()}.get(registry.normalise(metric))
         if known is not None:
@@ -72,7 +78,7 @@ def _point(output: Tensor, target: Tensor) -> Tensor:
     if output.shape == (*target.shape, 1):
         return output[..., 0]
     raise ConfigError(
-        f"a metric compares one forecast per target value, but got outputs of shape {tuple(output.shape)} for targets "
+        f"a metric needs one forecast per target value, but got outputs of shape {tuple(output.shape)} for targets "
         f"of shape {tuple(target.shape)}. Pass the loss's point forecast"
     )
 

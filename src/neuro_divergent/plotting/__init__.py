@@ -1,4 +1,4 @@
-"""matplotlib figures that histories, forecasters and cross-validations show."""
+"""matplotlib figures of histories, forecasts and cross-validations."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FORMATS = ("png", "svg", "pdf", "jpg", "jpeg", "webp")
 
 
 def save(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
-    """Write a figure, whole or not at all, in the format that the name says; with no path nothing is written."""
+    """Write a figure atomically, in the format of the file name, and return it. Without a path nothing is written."""
     if path is not None:
         suffix = Path(path).suffix.lstrip(".").lower()
         if suffix not in _FORMATS:
-            raise ConfigError(f"a picture's name ends in {', '.join(_FORMATS)}, but got {os.fspath(path)!r}")
+            raise ConfigError(f"the name of a figure must end in {', '.join(_FORMATS)}, but got {os.fspath(path)!r}")
         files.write_bytes(path, render(figure, suffix))
     return figure
 
 
 def render(figure: Figure, format: str = "png") -> bytes:  # noqa: A002
-    """The figure as the bytes of a picture file."""
+    """Return the bytes of the figure as an image file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=format, dpi=120)
     return buffer.getvalue()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def history_figure(epochs: Sequence[Mapping[str, float]], *, best_epoch: int | None = None) -> Figure:
-    """Training and validation loss over the epochs, every metric below it, and the learning rate at the bottom."""
+    """Return a figure of training and validation loss over the epochs, every metric, and the learning rate."""
     names = metric_columns(epochs)
     figure = new_figure(7.0, 4.2 + 1.2 * len(names))
     above, *middle, below = figure.subplots(2 + len(names), 1, sharex=True, height_ratios=[3, *[1] * len(names), 1])
@@ -30,14 +30,14 @@ def history_figure(epochs: Sequence[Mapping[str, float]], *, best_epoch: int | N
 
 
 def metric_columns(epochs: Sequence[Mapping[str, float]]) -> list[str]:
-    """The columns of metrics in the records of epochs: validation_mae, or train_mae where nothing was held out."""
+    """Return the columns of metrics in the records of epochs: validation_mae, or train_mae if no rows are held out."""
     names = dict.fromkeys(name for record in epochs for name in record)
     known = ("train_loss", "validation_loss", "validation_seconds")
     return [name for name in names if name.startswith(("train_", "validation_")) and name not in known]
 
 
 def losses_figure(histories: Mapping[str, tuple[Sequence[float], Sequence[Mapping[str, float]]]]) -> Figure:
-    """The loss of every step (thin, and its running mean) and of every validation, several models side by side.
+    """Return a figure of the loss of every step, its running mean, and the validation loss, one panel per model.
 
     Args:
         histories: for each model the losses of its steps, and its records per epoch.
@@ -69,14 +69,14 @@ def _running_mean(values: Sequence[float]) -> list[float]:
 def range_figure(
     rates: Sequence[float], losses: Sequence[float], smoothed: Sequence[float], suggestion: float
 ) -> Figure:
-    """Loss over a rising learning rate, and the rate that it suggests."""
+    """Return a figure of the loss over a rising learning rate, and the suggested rate."""
     figure = new_figure(7.0, 3.6)
     axes = figure.subplots()
     axes.plot(rates, losses, color=COLOURS[0], alpha=0.3, linewidth=1.0, label="loss")
     axes.plot(rates, smoothed, color=COLOURS[0], linewidth=1.8, label="smoothed")
     axes.axvline(suggestion, color=COLOURS[1], linestyle=":", linewidth=1.4, label=f"suggestion: {suggestion:.1e}")
     axes.set_xscale("log")
-    # What explodes at the end would flatten everything before it.
+    # The diverging losses at the end would flatten the rest of the curve.
     low, first = min(smoothed), max(smoothed[: max(1, len(smoothed) // 2)])
     axes.set_ylim(low - 0.1 * abs(first - low) - 1e-12, first + 0.5 * abs(first - low) + 1e-12)
     axes.legend(fontsize=8, frameon=False)
@@ -85,7 +85,7 @@ def range_figure(
 
 
 def draw_losses(axes: Axes, epochs: Sequence[Mapping[str, float]], best_epoch: int | None) -> None:
-    """Loss over epochs on given axes; logarithmic when it falls by more than a factor of 20."""
+    """Draw the loss over epochs on given axes, logarithmic if it falls by more than a factor of 20."""
     lowest, highest = float("inf"), 0.0
     for name, colour in (("train_loss", COLOURS[0]), ("validation_loss", COLOURS[1])):
         points = [(record["epoch"], record[name]) for record in epochs if name in record]

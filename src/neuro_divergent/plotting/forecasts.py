@@ -20,7 +20,7 @@ Values = Sequence[float] | npt.NDArray[np.floating]
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesPanel:
-    """One series, and what was forecast for it."""
+    """One series with its forecasts."""
 
     title: str
     times: Sequence[Any]
@@ -30,11 +30,11 @@ class SeriesPanel:
     bands: Sequence[tuple[str, Values, Values]] = ()
     """Intervals as (label, low, high), the widest first."""
     actual: Values = ()
-    """What really happened over the forecast's times, when it is known."""
+    """The actual values at the forecast times, if known."""
 
 
 def forecast_figure(panels: Sequence[SeriesPanel], *, columns: int = 2) -> Figure:
-    """Small multiples: history in black, what happened as a dashed line, forecasts in colour, intervals shaded."""
+    """Return a figure, a panel per series: history black, actual values dashed, forecasts coloured, intervals shaded."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(6.0 * columns if columns > 1 else 9.0, 2.9 * rows + 0.4)

@@ -1,4 +1,4 @@
-"""Colours and plain axes, the same in every figure."""
+"""Colours and axes style of every figure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F")
-"""Distinguishable for colour-blind readers (after Okabe and Ito)."""
+"""Colours that colour-blind readers can distinguish (after Okabe and Ito)."""
 INK = "#222222"
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to nobody's global state."""
+    """Return an empty figure outside of matplotlib's global state."""
     module = require("matplotlib.figure", extra="plots", purpose="A plot")
     figure: Figure = module.Figure(figsize=(width, height), layout="constrained")
     return figure
 
 
 def tidy(axes: Axes, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
-    """Only the lines that carry information."""
+    """Set titles, labels, a light grid, and no top and right border."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     axes.tick_params(labelsize=8)

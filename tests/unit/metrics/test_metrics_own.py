@@ -87,11 +87,11 @@ def test_mistakes_are_named():
     with pytest.raises(UnknownNameError, match="no training metric named 'rooot_of_tests'; did you mean RootOfTests"):
         training_metric("rooot_of_tests")
     reduced = named_metrics([torch.dist], ())["dist"]
-    with pytest.raises(ConfigError, match=r"one number per target, shape \(2, 3\), but dist gave \(\)"):
+    with pytest.raises(ConfigError, match=r"one number per target, shape \(2, 3\), but dist returned \(\)"):
         figure(reduced, ACTUAL, FORECAST, None)
     with pytest.raises(ConfigError, match="different names, but got 'WithinOfTests' twice"):
         named_metrics([WithinOfTests(most=1), WithinOfTests(most=2)], ())
-    with pytest.raises(ConfigError, match="a metric is a name, a Metric or a function"):
+    with pytest.raises(ConfigError, match="a metric must be a name, a Metric or a function"):
         named_metrics([3], ())
     with pytest.raises(RegistryError, match="'MAE' is both built in"):
 
@@ -171,9 +171,9 @@ def test_values_that_are_not_finite_end_in_a_sentence():
     config = nd.TrainingConfig(max_epochs=1, metrics=[relative])
     import polars as pl
 
-    with pytest.raises(NonFiniteError, match="relative gave inf for an actual value of 0 and a forecast of"):
+    with pytest.raises(NonFiniteError, match="relative returned inf for an actual value of 0 and a forecast of"):
         SMALL.fit(pl.DataFrame(table), config, freq=1)
-    with pytest.raises(NonFiniteError, match="relative gave inf for an actual value of 0 and a forecast of 1"):
+    with pytest.raises(NonFiniteError, match="relative returned inf for an actual value of 0 and a forecast of 1"):
         figure(named_metrics([relative], ())["relative"], np.array([[0.0]]), np.array([[1.0]]), None)
 
     class NoNumber(nd.metrics.Metric):
@@ -183,14 +183,14 @@ def test_values_that_are_not_finite_end_in_a_sentence():
         def combine(self, sums):
             return None
 
-    with pytest.raises(NonFiniteError, match="NoNumber gave None for the sums"):
+    with pytest.raises(NonFiniteError, match="NoNumber returned None for the sums"):
         figure(NoNumber(), ACTUAL, FORECAST, None)
 
 
 def test_wrong_lists_of_metrics_are_refused():
     with pytest.raises(ConfigError, match="different names, but got 'distance' twice"):
         nd.TrainingConfig(metrics=[distance, distance])
-    with pytest.raises(ConfigError, match="a metric is a name, a Metric or a function"):
+    with pytest.raises(ConfigError, match="a metric must be a name, a Metric or a function"):
         nd.TrainingConfig(metrics=[3])
     with pytest.raises(ConfigError, match=r"early_stopping.monitor must be one of .*validation_distance"):
         nd.TrainingConfig(metrics=[distance], early_stopping=nd.EarlyStopping(monitor="distanze"))
@@ -201,5 +201,5 @@ def test_wrong_lists_of_metrics_are_refused():
     with pytest.raises(ConfigError, match="validation_loss in the history"):
         nd.TrainingConfig(metrics=[loss])
     reduced = nd.TrainingConfig(max_epochs=1, metrics=[torch.dist])
-    with pytest.raises(ConfigError, match=r"one number per target, shape .* but dist gave"):
+    with pytest.raises(ConfigError, match=r"one number per target, shape .* but dist returned"):
         SMALL.fit(nd.samples.air_passengers(), reduced)

@@ -81,7 +81,7 @@ def test_sums_are_in_double_precision() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    with pytest.raises(DataError, match=r"one shape, but got \(2, 3\) and \(3,\)"):
+    with pytest.raises(DataError, match=r"the same shape, but got \(2, 3\) and \(3,\)"):
         mae(ACTUAL, FORECAST[0])
 
 
