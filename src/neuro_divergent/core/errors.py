@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 Rule = Literal["one row per time", "same run", "has intervals", "writable", "belongs elsewhere"]
-"""Rules that a program asks for. An error about any other rule has the rule in its text only."""
+"""Rules that programs check for. All other rules are only in the text of the message."""
 
 
 class Advice(NamedTuple):

@@ -1,6 +1,6 @@
-"""What `help(NHITS)` and `NHITS?` show: the docstring of a description, then every field with its sentence.
+"""The text of `help(NHITS)` and `NHITS?`: the docstring of a description, then every field with its docstring.
 
-Text and signature are made when somebody asks for them, because they are read from the source.
+Text and signature are made on first use, because they are read from the source code.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pydantic.fields import FieldInfo
 
 
 def field_docs(cls: type[BaseModel]) -> dict[str, str]:
-    """The sentence under each field, by the name of the field."""
+    """Return the docstring under each field, by the name of the field."""
     docs: dict[str, str] = {}
     for owner in reversed(cls.__mro__):
         if owner is BaseModel or not issubclass(owner, BaseModel):
             continue
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
-        except (OSError, TypeError, SyntaxError):  # defined where there is no source, such as a frozen program
+        except (OSError, TypeError, SyntaxError):  # no source code, such as in a frozen program
             continue
         body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
         for field, text in pairwise(body):
@@ -37,19 +37,19 @@ def field_docs(cls: type[BaseModel]) -> dict[str, str]:
 
 
 def own_doc(cls: type[BaseModel]) -> str:
-    """The docstring as it is written in the source, without the fields."""
+    """Return the docstring as it is in the source code, without the fields."""
     return cls.__dict__.get("__written_doc__") or ""
 
 
 def describe_lazily(cls: type[BaseModel]) -> None:
-    """Give a class the docstring and the signature of its fields; both are made on first use."""
+    """Give a class a docstring and a signature with its fields. Both are made on first use."""
     cls.__written_doc__ = cls.__dict__.get("__doc__")  # type: ignore[attr-defined]
-    cls.__doc__ = _Doc()  # type: ignore[assignment]  # Python asks a descriptor for the text
+    cls.__doc__ = _Doc()  # type: ignore[assignment]  # reading it calls the descriptor
     cls.__signature__ = _Signature()  # type: ignore[assignment]
 
 
 class _Doc:
-    """Makes the docstring of a class when it is read, and puts it in its own place."""
+    """Descriptor that makes the docstring of a class on first use, then replaces itself by the text."""
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> str:
         written = next((text for base in owner.__mro__ if issubclass(base, BaseModel) and (text := own_doc(base))), "")
@@ -65,11 +65,11 @@ class _Signature:
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> inspect.Signature:
         if instance is not None:
-            raise AttributeError("__signature__")  # of the class, not of its objects
+            raise AttributeError("__signature__")  # only the class has one, not its instances
         if self._made is None:
             parts = [_parameter(name, field) for name, field in owner.model_fields.items()]
             self._made = inspect.Signature(sorted(parts, key=lambda part: part.kind))
-            getattr(owner, "__doc__", None)  # pydoc asks for the signature first, and takes a docstring only as a text
+            getattr(owner, "__doc__", None)  # pydoc reads the signature first, and needs the docstring as a str
         return self._made
 
 
@@ -84,7 +84,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
 
 
 class _Text(str):
-    """A type in words, shown without quotation marks."""
+    """A type as text, whose repr has no quotation marks."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ def _field_text(name: str, field: FieldInfo, sentence: str) -> str:
 
 
 def type_text(annotation: Any) -> str:
-    """A type as a reader would write it, without the limits on its values.
+    """Return a type as text, without the limits on its values.
 
     >>> type_text(Annotated[int, "at least 1"] | Literal["auto"] | None)
     "int | 'auto' | None"

@@ -1,8 +1,8 @@
-"""Field types for editors and type checkers: what a field may be given, beside what it holds.
+"""Field types for editors and type checkers: the type that a field accepts, beside the type that it stores.
 
-Pydantic turns what a user writes into what a field holds: a list into a tuple, a name into a loss, a text into a path.
-A type checker takes the annotation of a field for both. `Takes[held, given]` tells it the difference, by a descriptor
-that only type checkers see. At run time `Takes[held, given]` is `held`, and `Several[item]` is `tuple[item, ...]`.
+Pydantic converts the argument of a field to its stored type: a list to a tuple, a name to a loss, a text to a path. A
+type checker uses the annotation of a field for both. `Takes[held, given]` declares both types, by a descriptor that
+exists only for type checkers. At run time `Takes[held, given]` is `held`, and `Several[item]` is `tuple[item, ...]`.
 
     class Knots(Description):
         at: Several[float] = default((0.0, 1.0))    # Knots(at=[0.0, 0.5, 1.0]).at is a tuple
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 if TYPE_CHECKING:
 
     class Takes(Generic[Held, Given]):
-        """A field that holds one type and may be given another."""
+        """A field that stores one type and accepts another."""
 
         @overload
         def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 else:
 
     class Takes:
-        """A field that holds one type and may be given another: at run time the first one."""
+        """A field that stores one type and accepts another. At run time it is the first type."""
 
         def __class_getitem__(cls, types: tuple[Any, Any]) -> Any:
             return types[0]
 
     class Several:
-        """A field that holds a tuple and may be given any sequence: at run time the tuple."""
+        """A field that stores a tuple and accepts any sequence. At run time it is the tuple type."""
 
         def __class_getitem__(cls, item: Any) -> Any:
             return tuple[item, ...]
@@ -53,5 +53,5 @@ else:
 
 
 def default(value: Any, **constraints: Any) -> Any:
-    """The default of a field of these types: what `Field` gives, without a type of its own."""
+    """Return the default of a field of these types: pydantic's `Field`, typed as Any."""
     return Field(value, **constraints)

@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 PLUGIN_GROUP = "neuro_divergent.plugins"
 
 WITHOUT = "NEURO_DIVERGENT_WITHOUT"
-"""Environment variable: names of installed packages, separated by commas, whose plugins are left out; * is all."""
+"""Environment variable with the names of installed packages, separated by commas, whose plugins are not loaded; * for
+all."""
 
 _families: dict[str, dict[str, type[Any]]] = {}
 _plugin_failures: dict[str, str] = {}
@@ -112,7 +113,7 @@ def unknown(family: str, name: str, more: Iterable[str] = ()) -> UnknownNameErro
 
 
 def plugin_entries(group: str) -> list[EntryPoint]:
-    """The entry points of installed packages in a group, sorted by name, without the packages that `WITHOUT` names."""
+    """Return the entry points of a group, sorted by name, without those of the packages in `WITHOUT`."""
     left_out = {normalise(name) for name in os.environ.get(WITHOUT, "").split(",") if name.strip()}
     found = [] if "*" in left_out else list(entry_points(group=group))
     kept = [entry for entry in found if entry.dist is None or normalise(entry.dist.name) not in left_out]
@@ -127,7 +128,7 @@ def _load_plugins() -> None:
     for entry in plugin_entries(PLUGIN_GROUP):
         try:
             entry.load()
-        except (Exception, SystemExit) as error:  # a stranger's module may raise anything, and must not end the process
+        except (Exception, SystemExit) as error:  # a plugin may raise anything, but must not end the process
             _plugin_failures[entry.name] = f"{type(error).__name__}: {error}"
             package = entry.name if entry.dist is None else entry.dist.name
             log.warning(

@@ -59,10 +59,10 @@ class TimeSeriesDataFrame:
         schema: DataSchema | None = None,
         **options: Unpack[LoadOptions],
     ) -> Self:
-        """Read a text file with a line of column names: CSV with any separator, compressed or not, or an .xlsx sheet.
+        """Return the table of a text file (CSV with any separator, also compressed) or of an .xlsx sheet.
 
-        What is not given is read out of the file, and listed as an assumption in `report()`. What the file does not
-        decide is asked for in one error.
+        The file needs a line of column names. Settings that are not given are detected in the file and listed as
+        assumptions in `report()`. If the file leaves some of them open, one error lists all of them.
 
         Args:
             path: the file (.csv, .tsv, .txt, also .gz, .zip, .zst; .xlsx needs the extra `excel`), or a binary stream.
@@ -72,8 +72,10 @@ class TimeSeriesDataFrame:
             thousands: the mark between thousands: "," or "." or " " or "'", "" for none.
             header_line: the line of the column names, counted from 1.
             sheet: the sheet of a workbook.
-            schema: of data loaded before, to read new data in the same way; it replaces all options but `static`.
-            **options: as in `DataSchema`: id_col, time_col, target_col, freq, wide, static, future, historical, ...
+            schema: the schema of a table that was loaded before, to read new data in the same way. It replaces all
+                options but `static`.
+            **options: the fields of `DataSchema`: id_col, time_col, target_col, freq, wide, static, future,
+                historical, ...
         """
         request, static = _request(schema, options)
         given = {
@@ -140,7 +142,7 @@ class TimeSeriesDataFrame:
         library: str = "polars",
         assumptions: Sequence[Assumption] = (),
     ) -> Self:
-        """What the checks gave, with the features that were asked for."""
+        """The table of a checked store, with the features of its schema."""
         report.assumptions[:0] = assumptions
         data = cls(store, schema, report, library=library)
         if schema.features:
@@ -323,7 +325,7 @@ class TimeSeriesDataFrame:
         return self.to_polars(filled=filled).to_pandas()
 
     def as_input_library(self, table: pl.DataFrame) -> Any:
-        """A table of ours in the library that the data came from, series named by the columns that it had."""
+        """Return a polars table in the library of the input (polars, pandas, pyarrow or dict), with its id columns."""
         table = with_parts(table, self.schema)
         if self.library == "pandas":
             return table.to_pandas()
@@ -429,7 +431,7 @@ def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchem
 
 
 def _named_roles(schema: DataSchema) -> dict[str, Any]:
-    """The roles of a schema as they would be asked for."""
+    """The roles of a schema as loading options."""
     names = ("time_col", "target_col", "future", "historical", "static", "categorical", "weight", "available_mask")
     roles = {name: getattr(schema, name) for name in (*names, "freq", "time_zone", "time_format")}
     roles["id_col"] = list(schema.id_parts) or schema.id_col

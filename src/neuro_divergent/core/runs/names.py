@@ -5,7 +5,7 @@ run/
   events.jsonl           one line per fact; in a remote directory the folder events/ with numbered parts
   checkpoints/step-N/    state.json, weights, optimizer and a manifest each
   checkpoints-earlier/   checkpoints of an earlier run in the same directory
-  context/               what a checkpoint lacks to be a forecaster: the model's description and its last rows
+  context/               the model's description and its last rows; with a checkpoint they make a forecaster
   model/                 the trained model (model.json), or several of them (index/, model-00/, ...)
   report.html            the report
   refit/                 the run that trains on all rows, for refit_on_all

@@ -10,15 +10,15 @@ from neuro_divergent.core.extras import require
 
 ADVICE = "Check the address, the credentials and the connection"
 _STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss"})
-"""Protocols of stores in which a folder is nothing but the beginning of names."""
+"""Protocols of object stores. They have no folders, only prefixes of names."""
 
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
-"""Which extra of this distribution brings the file system of a protocol."""
+"""The extra of this distribution that installs the file system of a protocol."""
 
 
 def extra_of(address: str) -> str:
-    """The extra that an address needs.
+    """Return the extra that an address needs.
 
     >>> extra_of("gs://bucket/run"), extra_of("abfs://container/run")
     ('gcs', 'azure')

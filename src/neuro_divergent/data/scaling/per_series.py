@@ -33,13 +33,17 @@ Doubles = npt.NDArray[np.float64]
 
 
 def series_scaler(item: str | SeriesScaler | type[SeriesScaler]) -> SeriesScaler:
-    """A series scaler, not fitted yet: by name (`SERIES_SCALERS`, a registered subclass), of a class, or a copy."""
+    """Return a new series scaler, not fitted.
+
+    Args:
+        item: one of `SERIES_SCALERS`, the name of a registered subclass, a subclass, or an object to copy.
+    """
     if isinstance(item, SeriesScaler):
         fresh = copy(item)
         fresh._state = None
         return fresh
     if not isinstance(item, str | type) or (isinstance(item, type) and not issubclass(item, SeriesScaler)):
-        raise ConfigError(f"a series scaler is a name, a SeriesScaler or a subclass of it, but got {item!r}")
+        raise ConfigError(f"a series scaler must be a name, a SeriesScaler or a subclass of it, but got {item!r}")
     cls = item if isinstance(item, type) else _SERIES.get(item) or registry.find(SeriesScaler.family, item)
     if cls is None:
         raise registry.unknown(SeriesScaler.family, str(item), SERIES_SCALERS)
@@ -62,7 +66,7 @@ def register_scaler(cls: type[Any], own: Sequence[str]) -> None:
 class SeriesScaler(ABC):
     """Scales each series by statistics of its training rows. All arithmetic is in float64.
 
-    A subclass is known by its `name`, or by the name of the class. It overrides `measure`; one whose state is not
+    A subclass is registered by its `name`, or by its class name. It overrides `measure`. A subclass whose state is not
     location and scale also overrides `fields`, `affine`, `to_scaled` and `to_original`.
     """
 
@@ -117,11 +121,11 @@ class SeriesScaler(ABC):
         return self
 
     def transform(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
-        """Scaled values; `series` has the numbers of the series for the leading dimensions of `values`."""
+        """Return scaled values. `series` has the series numbers for the leading dimensions of `values`."""
         return self.to_scaled(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
 
     def inverse(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
-        """Original units; for forecasts [B, H] or [B, H, Q], `series` is [B]."""
+        """Return values in original units. For forecasts [B, H] or [B, H, Q], `series` is [B]."""
         return self.to_original(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
 
     def transform_flat(
@@ -169,13 +173,15 @@ class SeriesScaler(ABC):
 
     @abstractmethod
     def measure(self, values: Doubles, series: object) -> tuple[float, ...]:
-        """The numbers of one series, as `fields` names them, from its observed training values; there may be none.
+        """Return the statistics of one series, in the order of `fields`.
 
-        `series` is its name, for messages.
+        Args:
+            values: its observed training values; may be empty.
+            series: its name, for messages.
         """
 
     def to_scaled(self, values: Doubles, *state: Doubles) -> Doubles:
-        """Scaled values; `state` has the fields, each in a shape that fits."""
+        """Return scaled values. `state` has the fields, each in a shape that broadcasts to `values`."""
         location, scale = state
         return (values - location) / scale
 

@@ -54,7 +54,7 @@ class Statistics(NamedTuple):
     scale: Tensor
     """[B, 1, C], always positive and finite."""
     size: Tensor | None = None
-    """[B, 1, C] of windows that are not scaled: `window_size`, where a loss asks for it."""
+    """[B, 1, C] `window_size` of windows that are not scaled, if a loss needs it."""
 
 
 def trailing(statistic: Tensor, values: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def trailing(statistic: Tensor, values: Tensor) -> Tensor:
 
 
 def _known(item: Any) -> str | WindowScaler:
-    """The name of a window scaler as files spell it, or an object; an unknown name is answered with the closest."""
+    """The name of a window scaler as files spell it, or an object. The error for an unknown name lists the closest."""
     if isinstance(item, WindowScaler) or (isinstance(item, str) and item in _WINDOW):
         return item
     if isinstance(item, type) and issubclass(item, WindowScaler):
@@ -82,11 +82,11 @@ def _window_class(name: str) -> type[WindowScaler]:
 
 
 def window_scaler(item: str | WindowScaler, channels: int = 1) -> WindowScaler:
-    """A new window scaler of that name, or a copy of an object.
+    """Return a new window scaler, or a copy of an object.
 
     Args:
-        item: one of `WINDOW_SCALERS`, a registered subclass of `WindowScaler`, or an object.
-        channels: how many channels have learnable weights of their own (revin only); 1 shares them among all.
+        item: one of `WINDOW_SCALERS`, the name of a registered subclass of `WindowScaler`, or an object.
+        channels: number of channels with separate learnable parameters (revin only); 1 shares them among all.
     """
     if isinstance(item, WindowScaler):
         return deepcopy(item)
@@ -99,21 +99,21 @@ def window_scaler(item: str | WindowScaler, channels: int = 1) -> WindowScaler:
 class WindowScaler(nn.Module):
     """Scales each window by its own statistics. This base class has location 0 and scale 1.
 
-    A subclass is known by its `kind`, or by the name of the class. It overrides `measure`, and `bend` and `unbend`
-    (with affine = False) where values are bent after they were standardised. One that scales in another way overrides
-    `transform`, `inverse` and `affine_map` together. By name it is made as `MyScaler(channels)`; one with further
-    arguments is handed over as an object.
+    A subclass is registered by its `kind`, or by its class name. It overrides `measure`. A subclass with a nonlinear
+    map after the standardisation also overrides `bend` and `unbend`, and sets affine = False. A subclass that scales
+    in another way overrides `transform`, `inverse` and `affine_map` together. A name creates `MyScaler(channels)`; pass
+    a scaler with further arguments as an object.
     """
 
     family: ClassVar[str] = "window scaler"
     kind: ClassVar[str]
     """The name of the scaler in files."""
     affine: ClassVar[bool] = True
-    """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+    """Whether the inverse is affine (one multiplication and one addition), so that `affine_map` works."""
     scales: ClassVar[bool] = True
-    """Whether scaled windows are of about the same size, whatever the data's size is."""
+    """Whether scaled windows have about the same magnitude, whatever the magnitude of the data."""
     _strange: ClassVar[bool] = False
-    """Whether what it measures is checked: the library's own have been."""
+    """Whether the result of `measure` is checked. Built-in scalers need no check."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -127,7 +127,7 @@ class WindowScaler(nn.Module):
         self.channels = channels
 
     def statistics(self, y: Tensor, mask: Tensor | None = None) -> Statistics:
-        """Location and scale of `y` [B, L, C] where `mask` is true (everywhere if None), without gradient."""
+        """Return location and scale of `y` [B, L, C] where `mask` is true (everywhere if None), without gradient."""
         y = _at_least_float32(y.detach() if y.requires_grad else y)
         found = Statistics(*self.measure(y, mask))
         if self._strange:
@@ -140,7 +140,7 @@ class WindowScaler(nn.Module):
         return _settle(self.bend(scaled), values, mask)
 
     def inverse(self, values: Tensor, stats: Statistics) -> Tensor:
-        """Original units of scaled `values` [B, T, C] (or [B, T, C, Q])."""
+        """Return scaled `values` [B, T, C] (or [B, T, C, Q]) in original units."""
         original = self.unbend(values) * trailing(stats.scale, values) + trailing(stats.location, values)
         return _as(values.dtype, original)
 
@@ -154,12 +154,17 @@ class WindowScaler(nn.Module):
         return self.transform(y, stats, mask), stats
 
     def measure(self, y: Tensor, mask: Tensor | None) -> Statistics | tuple[Tensor, Tensor]:  # noqa: ARG002
-        """(location, scale) of each window, both [B, 1, C]; the scale is above 0. `mask` is true where y was seen."""
+        """Return (location, scale) of each window, both [B, 1, C], with scale > 0.
+
+        Args:
+            y: [B, L, C] the windows.
+            mask: [B, L, C] true where y was observed; None if all values were.
+        """
         location = y.new_zeros(y.shape[0], 1, y.shape[2])
         return location, torch.ones_like(location)
 
     def bend(self, scaled: Tensor) -> Tensor:
-        """What follows the standardisation."""
+        """The nonlinear map after the standardisation."""
         return scaled
 
     def unbend(self, scaled: Tensor) -> Tensor:
@@ -171,16 +176,16 @@ class WindowScaler(nn.Module):
         for name, part in zip(("location", "scale"), found[:2], strict=True):
             if part.shape != wanted:
                 raise ConfigError(
-                    f"measure() gives a {name} of shape {wanted} for windows of shape {tuple(y.shape)}, but "
-                    f"{self.kind} gave {tuple(part.shape)}"
+                    f"measure() must return a {name} of shape {wanted} for windows of shape {tuple(y.shape)}, but "
+                    f"{self.kind} returned {tuple(part.shape)}"
                 )
         if torch.compiler.is_compiling():
             return
         good = found.location.isfinite() & found.scale.isfinite() & (found.scale > 0)
         if not bool(good.all()):
             raise ConfigError(
-                "measure() gives finite locations and scales above 0, also for constant and unobserved windows, but "
-                f"{self.kind} gave the location {float(found.location[~good][0]):g} and the scale "
+                "measure() must return finite locations and scales above 0, also for constant and unobserved windows, "
+                f"but {self.kind} returned the location {float(found.location[~good][0]):g} and the scale "
                 f"{float(found.scale[~good][0]):g}"
             )
 
@@ -298,13 +303,13 @@ _WINDOW: dict[str, type[WindowScaler]] = {
 }
 
 WindowScalerName = Annotated[str | WindowScaler, BeforeValidator(_known)]
-"""A field that takes a window scaler: one of `WINDOW_SCALERS`, a registered subclass or its name, or an object of one.
+"""A field for a window scaler: one of `WINDOW_SCALERS`, a registered subclass or its name, or an object.
 
-A file keeps an object by reference: give it back with `nd.load(path, using={"MyScaler": MyScaler(...)})`."""
+A file contains only the name of an object. Pass it again: `nd.load(path, using={"MyScaler": MyScaler(...)})`."""
 
 
 def window_size(y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The root of the mean square of each window's observed steps, [B, 1, C]; 1 where that is 0."""
+    """Return the root mean square of each window's observed steps, [B, 1, C]; 1 where that is 0."""
     mean, deviation = _moments(_at_least_float32(y.detach()), mask)
     return _positive(torch.hypot(mean, deviation), _peak(mean, deviation))
 

@@ -1,4 +1,4 @@
-"""How a file is written: the description that sniffing gives and that a saved model keeps."""
+"""The format of a text file, as detected when loading. A saved model contains it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ THOUSANDS = ("", ",", ".", " ", "'")
 
 
 class FileFormat(Description):
-    """Separator, marks, header line, encoding and date form of a text file.
+    """Separator, decimal and thousands marks, header line, encoding and date format of a text file.
 
-    `TimeSeriesDataFrame.schema.file` holds the one that was found. New files for a trained model are read with it where
-    it fits them.
+    `TimeSeriesDataFrame.schema.file` is the detected format. New files for a trained model are read in the same format
+    if it fits them.
     """
 
     separator: str = ","
     """The character between two cells."""
     encoding: str = "utf-8"
-    """How the bytes are to be read."""
+    """The text encoding of the file."""
     decimal: Literal[".", ","] = "."
     """The mark before the decimals of a number."""
     thousands: str = ""
@@ -30,7 +30,7 @@ class FileFormat(Description):
     header_line: int = 1
     """The line with the names of the columns, counted from 1."""
     time_format: str | None = None
-    """How the time column is written; None for ISO forms and plain whole numbers."""
+    """Format of the time column; None for ISO formats and whole numbers."""
 
     @field_validator("thousands", mode="before")
     @classmethod

@@ -19,13 +19,13 @@ Spell = Callable[[Advice], str]
 
 
 class Assumption(NamedTuple):
-    """Something that was read out of a file instead of being told, and the setting that says otherwise."""
+    """A setting that was detected in a file instead of being given, and the argument that overrides it."""
 
     what: str
     otherwise: Advice | None = None
 
     def sentence(self, spell: Spell) -> str:
-        """The assumption with the way to say otherwise."""
+        """Return the assumption in words, with the setting that overrides it."""
         return self.what if self.otherwise is None else f"{self.what} (otherwise say {spell(self.otherwise)})"
 
 
@@ -90,7 +90,7 @@ class DataReport:
     notes: list[str] = field(default_factory=list)
     """Decisions worth a sentence, such as the role that a categorical column was found to have."""
     assumptions: list[Assumption] = field(default_factory=list)
-    """What was read out of the file instead of being told: separator, marks, date form, roles of columns."""
+    """Settings that were detected in the file instead of being given: separator, marks, date format, column roles."""
 
     def lines(self, spell: Spell = in_python) -> list[str]:
         """The report as sentences, only those that have something to say."""

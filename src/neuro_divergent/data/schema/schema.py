@@ -14,14 +14,14 @@ from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.time.frequency import Frequency
 
 TIE = "/"
-"""Between the parts of an id that several columns make."""
+"""Text between the parts of an id that is made of several columns."""
 
 Fill = Literal["forward", "backward", "linear", "mean", "zero"]
 MaskOrFill = Literal["mask", "error", Fill]
 ErrorOrFill = Literal["error", Fill]
 Keep = Literal["keep", "drop", "error"]
 Names = Takes[tuple[str, ...], Sequence[str] | str]
-"""Columns by name; one may be given as a text."""
+"""Names of columns. A single name may be given as a text."""
 
 
 class DataSchema(Description):
@@ -33,29 +33,30 @@ class DataSchema(Description):
     """
 
     id_col: str = "unique_id"
-    """The column that names the series, or a list of columns that do so together; a table without it is one series."""
+    """The column with the names of the series, or a list of columns that form the name together. A table without it
+    is one series."""
     time_col: str = "ds"
     """The column of time stamps: datetimes, dates, text in a date format, or whole numbers."""
     target_col: str = "y"
     """The column to forecast."""
     freq: Takes[str | None, str | int | None] = default(None)
-    """The distance of two rows in pandas or polars spelling; None infers it."""
+    """The time between two rows in pandas or polars spelling; None infers it."""
     time_zone: str | None = None
     """The time zone. Time stamps without a zone are read as local time of this zone."""
     time_format: str | None = None
-    """How time stamps are written, such as "%d.%m.%Y %H:%M", "%Y Q%q" or "epoch:s"; None decides by all rows."""
+    """Format of the time stamps, such as "%d.%m.%Y %H:%M", "%Y Q%q" or "epoch:s"; None detects it from all rows."""
     wide: bool = False
     """Whether the table has one column per series instead of one row per series and time."""
     future: Names = default(())
     """Columns known ahead of time."""
     historical: Names = default(())
-    """Columns known only up to now."""
+    """Columns known only up to the forecast origin."""
     static: Names = default(())
     """Columns with one value per series."""
     categorical: Names = default(())
-    """Columns whose values are names instead of numbers."""
+    """Columns whose values are categories instead of numbers."""
     features: Several[str] = default(())
-    """Columns that the calendar or the target itself gives, such as "hour", "fourier:24:3" or "lag:24"."""
+    """Columns to compute from the calendar or the target, such as "hour", "fourier:24:3" or "lag:24"."""
     weight: str | None = None
     """The column with the sample weight of each row."""
     available_mask: str | None = None
@@ -88,19 +89,19 @@ class DataSchema(Description):
     span: tuple[int, int] | None = None
     """Found when loading: first and last time of the data, for the feature "time"."""
     id_parts: tuple[str, ...] = ()
-    """Found when loading: the columns that name the series together."""
+    """Found when loading: the columns that form the names of the series together."""
     integer_parts: tuple[str, ...] = ()
-    """Found when loading: those of them that hold whole numbers."""
+    """Found when loading: the columns of `id_parts` with whole numbers."""
     file: FileFormat | None = None
-    """Found when loading: how the file was written."""
+    """Found when loading: the format of the file."""
     id_type: Literal["none", "text", "integer"] | None = None
     """Found when loading: "none" when the table has no id column."""
     time_type: str | None = None
-    """Found when loading: the type in which time stamps are given back, such as "date" or "datetime[us]"."""
+    """Found when loading: the type in which time stamps are returned, such as "date" or "datetime[us]"."""
     future_categorical: tuple[str, ...] = ()
     """Found when loading: categorical columns known ahead."""
     historical_categorical: tuple[str, ...] = ()
-    """Found when loading: categorical columns known only up to now; their code is 0 in the horizon."""
+    """Found when loading: categorical columns known only up to the forecast origin. Their code is 0 in the horizon."""
     static_categorical: tuple[str, ...] = ()
     """Found when loading: categorical columns with one value per series."""
     static_table: tuple[str, ...] = ()
@@ -151,7 +152,7 @@ class DataSchema(Description):
         clash = [part for part in self.id_parts if part in varying]
         if clash:
             raise ConfigError(
-                f"{clash[0]!r} names the series, so it has the same value in all of their rows. Name it once."
+                f"a column of id_col has one value per series, but {clash[0]!r} has another role as well. Name it once."
             )
         for role, name in pairs:
             if name in seen:
@@ -177,7 +178,7 @@ class DataSchema(Description):
 
     @property
     def id_columns(self) -> tuple[str, ...]:
-        """The columns that name the series in frames that are handed out; none where the table has no ids."""
+        """The columns with the names of the series in returned frames; empty if the table has no ids."""
         return () if self.id_type == "none" else self.id_parts or (self.id_col,)
 
     @property

@@ -121,9 +121,9 @@ class WindowWarp(Augmentation):
     """
 
     share: OpenShare = 0.1
-    """Length of the stretch as a share of past and horizon."""
+    """Length of the section as a share of lookback and horizon."""
     scales: Annotated[Several[Positive], Field(min_length=1)] = default((0.5, 2.0))
-    """How many times as long the stretch becomes; one of them is drawn for each window."""
+    """Factors for the length of the section. One of them is drawn for each window."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
         last = batch.y.shape[1] + _horizon(batch) - 1

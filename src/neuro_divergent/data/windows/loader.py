@@ -1,4 +1,4 @@
-"""Batches for a training loop of one's own: over arrays, or over the windows of series."""
+"""Batches for a custom training loop: of arrays, or of the windows of series."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from neuro_divergent.data.windows.windows import Windows
 
 
 class DataLoader:
-    """Batches of rows or of windows, in an order that seed and epoch decide.
+    """Batches of rows or windows. Seed and epoch determine their order.
 
-    Over arrays it gives tuples of tensors, one for each array. Over a table, a store or `Windows` it gives `Batch`es
-    with their targets. Each iteration is one epoch and draws the next order; `batches(epoch)` gives any of them again.
+    For arrays, a batch is a tuple of tensors, one per array. For a table, a store or `Windows`, it is a `Batch` with
+    targets. Each iteration is one epoch with a new order; `batches(epoch)` returns the batches of any epoch again.
 
     >>> loader = DataLoader([[1.0], [2.0], [3.0]], [10, 20, 30], batch_size=2, shuffle=False)
     >>> [(x.flatten().tolist(), y.tolist()) for x, y in loader]
     [([1.0, 2.0], [10, 20]), ([3.0], [30])]
 
     Args:
-        data: arrays with as many rows each (x, y, ...); or one table, store or `Windows`.
+        data: arrays with the same number of rows (x, y, ...); or one table, store or `Windows`.
         batch_size: rows or windows per batch.
-        shuffle: draw them in a random order; False keeps their own.
-        seed: key of the order.
-        drop_last: leave out the last, smaller batch of an epoch.
-        lookback: for a table, the rows that a window shows.
-        horizon: for a table, the rows that it is to forecast.
+        shuffle: whether the order is random; False keeps the order of the data.
+        seed: seed of the order.
+        drop_last: leave out the last batch of an epoch if it is not full.
+        lookback: for a table, the number of rows in the lookback window.
+        horizon: for a table, the number of rows to forecast.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class DataLoader:
         horizon: int | None = None,
     ) -> None:
         if not data:
-            raise ConfigError("a DataLoader needs something to load: arrays, a table or Windows")
+            raise ConfigError("a DataLoader needs arrays, a table or Windows, but got none")
         self.windows = _windows(data, lookback, horizon)
         self._arrays = () if self.windows is not None else _tensors(data)
         count = len(self._arrays[0]) if self.windows is None else len(self.windows)
         kind = Shuffled if shuffle else Sequential
         self.sampler = kind(count, batch_size, seed=seed, drop_last=drop_last)
         self.epoch = 0
-        """The epoch that the next iteration gives."""
+        """The number of the next epoch."""
 
     def __len__(self) -> int:
         return self.sampler.steps_per_epoch
@@ -63,7 +63,7 @@ class DataLoader:
         return self.batches(epoch)
 
     def batches(self, epoch: int = 0) -> Iterator[Any]:
-        """The batches of one epoch: the same for the same seed and epoch."""
+        """Return the batches of one epoch. They are the same for the same seed and epoch."""
         if self.windows is not None:
             gathered = self.windows.batches(self.sampler)
             return (gathered(epoch, step) for step in range(len(self)))

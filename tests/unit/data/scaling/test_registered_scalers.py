@@ -137,15 +137,15 @@ def test_wrong_measures_end_in_a_sentence():
             return 0.0, 0.0
 
     y = torch.rand(3, 6, 1)
-    with pytest.raises(ConfigError, match=r"location of shape \(3, 1, 1\).*FlatOfTests gave \(3, 1\)"):
+    with pytest.raises(ConfigError, match=r"location of shape \(3, 1, 1\).*FlatOfTests returned \(3, 1\)"):
         FlatOfTests()(y)
-    with pytest.raises(ConfigError, match=r"scales above 0.*ZeroOfTests gave the location 0 and the scale 0"):
+    with pytest.raises(ConfigError, match=r"scales above 0.*ZeroOfTests returned the location 0 and the scale 0"):
         ZeroOfTests()(y)
     with pytest.raises(ConfigError, match=r"scale above 0, but NothingOfTests gave \(0.0, 0.0\) for series 0"):
         NothingOfTests().fit(np.ones(4), np.array([0, 4]))
     with pytest.raises(ConfigError, match="scaler must be a name, a WindowScaler or a subclass"):
         nd.MLP(h=2, input_size=6, scaler=3)
-    with pytest.raises(ConfigError, match="a series scaler is a name, a SeriesScaler or a subclass"):
+    with pytest.raises(ConfigError, match="a series scaler must be a name, a SeriesScaler or a subclass"):
         nd.NeuralForecast([nd.MLP(h=2, input_size=6)], local_scaler_type=3)
 
 

@@ -34,7 +34,7 @@ def test_windows_of_a_table_are_the_rows_of_its_series():
 @pytest.mark.parametrize(
     ("data", "options", "match"),
     [
-        ((), {}, "something to load"),
+        ((), {}, "needs arrays, a table or Windows"),
         (([1.0, 2.0], [1.0]), {}, "same number of rows"),
         ((["a"],), {}, "arrays of numbers"),
         (([1.0],), {"lookback": 2}, "cut windows from a TimeSeriesDataFrame"),

@@ -331,7 +331,7 @@ def test_backtest_scores_beside_seasonal_naive():
 def test_plot_writes_a_picture(fitted, tmp_path):
     fitted.plot(tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(nd.ConfigError, match="a picture's name ends in"):
+    with pytest.raises(nd.ConfigError, match="the name of a figure must end in"):
         fitted.plot(tmp_path / "x.doc")
 
 
