@@ -20,7 +20,7 @@ from neuro_divergent.nn.attention import EncoderLayer
 
 
 class SOFTS(Model):
-    """Each series is one token. Instead of attention, all tokens are pooled into a core that is combined with each token.
+    """Each series is one token; all tokens are pooled into a core that is combined with each token, without attention.
 
     The cost grows linearly with the number of series. The window scaler does the paper's normalisation.
     """

@@ -34,7 +34,7 @@ class SeriesPanel:
 
 
 def forecast_figure(panels: Sequence[SeriesPanel], *, columns: int = 2) -> Figure:
-    """Return a figure, a panel per series: history black, actual values dashed, forecasts coloured, intervals shaded."""
+    """Return a figure, a panel per series: history black, actuals dashed, forecasts coloured, intervals shaded."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(6.0 * columns if columns > 1 else 9.0, 2.9 * rows + 0.4)
