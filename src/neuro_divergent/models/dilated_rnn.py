@@ -70,6 +70,6 @@ class _Network(nn.Module):
         for group in self.groups[1:]:
             states = states + group(states)
         context = self.align(states.transpose(1, 2)).transpose(1, 2)
-        told = context if ahead is None else torch.cat([context, ahead], dim=-1)
-        output: Tensor = self.decoder(told)
+        decoder_input = context if ahead is None else torch.cat([context, ahead], dim=-1)
+        output: Tensor = self.decoder(decoder_input)
         return output.unsqueeze(2)

@@ -69,5 +69,5 @@ class _Network(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         past, ahead = self.inputs(batch)
         context = self.past_to_ahead(self.encoder(past.transpose(1, 2))).transpose(1, 2)
-        told = context if ahead is None else torch.cat([context, ahead], dim=-1)
-        return self.decoder(told).unsqueeze(2)  # type: ignore[no-any-return]
+        decoder_input = context if ahead is None else torch.cat([context, ahead], dim=-1)
+        return self.decoder(decoder_input).unsqueeze(2)  # type: ignore[no-any-return]

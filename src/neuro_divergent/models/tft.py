@@ -110,9 +110,9 @@ class _Network(nn.Module):
         L, H = self.spec.lookback, self.spec.horizon
         context, importances = self._static(batch)
         past, ahead = self._variables(batch)
-        told = None if context.selection is None else context.selection.unsqueeze(1)
-        past, importances["past_importance"] = self.select_past(past, told)
-        ahead, importances["ahead_importance"] = self.select_ahead(ahead, told)
+        selection = None if context.selection is None else context.selection.unsqueeze(1)
+        past, importances["past_importance"] = self.select_past(past, selection)
+        ahead, importances["ahead_importance"] = self.select_ahead(ahead, selection)
         temporal = self.gate_recurrent(self.dropout(self._recur(past, ahead, context)), torch.cat([past, ahead], dim=1))
         enriched = self.enrich(temporal, None if context.enrichment is None else context.enrichment.unsqueeze(1))
         attended = self.gate_attention(self.dropout(self.attention(enriched)), enriched[:, L:])

@@ -113,10 +113,10 @@ class _Network(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         table: Tensor = self.words.get_input_embeddings().weight
         patches = self.dropout(self.embed(self.patches(batch.y.squeeze(-1))))
-        told = self.reprogram(patches, self.prototypes(table.t()).t())
-        prompt = table[self.prompt].expand(told.shape[0], -1, -1)
-        read = self.words(inputs_embeds=torch.cat([prompt, told], dim=1), use_cache=False).last_hidden_state
-        output: Tensor = self.head(read[:, -told.shape[1] :, : self.read_size].flatten(1))
+        tokens = self.reprogram(patches, self.prototypes(table.t()).t())
+        prompt = table[self.prompt].expand(tokens.shape[0], -1, -1)
+        read = self.words(inputs_embeds=torch.cat([prompt, tokens], dim=1), use_cache=False).last_hidden_state
+        output: Tensor = self.head(read[:, -tokens.shape[1] :, : self.read_size].flatten(1))
         return output.view(-1, self.spec.horizon, 1, self.spec.outputs)
 
     def patches(self, y: Tensor) -> Tensor:

@@ -126,6 +126,6 @@ class _Layer(nn.Module):
         """Tokens [B·C, N+1, D] and outside variates [B, V, D] → tokens."""
         x = self.norms[0](x + self.dropout(self.attention(x)))
         asking = x[:, -1].view(outside.shape[0], -1, x.shape[-1])
-        told = self.norms[1](asking + self.dropout(self.cross(asking, outside)))
-        x = torch.cat([x[:, :-1], told.flatten(0, 1).unsqueeze(1)], dim=1)
+        updated = self.norms[1](asking + self.dropout(self.cross(asking, outside)))
+        x = torch.cat([x[:, :-1], updated.flatten(0, 1).unsqueeze(1)], dim=1)
         return self.norms[2](x + self.dropout(self.feed_forward(x)))  # type: ignore[no-any-return]

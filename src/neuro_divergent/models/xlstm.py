@@ -84,6 +84,6 @@ class _Network(nn.Module):
         past, ahead = self.inputs(batch)
         states = self.blocks(self.embed(past))
         context = self.align(states.transpose(1, 2)).transpose(1, 2)
-        told = context if ahead is None else torch.cat([context, ahead], dim=-1)
-        output: Tensor = self.decoder(told)
+        decoder_input = context if ahead is None else torch.cat([context, ahead], dim=-1)
+        output: Tensor = self.decoder(decoder_input)
         return output.unsqueeze(2)

@@ -47,8 +47,8 @@ class DirectRecurrent(nn.Module):
         past, ahead = self.inputs(batch)
         states, _ = self.encoder(past)
         context = torch.relu(self.context(states[:, -1])).view(past.shape[0], self.spec.horizon, -1)
-        told = [states[:, self.mirrored], context]
-        output: Tensor = self.decoder(torch.cat(told if ahead is None else [*told, ahead], dim=-1))
+        features = [states[:, self.mirrored], context]
+        output: Tensor = self.decoder(torch.cat(features if ahead is None else [*features, ahead], dim=-1))
         return output.unsqueeze(2)
 
 
@@ -84,9 +84,9 @@ class RecursiveRecurrent(nn.Module):
             return self._unroll(
                 batch, lambda output, step: self._scheduled(output, target[:, step : step + 1], feedback)
             )
-        told = torch.cat([batch.y, target[:, :-1]], dim=1)
+        previous = torch.cat([batch.y, target[:, :-1]], dim=1)
         columns = self.columns(batch)
-        states, _ = self.encoder(told if columns is None else torch.cat([told, columns], dim=-1))
+        states, _ = self.encoder(previous if columns is None else torch.cat([previous, columns], dim=-1))
         output: Tensor = self.head(states[:, self.spec.lookback - 1 :])
         return output.unsqueeze(2)
 
@@ -117,12 +117,12 @@ class RecursiveRecurrent(nn.Module):
         states, state = self.encoder(value, state)
         return self.head(states), state
 
-    def _unroll(self, batch: Batch, told: Callable[[Tensor, int], Tensor]) -> Tensor:
+    def _unroll(self, batch: Batch, previous: Callable[[Tensor, int], Tensor]) -> Tensor:
         columns = self.columns(batch)
         output, state = self.start(batch, columns)
         outputs = [output]
         for step in range(1, self.spec.horizon):
-            output, state = self.advance(told(output, step - 1), state, columns, step)
+            output, state = self.advance(previous(output, step - 1), state, columns, step)
             outputs.append(output)
         return torch.cat(outputs, dim=1).unsqueeze(2)
 

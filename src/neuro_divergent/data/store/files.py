@@ -175,7 +175,7 @@ def _mapped(file: IO[bytes]) -> npt.NDArray[Any]:
         raise ValueError("an array of Python objects")
     size, held = math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell()
     if size != held:
-        raise ValueError(f"{size} bytes of values are named, but {held} are there")
+        raise ValueError(f"the header needs {size} bytes of values, but the file has {held}")
     if not size:
         return np.empty(shape, dtype)
     return np.memmap(file, dtype, "r", file.tell(), shape, "F" if fortran else "C")
