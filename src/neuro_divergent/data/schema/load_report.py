@@ -143,9 +143,7 @@ class DataReport:
 
 def sparse(freq: str, added: int, rows: int, own: str | None = None) -> str:
     """The message about a frequency that leaves most rows of a table empty, with advice."""
-    say = (
-        f"The rows look like a frequency of {own}: set freq to it." if own else "Set freq to the true step."
-    )
+    say = f"The rows look like a frequency of {own}: set freq to it." if own else "Set freq to the true step."
     return (
         f"a frequency of {freq} leaves {100 * added / rows:.0f} % of the rows without a value: {added:,} of {rows:,} "
         f'are missing and masked, so there is little to train on. {say} Set gaps to "error" to refuse such tables.'
