@@ -164,7 +164,7 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     (place / "notes.txt").write_text("mine")
     for overwrite in (False, True):
         with pytest.raises(
-            StorageError, match="exists already" if not overwrite else "has other files: checkpoints, notes.txt, "
+            StorageError, match="exists already" if not overwrite else "has other files: checkpoints, notes.txt. "
         ):
             bundle.write(place, {"model.json": b"{}"}, overwrite=overwrite)
     assert (place / "notes.txt").read_text() == "mine"

@@ -92,7 +92,7 @@ def test_a_static_table_is_named_by_the_same_parts() -> None:
         ({"id_col": ["store", "store"]}, "different columns"),
         ({"id_col": []}, "a list of different columns"),
         ({"id_col": ["store", "price"]}, "must hold text or whole numbers to name series"),
-        ({"id_col": ["store", "item"], "future": ["item"]}, "'item' names the series"),
+        ({"id_col": ["store", "item"], "future": ["item"]}, "'item' has another role as well"),
     ],
 )
 def test_keys_that_cannot_be_are_refused(options, said) -> None:

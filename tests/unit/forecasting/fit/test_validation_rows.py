@@ -70,7 +70,7 @@ def test_series_that_the_training_dropped_are_dropped_from_the_validation(scaler
 
 def test_a_series_that_was_never_there_is_refused_in_the_validation():
     rows = table()
-    with pytest.raises(nd.DataError, match="new ones"):
+    with pytest.raises(nd.DataError, match="has new series"):
         nd.DLinear(h=2, input_size=4).fit(rows[:30], FAST, validation=table(10, "b", 30))
 
 
