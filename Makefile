@@ -17,14 +17,15 @@ demo: $(READY)
 	@$(BIN)/neuro-divergent demo
 
 # One thread per worker: two workers that each ask for both cores only wait for each other.
+# ARGS go to pytest: make test ARGS="tests/unit/cli -k hints".
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not stress" --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not stress" --dist loadfile $(ARGS)
 
 # What a change breaks most often, in less than a minute.
 quick: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/golden tests/unit/core tests/unit/metrics \
 		tests/unit/training/loop tests/unit/training/test_training_run.py tests/unit/training/test_trainer.py \
-		tests/house/test_layout.py tests/house/test_public.py tests/house/test_kinds.py
+		tests/house/test_layout.py tests/house/test_public.py tests/house/test_kinds.py $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -47,7 +47,7 @@ def test_a_run_a_checkpoint_and_a_model_are_shown(run: Path, capsys: pytest.Capt
     assert "│" in said
     assert "model: MLP(" in said
     assert main(["inspect", str(checkpoint)]) == 0
-    assert "fingerprint=" in capsys.readouterr().out
+    assert "data: series=" in capsys.readouterr().out
     assert main(["inspect", str(run / "model")]) == 0
     assert "verified, " in capsys.readouterr().out
 

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import neuro_divergent as nd
 from neuro_divergent import models
 from neuro_divergent.core.kinds import KINDS
@@ -59,17 +57,27 @@ LOADED = "; import sys; print(sorted(m[23:] for m in sys.modules if m.startswith
 TRAIN = "train sales.csv --model nhits --h 4 --input-size 8 --set training.max_steps=1 --no-report --out run"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import neuro_divergent as nd; nd.NHITS(h=2, input_size=4)",
-        "from neuro_divergent.models import NHITS",
-        "from neuro_divergent.core import registry; registry.resolve('model', 'nhits')",
-        "import neuro_divergent as nd; nd.Model.from_dict({'kind': 'nhits', 'h': 2, 'input_size': 4})",
-    ],
-)
-def test_one_model_imports_one_file(code):
-    assert in_a_fresh_process(code + LOADED).splitlines()[-1] == "['nhits']"
+WAYS = [
+    "import neuro_divergent as nd; nd.NHITS(h=2, input_size=4)",
+    "from neuro_divergent.models import NHITS",
+    "from neuro_divergent.core import registry; registry.resolve('model', 'nhits')",
+    "import neuro_divergent as nd; nd.Model.from_dict({'kind': 'nhits', 'h': 2, 'input_size': 4})",
+]
+IN_FORKS = """
+import os, sys
+import torch, polars  # once for all
+for code in sys.argv[1:]:
+    if os.fork() == 0:
+        exec(code, {})
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.wait()[1] == 0, code
+"""
+
+
+def test_one_model_imports_one_file():
+    found = in_a_fresh_process(IN_FORKS, *(way + LOADED for way in WAYS)).splitlines()
+    assert found == ["['nhits']"] * len(WAYS)
 
 
 def test_training_and_loading_on_the_shell_import_one_model(tmp_path):

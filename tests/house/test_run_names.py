@@ -27,10 +27,10 @@ def spelt(tree: ast.AST) -> set[tuple[int, str]]:
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    attributes = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    prose = documented | {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in documented | attributes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in prose:
             found |= {(node.lineno, name) for name in UNMISTAKABLE if node.value == name}
             found |= {(node.lineno, name) for name in UNMISTAKABLE if "." in name and name in node.value}
             found |= {(node.lineno, name) for name in WORDS if f"/{name}/" in node.value or f"/{name}" == node.value}

@@ -15,7 +15,8 @@ from cyclopts import App, CycloptsError
 from neuro_divergent._version import __version__
 from neuro_divergent.cli.io.terminal import OncePerCause, harmless
 from neuro_divergent.cli.plugin_commands import join
-from neuro_divergent.cli.request.shell_wording import on_the_shell
+from neuro_divergent.cli.request.hints import TYPED
+from neuro_divergent.cli.request.shell_wording import in_shell_words, on_the_shell
 from neuro_divergent.cli.request.unknown_option import explained
 from neuro_divergent.core.errors import (
     ConfigError,
@@ -62,15 +63,20 @@ app.command(data)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; mistakes end in one sentence, not in a traceback."""
-    logger, handler = logging.getLogger("neuro_divergent"), OncePerCause()
+    logger, handler = logging.getLogger("neuro_divergent"), OncePerCause(in_shell_words)
     logger.addHandler(handler)
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    before = TYPED.set(tuple(typed))
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        return _run(typed)
     finally:
+        TYPED.reset(before)
         logger.removeHandler(handler)
 
 
 def _run(arguments: list[str]) -> int:
+    # The parser takes a lone - for an option. As a path, ./- is the same.
+    arguments = ["./-" if argument == "-" else argument for argument in arguments]
     try:
         join(app, asked=arguments[0] if arguments else "")
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
@@ -62,7 +62,12 @@ def say_unknown(table: TimeSeriesDataFrame, known: Vocabularies, policy: str) ->
             continue
         said = f"column {name!r} must hold categories that the model was trained on, but got {listing(new)}"
         if policy == "error":
-            raise DataError(f'{said}. Correct them, or train with unknown_categories="keep".')
+            raise DataError(
+                f'{said}. Correct them, or train with unknown_categories="keep".',
+                advice=[Advice("data.unknown_categories", "keep")],
+            )
         log.warning(
-            '%s. They count as unknown: correct them, or train with unknown_categories="error" to refuse them.', said
+            '%s. They count as unknown: correct them, or train with unknown_categories="error" to refuse them.',
+            said,
+            extra={"advice": [Advice("data.unknown_categories", "error")]},
         )

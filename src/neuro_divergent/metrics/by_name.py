@@ -50,3 +50,10 @@ POINT_METRICS: tuple[str, ...] = (
     *("mae", "mse", "rmse", "mape", "smape", "r2", "bias", "bias_percent", "directional_accuracy"),
 )
 """The figures that need nothing but the actual values and a point forecast."""
+
+POINT: tuple[str, ...] = (
+    *("mae", "mse", "rmse", "mape", "smape", "mase", "rmsse", "owa", "r2"),
+    *("bias", "bias_percent", "directional_accuracy"),
+)
+PROBABILISTIC: tuple[str, ...] = ("pinball", "scaled_crps", "coverage", "interval_score")
+"""The figures of an evaluation: of point forecasts, and of quantiles or intervals."""

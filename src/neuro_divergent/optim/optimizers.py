@@ -14,6 +14,7 @@ from torch import nn
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
 from neuro_divergent.optim.without_compiler import light, without_compiler
 
@@ -44,7 +45,7 @@ class Optimizer(Description):
     """Step size before the schedule's factor."""
     weight_decay: NotNegative = 0.0
     """How strongly weights are pulled to zero; biases, normalisations and embeddings are spared."""
-    groups: tuple[ParameterGroup, ...] = ()
+    groups: Several[ParameterGroup] = default(())
     """Parameters, by name pattern, with a rate or a decay of their own."""
     decay_all: bool = False
     """Whether biases, normalisations and embeddings are decayed too."""
@@ -52,15 +53,15 @@ class Optimizer(Description):
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         """The live optimizer of a module's trainable parameters."""
         with without_compiler():
-            optimizer = self.create(self.collect(module))
-        for group in optimizer.param_groups:
-            # What training changes from here on is state and goes into a checkpoint; the rest is configuration.
-            group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
-        return optimizer
+            return remember_start(self.create(self.collect(module)))
 
     def collect(self, module: nn.Module) -> Groups:
         """The module's trainable parameters in groups, with "names", rate, decay and "initial_lr"."""
         return parameter_groups(module, self.learning_rate, self.weight_decay, self.groups, self.decay_all)
+
+    def takes(self, module: nn.Module) -> set[str]:
+        """Names of the parameters that it can train: all, unless overridden."""
+        return {name for name, _ in module.named_parameters()}
 
     def at_rate(self, learning_rate: float) -> Self:
         """The same optimizer at another rate; a group with a rate of its own keeps its ratio to the optimizer's.
@@ -78,6 +79,13 @@ class Optimizer(Description):
     @abstractmethod
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """Call the torch class; the groups carry rate and decay."""
+
+
+def remember_start(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Note the numbers of the groups: what training changes from here on is state, the rest is configuration."""
+    for group in optimizer.param_groups:
+        group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
+    return optimizer
 
 
 def forget_gradients(optimizer: torch.optim.Optimizer) -> None:

@@ -1,18 +1,26 @@
 """What the shell advises comes from the fields of an error, not from the words of its message."""
 
+import ast
 import copy
 import pickle
+import shlex
 from datetime import date
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.cli.request.read_table import advised
-from neuro_divergent.cli.request.shell_wording import on_the_shell
+from neuro_divergent.cli.request.read_table import read_table
+from neuro_divergent.cli.request.run_file import sections
+from neuro_divergent.cli.request.shell_wording import _flag, on_the_shell
 from neuro_divergent.core import errors, files
 from neuro_divergent.core.errors import Advice, DataError, NeuroDivergentError, StorageError
+from neuro_divergent.data.read.load_file import FILE_FIELDS
+from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.forecasting.network.output_columns import forecast_columns
+
+SOURCE = Path(nd.__file__).parent
 
 DAYS = [date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 2), date(2024, 1, 5)]
 
@@ -68,12 +76,43 @@ def test_the_words_of_a_message_alone_give_no_advice(tmp_path):
     words = 'the log could not be written. Say duplicates="last", or name a change in resume_with={...}'
     assert on_the_shell(StorageError(words)) == words
     file = tmp_path / "panel.csv"
-    rows = {"store": ["a", "b"] * 9, "ds": [date(2024, 1, day // 2 + 1) for day in range(18)], "y": [1.0] * 18}
+    rows = {
+        "store": ["a", "b"] * 9,
+        "ds": [date(2024, 1, day // 2 + 1) for day in range(18)],
+        "y": ["n"] * 18,
+        "y2": [1.0] * 18,
+    }
     pl.DataFrame(rows).write_csv(file)
-    fields = {"id_col": "y"}
-    assert str(advised(DataError(words), file, fields)) == words
-    naming = "say --id store"
-    assert naming in str(advised(DataError("other words", rule="one row per time"), file, fields))
+    with pytest.raises(DataError, match="say --id store") as caught:
+        read_table(file, {"id_col": "y", "target_col": "y2"})
+    assert caught.value.rule == "one row per time"
+
+
+def advised_in_source():
+    """Every setting that some message of the library advises, as far as it is spelt out there."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Advice":
+                values = [part.value for part in node.args if isinstance(part, ast.Constant)]
+                if len(values) == len(node.args) and "." in values[0]:
+                    yield Advice(*values)
+
+
+@pytest.mark.parametrize("advice", sorted(set(advised_in_source()), key=str), ids=str)
+def test_every_setting_that_a_message_advises_is_one(advice):
+    flag, *rest = shlex.split(_flag(advice))
+    fields = {"data": {}, "model": {}, "training": {}}
+    if flag == "--set":
+        fields = sections(None, fields, rest)
+        section, name, *_ = advice.field.split(".")
+        value = fields[section][name]
+    else:
+        section, name, value = "data", advice.field.partition(".")[2], rest[0]
+    kind = {"data": DataSchema, "training": nd.TrainingConfig, "model": nd.MLP}[section]
+    assert name in kind.model_fields or name in FILE_FIELDS
+    if advice.value != "..." and name not in FILE_FIELDS:
+        given = value | {"kind": "WarmupCosine"} if isinstance(value, dict) else value
+        kind.from_dict({name: given} | ({"h": 2, "input_size": 48} if section == "model" else {}))
 
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, NeuroDivergentError)]

@@ -48,6 +48,32 @@ def test_whole_numbers_are_refused_where_the_module_takes_floats() -> None:
     assert len(nd.Trainer(PLAIN).fit(words, (whole + 10, X))) == 1
 
 
+def test_an_error_of_the_module_itself_is_not_taken_for_one_of_whole_numbers() -> None:
+    whole = (10 * X).astype(np.int64)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        nd.Trainer(PLAIN).fit(nn.Sequential(nn.Embedding(21, 1), nn.Flatten(), nn.Linear(3, 1)), (whole + 10, X))
+
+
+@pytest.mark.parametrize("fields", [{"batch_size": len(X) - 1}, {"batch_size": 21, "accumulate_gradients": 3}])
+def test_a_batch_norm_of_one_row_is_refused(fields: dict[str, int]) -> None:
+    module = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
+    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Say drop_last=True"):
+        fit(module, **fields)
+
+
+class Strict(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if len(x) == 1:
+            raise ValueError("Expected more than 1 value per channel")
+        return super().forward(x)
+
+
+def test_an_error_of_a_module_without_batch_norm_stays_as_it_is() -> None:
+    with pytest.raises(ValueError, match="more than 1 value per channel") as caught:
+        fit(Strict(1, 1), batch_size=len(X) - 1)
+    assert not isinstance(caught.value, ConfigError)
+
+
 class Several(nn.Linear):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
         return super().forward(x), None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import note, say, say_json, table
-from neuro_divergent.cli.request.run_file import Names, split
+from neuro_divergent.cli.request.run_file import ModelName, Names, split
 from neuro_divergent.core.errors import ConfigError
 
 HORIZON, LOOKBACK, BATCH = 24, 168, 256
@@ -19,7 +19,7 @@ STEPS, STEPS_AGAINST = 50, 20
 
 def bench(
     *,
-    models: str | None = None,
+    models: ModelName = None,
     steps: int | None = None,
     against: Names = (),
     peer_python: Names = (),

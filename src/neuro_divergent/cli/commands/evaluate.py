@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import table_file
-from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
+from neuro_divergent.cli.io.tables_out import as_polars, coverage_facts, coverage_text, score_text, write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json
+from neuro_divergent.cli.request.hints import cv_command, fields_of
 from neuro_divergent.cli.request.read_table import read_again
-from neuro_divergent.cli.request.run_file import Settings, levels, sections, split
+from neuro_divergent.cli.request.run_file import MetricNames, Settings, levels, sections, split
 from neuro_divergent.cli.request.saved_model import load_model
 from neuro_divergent.core.counts import at_least_one
 
@@ -29,7 +30,7 @@ def evaluate(
     data: Path,
     /,
     *,
-    metrics: str | None = None,
+    metrics: MetricNames = None,
     level: str | None = None,
     n_windows: int = 1,
     step_size: int | None = None,
@@ -56,7 +57,8 @@ def evaluate(
     out
         A .csv or .parquet file for the forecasts beside what happened.
     set
-        How the file is written: data.separator=";", data.encoding=latin-1 or data.decimal_comma=true.
+        How the file is written, if it is not as that of the training: data.separator=";", data.encoding=latin-1,
+        data.decimal_comma=true, data.time_format=%d.%m.%Y.
     json
         Print JSON for machines.
     """
@@ -68,7 +70,8 @@ def evaluate(
     read = read_again(data, fitted.data.schema, sections(None, {}, set)["data"])
     seen = already_seen(fitted, read, fitted.model.h + (n_windows - 1) * (step_size or fitted.model.h))
     if seen:
-        note(seen)
+        layout = sections(None, {}, set)["data"]
+        note(f"{seen}: {cv_command(data, fitted, fields_of(fitted.data.schema) | layout)}")
     named = None if metrics is None else split((metrics,))
     found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:
@@ -76,9 +79,12 @@ def evaluate(
         note(f"the forecasts beside what happened were written to {out}")
     if json:
         by_step = as_polars(found.by_step).to_dicts()
-        say_json({"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step})
+        facts = {"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step}
+        say_json(facts | {"coverage": coverage_facts(found)})
         return
     say(score_text(found.table))
+    if found.coverage:
+        say(coverage_text(found))
 
 
 def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> str:
@@ -94,6 +100,6 @@ def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> st
         if first <= last:
             return (
                 f"neuro-divergent: warning: the model was trained with rows up to {last}, and these figures begin at "
-                f"{first}: they flatter it. Hand over newer rows, or compare with neuro-divergent cv"
+                f"{first}: they flatter it. Hand over newer rows, or test it on several cutoffs"
             )
     return ""

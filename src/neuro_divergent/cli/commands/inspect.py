@@ -143,7 +143,7 @@ def _say_json(path: str, found: list[Thing]) -> None:
     entries = [entry for thing in found for entry in thing.entries]
     good = [entry.document for entry in entries if entry.document is not None]
     newest = good[-1] if good else {}
-    kept = ("model", "config", "identity", "versions", "progress", "history")
+    kept = ("model", "config", "identity", "lineage", "versions", "progress", "history")
     say_json(
         {
             "what": found[0].what if len(found) == 1 else "runs",
@@ -181,7 +181,11 @@ def _facts(document: dict[str, Any]) -> Iterator[str]:
     yield from _settings("model", document.get("model") or identity.get("model", {}))
     yield from _settings("training", _changed(document.get("config", {})))
     if data := identity.get("data"):
-        yield harmless("data: " + ", ".join(f"{name}={str(value)[:16]}" for name, value in data.items()))
+        # Its fingerprint is that of the rows together with their split; the one of the table is in the model's lineage.
+        shown = {name: value for name, value in data.items() if name != "fingerprint"}
+        yield harmless("data: " + ", ".join(f"{name}={str(value)[:16]}" for name, value in shown.items()))
+    if fingerprint := (document.get("lineage") or {}).get("data_fingerprint"):
+        yield harmless(f"data fingerprint {str(fingerprint)[:16]}")
     if versions := document.get("versions"):
         yield harmless("versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()))
     if progress := document.get("progress"):

@@ -112,13 +112,14 @@ def _mean(values: Sequence[float]) -> float:
 class OncePerCause(logging.Handler):
     """Warnings of the library as lines on standard error, each sentence once."""
 
-    def __init__(self) -> None:
+    def __init__(self, worded: Callable[[str, Any], str]) -> None:
         super().__init__(logging.WARNING)
+        self._worded = worded
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a sentence that was not written before."""
-        sentence = record.getMessage()
+        sentence = self._worded(record.getMessage(), getattr(record, "advice", ()))
         if sentence not in self._said:
             self._said.add(sentence)
             note(f"neuro-divergent: {record.levelname.lower()}: {sentence}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def load_model(path: Path) -> Forecaster:
     if not files.present(path).is_dir():
         raise ConfigError(
             f"{path} must be the directory of a saved model or of a run, but it is a file. "
-            "Name the model first, then the table: neuro-divergent predict runs/NAME TABLE"
+            f"Name the model first, then the table: neuro-divergent predict runs/NAME {shlex.quote(str(path))}"
         )
     if (path / CHECKPOINTS).is_dir() and not files.present(path / MODEL).is_dir():
         raise StorageError(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 
 from neuro_divergent.core.errors import Advice, CorruptFileError, NeuroDivergentError
 
-_FLAGS = {
+FLAGS = {
     "data.time_col": "--time",
     "data.target_col": "--target",
     "data.id_col": "--id",
@@ -50,20 +51,35 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     >>> on_the_shell(DataError("no gaps, but got 3.", advice=[Advice("data.gaps", "mask")]))
     'no gaps, but got 3. Say --set data.gaps=mask'
     """
-    sentence, left = str(error), []
     if error.rule in _SENTENCES:
         return _SENTENCES[error.rule].format(got=error.got)
-    for advice in error.advice:
-        flag = _flag(advice)
-        sentence, found = _python(advice).subn(flag.replace("\\", r"\\"), sentence)
-        left += [] if found else [flag]
-    if left:
-        sentence = f"{sentence.rstrip('.')}. Say {' or '.join(left)}"
+    # What to write in Python is of no use here: only the setting is named.
+    text = str(error.got) if error.rule == "belongs elsewhere" and error.advice else str(error)
+    sentence = in_shell_words(text, error.advice)
     if error.rule == "writable":
         sentence += ". Name a place that you may write to"
     if isinstance(error, CorruptFileError):
         sentence += ". It is damaged or not one of ours: copy it again, or train again"
     return sentence
+
+
+def spelled(advice: Advice) -> str:
+    """A setting as it is typed: a flag of its own, or --set."""
+    return _flag(advice)
+
+
+def in_shell_words(sentence: str, advice: Iterable[Advice]) -> str:
+    """A sentence with flags for the settings that it advises.
+
+    >>> in_shell_words("it is slow. Use precision='bf16'", [Advice("training.precision", "bf16")])
+    'it is slow. Use --set training.precision=bf16'
+    """
+    left = []
+    for one in advice:
+        flag = _flag(one)
+        sentence, found = _python(one).subn(flag.replace("\\", r"\\"), sentence)
+        left += [] if found else [flag]
+    return f"{sentence.rstrip('.')}. Say {' or '.join(left)}" if left else sentence
 
 
 def _flag(advice: Advice) -> str:
@@ -76,7 +92,7 @@ def _flag(advice: Advice) -> str:
         return _ARGUMENTS[advice.field]
     plain = {"...": "NAME", "None": "null"}
     value = plain.get(str(advice.value)) or shlex.quote(str(advice.value))
-    flag = _FLAGS.get(advice.field)
+    flag = FLAGS.get(advice.field)
     return f"{flag} {value}" if flag else f"--set {advice.field}={value}"
 
 

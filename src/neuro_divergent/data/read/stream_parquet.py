@@ -21,11 +21,12 @@ import polars as pl
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.files import new_directory
 from neuro_divergent.data.read.columns import Numbers, Stamps, category_text, exact_values, read_numbers
-from neuro_divergent.data.read.files import guarded, scan_parquet
+from neuro_divergent.data.read.files import scan_parquet
+from neuro_divergent.data.read.guard import guarded
 from neuro_divergent.data.read.timestamps import read_stamps
 from neuro_divergent.data.schema.load_report import DataReport, sparse
 from neuro_divergent.data.store.files import HEADER, header
-from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.store.rounding import SETTINGS, described, merged_by_rounding
 from neuro_divergent.data.time.anchors import MOST_MOVES
 from neuro_divergent.data.time.frequency import Frequency
 from neuro_divergent.data.time.infer import infer
@@ -236,7 +237,7 @@ class _Writer:
         plan, rows = self.plan, int(self.plan.offsets[-1])
         merged = {plan.ids[int(code)]: int(self.merged[code]) for code in np.flatnonzero(self.merged)}
         if merged:
-            log.warning("%s", described(merged))
+            log.warning("%s", described(merged), extra=SETTINGS)
         if self.recipe.freq is not None and rows > 2 * plan.rows:
             log.warning("%s", sparse(self.recipe.freq, rows - plan.rows, rows))
 
@@ -377,7 +378,7 @@ def _read_ids(series: pl.Series, begin: int) -> pl.Series:
 
 
 def _read_times(series: pl.Series, begin: int) -> Stamps:
-    return read_stamps(series, lambda row: f"row {begin + row}")
+    return read_stamps(series, lambda row: f"row {begin + row}", iso_only=True)
 
 
 def _ticks(stamps: Stamps) -> Ints:

@@ -8,12 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from neuro_divergent.core.errors import Advice
+
 Ints = npt.NDArray[np.int64]
 
 LEVELS = 256
 """A series whose range has this many different float32 numbers keeps what a model can learn from."""
 NOISE = 1e-13
 """A range below this share of the values is the rounding of float64 itself."""
+SETTINGS = {"advice": (Advice("data.dtype", "float64"), Advice("training.precision", "float64"))}
+"""The settings of the advice, for `extra` of a log record."""
 ADVICE = (
     'Load the table with dtype="float64" and train with precision="float64", or subtract a constant from the column.'
 )

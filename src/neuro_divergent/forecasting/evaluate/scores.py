@@ -18,12 +18,14 @@ from neuro_divergent import metrics
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.evaluate.coverage import IntervalCoverage, measured_coverage
 from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, naive_scales, season_of
 from neuro_divergent.forecasting.network.column_names import check_figure_names
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.historical import Origins, actual
 from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
+from neuro_divergent.metrics.by_name import POINT, PROBABILISTIC
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -34,11 +36,6 @@ Axis = int | tuple[int, ...] | None
 Aggregate = Literal["pooled", "mean"]
 """One figure over the values of all series, or the mean of the figures of the series."""
 
-POINT = (
-    *("mae", "mse", "rmse", "mape", "smape", "mase", "rmsse", "owa", "r2"),
-    *("bias", "bias_percent", "directional_accuracy"),
-)
-PROBABILISTIC = ("pinball", "scaled_crps", "coverage", "interval_score")
 DEFAULT = ("mae", "rmse", "smape", "mase", "bias_percent", *PROBABILISTIC)
 
 
@@ -122,6 +119,8 @@ class Evaluation:
     """How `overall` and `by_step` sum up the series."""
     table: pl.DataFrame = field(repr=False)
     """`overall` as a polars frame."""
+    coverage: tuple[IntervalCoverage, ...] = field(repr=False, default=())
+    """For each model and interval, how many actual values were inside; the widest interval first."""
 
     def __getitem__(self, key: tuple[str, str]) -> float:
         """One figure: evaluation["NHITS", "mae"]."""
@@ -243,6 +242,11 @@ def scored(
         season=truth.season,
         aggregate=aggregate,
         table=frames[0],
+        coverage=tuple(
+            interval
+            for name, item in found.items()
+            for interval in measured_coverage(name, truth.actual, item.columns, item.values)
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.time import seasonality
 from neuro_divergent.forecasting.model.model import Model
@@ -35,6 +35,7 @@ def anchor_lengths(model: Model, store: SeriesStore, rows: npt.NDArray[np.int64]
     if wanted == "seasonal" and not fitting:
         raise DataError(
             f"anchor='seasonal' needs a season that fits into input_size={model.input_size}, but the data shows "
-            f"{list(found) or 'none'}. Raise input_size, give the length (anchor=[24]) or use anchor='last'"
+            f"{list(found) or 'none'}. Raise input_size, give the length (anchor=[24]) or use anchor='last'",
+            advice=[Advice("model.anchor", "[24]"), Advice("model.anchor", "last")],
         )
     return remembered(fitting[:2], model.input_size) if fitting else (1,)

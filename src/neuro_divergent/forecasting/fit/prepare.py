@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.join import joined
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.vocabulary import categories_in, with_categories
@@ -50,10 +51,11 @@ def prepare(job: Job) -> Run:
         late = (rows < model.input_size + model.h) & (table.store.lengths - rows >= model.h)
         if late.any():
             log.warning(
-                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Set "
+                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Say "
                 "split_by='series' to train on all of them",
                 int(late.sum()),
                 table.n_series,
+                extra={"advice": [Advice("training.split_by", "series")]},
             )
     for role, names in columns_left_out(model, table.store).items():
         log.warning("%s takes no %s columns: %s is left out", model.kind, role, ", ".join(names))
@@ -122,7 +124,7 @@ def _countable(problem: Problem) -> Problem:
     return replace(problem, store=store.replace(mask=store.mask | held_out), indexed={})
 
 
-def _check_targets(loss: Loss, store: SeriesStore, local_scaler: str | None) -> None:
+def _check_targets(loss: Loss, store: SeriesStore, local_scaler: str | SeriesScaler | None) -> None:
     """Refuse targets that the loss's distribution cannot take: a count is never negative."""
     wrong = outside_support(loss, store.y)
     if wrong is not None and store.mask is not None:

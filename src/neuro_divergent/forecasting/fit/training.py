@@ -11,7 +11,7 @@ import torch
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.scaling.columns import column_statistics
-from neuro_divergent.data.store.rounding import described, merged_by_rounding
+from neuro_divergent.data.store.rounding import SETTINGS, described, merged_by_rounding
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.problem import Problem, identity_of, sampler_of, validation_source
@@ -35,6 +35,12 @@ def training_of(
     model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
+    if precision.weights_dtype is not None:
+        raise ConfigError(
+            f"a model on a table scales its windows with float32 statistics, but precision={config.precision!r} has "
+            "half-precision weights, which only a Trainer on arrays takes. Use precision='bf16'",
+            advice=[Advice("training.precision", "bf16")],
+        )
     loss = config.loss
     assert isinstance(loss, Loss)
     refuse_classes(loss)
@@ -61,6 +67,8 @@ def training_of(
     )
     scored = None if held_out is None else validation_source(validated, config, held_out, placed)
     state = prepare(module, config, source, scored, precision)
+    if scored is None and config.metrics:
+        state.scored = validation_source(problem, config, trained, placed)
     if not isinstance(state.module, ForecastModule):
         raise ConfigError(
             "a strategy trains a model's own module, changed in place, but "
@@ -82,7 +90,8 @@ def _warn_rounding(store: SeriesStore) -> None:
     seen = store.y if store.mask is None else np.where(store.mask, store.y, np.nan)
     merged = merged_by_rounding(seen, store.offsets[:-1], np.arange(len(store.ids)), len(store.ids))
     if merged.any():
-        log.warning("%s", described({store.ids[s].item(): int(merged[s]) for s in np.flatnonzero(merged)}))
+        found = {store.ids[s].item(): int(merged[s]) for s in np.flatnonzero(merged)}
+        log.warning("%s", described(found), extra=SETTINGS)
 
 
 def _no_window(problem: Problem, trained: Range) -> DataError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import nn
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class TeacherForcingRatio(Callback):
         if not self.decoders:
             raise ConfigError(
                 "teacher_forcing is for networks that feed their own forecasts back (with an attribute "
-                "teacher_forcing), but this network has none. Set teacher_forcing=None"
+                "teacher_forcing), but this network has none. Say teacher_forcing=None",
+                advice=[Advice("training.teacher_forcing", None)],
             )
 
     def on_batch_start(self, state: TrainState) -> None:

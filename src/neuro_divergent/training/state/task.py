@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss
+from neuro_divergent.metrics.base import Metric, metric_name
 from neuro_divergent.metrics.training import training_metric
 
 
@@ -45,7 +46,7 @@ class Task(Protocol):
 class ScoredTask:
     """What both tasks share: the losses, the metrics, and how their sums become figures."""
 
-    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str | Metric] = ()) -> None:
         self.loss = loss
         self.validation_loss = validation_loss or loss
         if not _same_outputs(self.validation_loss, loss):
@@ -53,7 +54,7 @@ class ScoredTask:
                 f"validation_loss must read the same outputs as loss, but {self.validation_loss.kind} reads "
                 f"{self.validation_loss.outputs} per step and {loss.kind} {loss.outputs}"
             )
-        self.metrics = {name: training_metric(name) for name in metrics}
+        self.metrics = {metric_name(metric): training_metric(metric) for metric in metrics}
         if loss.task != "classification" and "accuracy" in self.metrics:
             raise ConfigError(f"accuracy is for classification, but the loss is {loss.kind}. Use mae or rmse")
 
@@ -88,12 +89,17 @@ def loss_sums(values: Tensor, weights: Tensor | None) -> Tensor:
 
 
 class Source(Protocol):
-    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume."""
+    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume.
+
+    Any object with these two members is a source of `nd.Trainer(...).fit(module, source)`, where a batch is (x, y) or
+    (x, y, weight). It may have `identity()`, plain data that must be the same for a resume.
+    """
 
     steps_per_epoch: int
+    """Optimizer steps of one epoch."""
 
     def batch(self, epoch: int, step: int) -> Any:
-        """The batch of one optimizer step, on the run's device."""
+        """The batch of one optimizer step, both counted from 0; of a training's own sources on the run's device."""
         ...
 
 
@@ -102,7 +108,8 @@ def epoch_steps(steps: int, cap: int | None, batch_size: int, count: int) -> int
     if steps == 0:
         raise ConfigError(
             f"drop_last=True leaves out batches that are not full, but a batch of {batch_size} is never full with "
-            f"{count} windows or rows. Lower batch_size or accumulate_gradients, or set drop_last=False"
+            f"{count} windows or rows. Lower batch_size or accumulate_gradients, or say drop_last=False",
+            advice=[Advice("training.drop_last", False)],
         )
     return steps if cap is None else min(steps, cap)
 

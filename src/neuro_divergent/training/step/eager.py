@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.batch import rows
+from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.optim import forget_gradients, gradient_norm
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
@@ -82,12 +83,13 @@ class Eager:
         try:
             return self._gradients(task, state, batch)
         except ValueError as error:
-            if "more than 1 value per channel" not in str(error):
+            if not _normalizes_one_row(task, state, batch):
                 raise
             raise ConfigError(
-                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Set "
-                "drop_last=True or another batch_size"
-            ) from None
+                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Say "
+                "drop_last=True or another batch_size",
+                advice=[Advice("training.drop_last", True)],
+            ) from error
 
     def _gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         config = state.config
@@ -137,6 +139,14 @@ class Eager:
         if clipping is None or clipping == "auto":
             return float(gradient_norm(parameters))
         return float(clipping.apply(parameters))
+
+
+def _normalizes_one_row(task: Task, state: TrainState, batch: Any) -> bool:
+    """Whether a batch norm that trains is given a single row, of which torch cannot take the variance."""
+    parts = task.split(batch, state.config.accumulate_gradients)
+    return min(map(rows, parts)) == 1 and any(
+        isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training for module in state.module.modules()
+    )
 
 
 def _scale_gradients(module: nn.Module, factor: float) -> None:

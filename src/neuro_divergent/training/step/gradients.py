@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.core.errors import Advice, TrainingError
 from neuro_divergent.training.state.batch_norm_stats import held
 from neuro_divergent.training.step.reduction import weighted_mean
 
@@ -43,7 +43,9 @@ def _warn_if_long(state: TrainState) -> None:
     count = sum(parameter.numel() for parameter in state.module.parameters() if parameter.requires_grad)
     if count > 10_000 and state.step == 0:
         log.warning(
-            "numerical gradients run the network %d times or more per step, gradient_method='autograd' once", count
+            "numerical gradients run the network %d times or more per step, gradient_method='autograd' once",
+            count,
+            extra={"advice": [Advice("training.gradient_method", "autograd")]},
         )
 
 

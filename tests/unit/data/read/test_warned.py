@@ -59,9 +59,9 @@ def test_a_given_frequency_that_leaves_most_rows_empty_is_warned_about(caplog, t
     frame = pl.DataFrame({"unique_id": "a", "ds": DAYS[:30], "y": [float(day) for day in range(30)]})
     with caplog.at_level(logging.WARNING):
         table = nd.TimeSeriesDataFrame.from_frame(frame, freq="1h")
-    said = 'freq="1h" leaves 96 % of the rows without a value: 667 of 697 are absent and masked'
+    said = "a frequency of 1h leaves 96 % of the rows without a value: 667 of 697 are absent and masked"
     assert said in caplog.text
-    assert 'The rows look like freq="1d"' in caplog.text
+    assert "The rows look like a frequency of 1d" in caplog.text
     assert said in str(table.report())
     with pytest.raises(nd.DataError, match="must have no gaps, but got 667 absent rows"):
         nd.TimeSeriesDataFrame.from_frame(frame, freq="1h", gaps="error")

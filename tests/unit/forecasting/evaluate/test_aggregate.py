@@ -8,8 +8,9 @@ import pytest
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.evaluate.scores import POINT, HistoricalForecasts, scored, truth_of
+from neuro_divergent.forecasting.evaluate.scores import HistoricalForecasts, scored, truth_of
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.metrics.by_name import POINT
 
 MODEL = nd.DLinear(h=3, input_size=6)
 CONFIG = nd.TrainingConfig(max_epochs=None, max_steps=3, progress=False, validation_split=None, loss=nd.MQLoss())

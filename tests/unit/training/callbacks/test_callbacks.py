@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
+import re
 import resource
+import sys
+import time
+import types
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +18,7 @@ import torch
 from torch import nn
 
 import neuro_divergent as nd
+from neuro_divergent.core.errors import CallbackError
 from neuro_divergent.training.callbacks import HOOKS, CallbackList, ProgressLine
 
 X = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
@@ -178,6 +185,81 @@ def test_the_progress_line_says_where_it_is():
     assert "validation" in keep.text
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("title", ["MLP", "TemporalFusionTransformer, fold 12"])
+def test_the_progress_line_fits_and_says_how_long_it_takes(width, title):
+    class Keep(nd.Callback):
+        lines = ()
+
+        def on_fit_start(self, state):
+            self.line = ProgressLine(title)
+            self.line._begun = time.perf_counter()
+
+        def on_batch_end(self, state):
+            long = copy.copy(state)  # as long as figures get: four digits with an exponent, thousands of epochs
+            long.loss, long.validation = -1.2345e-05, {"validation_loss": -1.2345e-05}
+            long.total_steps = 10_000 * state.steps_per_epoch
+            self.lines = (*self.lines, self.line.line(state, width), self.line.line(long, width))
+
+    keep = Keep()
+    fit(keep, max_epochs=3)
+    assert max(line.cell_len for line in keep.lines) <= width
+    assert all(re.search(r"epoch \d+/\d+.* loss \S+.* [\d:]+ left$", line.plain) for line in keep.lines)
+    if width >= 80 and title == "MLP":
+        assert all("━" in line.plain for line in keep.lines)
+        assert all("validation" in line.plain for line in keep.lines[1::2])
+
+
+class Handle:
+    """A cell's output in IPython: shown once, then replaced."""
+
+    shown: ClassVar[list[str]] = []
+    replaced: ClassVar[list[str]] = []
+
+    def display(self, value):
+        self.shown.append(value._repr_html_())
+
+    def update(self, value):
+        self.replaced.append(value._repr_html_())
+
+
+def test_the_progress_in_a_notebook_is_one_output_that_is_replaced(monkeypatch, capsys):
+    """With the three names of IPython that are used; the test below has a real kernel where one is installed."""
+    display = types.SimpleNamespace(DisplayHandle=Handle)
+    shell = types.SimpleNamespace(kernel=object(), execution_count=1)
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell, display=display))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    history = fit(progress="auto", max_epochs=40, early_stopping=None)
+    assert len(history) == 40
+    assert len(Handle.shown) == 1
+    assert len(Handle.replaced) < 10  # at most two a second, not one a step
+    assert "epoch 40/40" in Handle.replaced[-1]
+    fit(progress="auto")
+    assert len(Handle.shown) == 1
+    shell.execution_count = 2  # the next cell
+    fit(progress="auto")
+    assert len(Handle.shown) == 2
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_the_progress_in_a_real_notebook_is_one_output():
+    pytest.importorskip("ipykernel")
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    cell = (
+        "import neuro_divergent as nd\n"
+        "config = nd.TrainingConfig(max_epochs=30, batch_size=4)\n"
+        "model = nd.MLP(h=2, input_size=4, hidden_size=4)\n"
+        "fitted = model.fit(nd.samples.air_passengers(), config)\n"
+        "found = nd.cross_validation([model], nd.samples.air_passengers(), config=config, n_windows=3)"
+    )
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    (output,) = book.cells[0].outputs
+    assert output.output_type == "display_data"
+    assert re.search(r"MLP .*epoch \d+/30  loss .* left", output.data["text/plain"])
+
+
 def test_the_progress_line_goes_to_the_error_stream_and_away(capsys):
     fit(progress=True)
     captured = capsys.readouterr()
@@ -270,3 +352,25 @@ def test_a_disk_that_is_full_for_a_while_costs_the_log_one_line_at_most(tmp_path
     good = [json.loads(line) for line in lines if line.endswith("}")]
     assert len(lines) == len(good) + 1
     assert [event["epoch"] for event in good if event["event"] == "epoch"] == [1, 4, 5]
+
+
+def test_a_misspelt_hook_is_answered_with_the_closest():
+    with pytest.raises(CallbackError, match=r"Careless\.on_epoch_edn is none.*did you mean on_epoch_end\?"):
+
+        class Careless(nd.Callback):
+            def on_epoch_edn(self, state):
+                pass
+
+    with pytest.raises(CallbackError, match="the hooks are on_fit_start, on_fit_end"):
+
+        class Foreign(nd.Callback):
+            def on_xyz(self, state):
+                pass
+
+    class Fine(nd.Callback):
+        on_what = ("a", "constant")
+
+        def _on_epoch(self, state):
+            pass
+
+    assert fit(Fine()).stopped == "all epochs were done"
