@@ -199,7 +199,7 @@ def test_a_training_that_was_stopped_in_its_process_is_not_trained_further_in_th
     tolerant = {"fault_tolerance": FaultTolerance(retries=1), "callbacks": (nd.Timer(max_minutes=1e-9),)}
     fitted = model.fit(table(), config_of("mlp", tmp_path, max_epochs=20, **tolerant))
     assert len(fitted.history.step_loss) == 1
-    assert fitted.history.stopped == "the time of 1e-09 minutes is over"
+    assert fitted.history.stopped == "the time limit of 1e-09 minutes was reached"
 
 
 def test_a_last_checkpoint_that_could_not_be_written_is_no_end(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A gradient tape for teaching and for small experiments: named values, a few operations, backward, look up."""
+"""A gradient tape for teaching and small experiments."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "mish": F.mish,
     "identity": lambda x: x,
 }
-"""The activations that the tape knows by name."""
+"""Activations by name."""
 
 
 class GradientTape:
-    """Records operations on named tensors and gives the gradient of any of them.
+    """Records operations on named tensors and returns the gradient of any of them.
 
     >>> tape = GradientTape()
     >>> x, w = tape.record("x", [[1.0, 2.0]]), tape.record("w", [[3.0], [4.0]])
@@ -45,9 +45,9 @@ class GradientTape:
         self._done = False
 
     def record(self, name: str, value: Any) -> Tensor:
-        """Enter a value under a name; its gradient can be asked for after `backward`."""
+        """Add a value under a name and return its tensor. After `backward`, `get_gradient` returns its gradient."""
         if name in self._values:
-            raise ConfigError(f"a name is recorded once, but {name!r} is recorded already. Choose another name")
+            raise ConfigError(f"a name can be recorded once, but {name!r} is recorded already. Choose another name")
         tensor = torch.as_tensor(value, dtype=self.dtype).detach().clone().requires_grad_()
         self._values[name] = tensor
         return tensor
@@ -73,7 +73,7 @@ class GradientTape:
         return function(x)
 
     def backward(self, output: Tensor) -> None:
-        """Find the gradient of the output (of the sum of its elements) with respect to every recorded value."""
+        """Compute the gradient of the output (the sum of its elements) with respect to every recorded value."""
         for value in self._values.values():
             value.grad = None
         output.sum().backward()  # type: ignore[no-untyped-call]
@@ -82,9 +82,9 @@ class GradientTape:
     def get_gradient(self, name: str) -> Tensor:
         """The gradient of a recorded value; zeros if the output does not depend on it."""
         if not self._done:
-            raise NotFittedError("gradients are there after backward(output), which has not been called")
+            raise NotFittedError("gradients need backward(output), but it has not been called. Call it first")
         if name not in self._values:
-            raise ConfigError(f"recorded are {', '.join(self._values)}, but got {name!r}")
+            raise ConfigError(f"the name must be one of {', '.join(self._values)}, but got {name!r}")
         value = self._values[name]
         return torch.zeros_like(value) if value.grad is None else value.grad.detach()
 

@@ -118,7 +118,7 @@ def test_monitors_log_into_the_history():
 def test_the_timer_stops():
     history = fit(nd.Timer(max_minutes=1e-9), max_epochs=50)
     assert len(history.step_loss) == 1
-    assert "minutes is over" in history.stopped
+    assert "minutes was reached" in history.stopped
 
 
 def test_json_lines_say_what_happened(tmp_path):
