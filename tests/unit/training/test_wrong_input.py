@@ -55,7 +55,7 @@ def test_an_error_of_the_module_itself_is_not_taken_for_one_of_whole_numbers() -
 @pytest.mark.parametrize("fields", [{"batch_size": len(X) - 1}, {"batch_size": 21, "accumulate_gradients": 3}])
 def test_a_batch_norm_of_one_row_is_refused(fields: dict[str, int]) -> None:
     module = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
-    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Say drop_last=True"):
+    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Set drop_last=True"):
         fit(module, **fields)
 
 
@@ -111,10 +111,8 @@ def test_a_warm_up_longer_than_the_run_is_warned_of_once_with_numbers(caplog) ->
     """By hand: after 16 steps of 1000 the factor is 16 / 1001 = 0.016, of a rate of 0.01 that is 0.00016."""
     optimizer = nd.AdamW(learning_rate=0.01)
     (found,) = warnings_of(caplog, max_epochs=2, optimizer=optimizer, schedule=nd.WarmupCosine(warmup=1000))
-    assert (
-        "WarmupCosine is longer than the run of 16 steps: the learning rate ends at 0.00016, 0.016 of the configured 0.01"
-        in found
-    )
+    assert "WarmupCosine is longer than the run of 16 steps" in found
+    assert "the learning rate ends at 0.00016, 0.016 of the configured 0.01" in found
     assert len(warnings_of(caplog, max_epochs=2, schedule=nd.WarmupLinear(warmup=17))) == 1
     assert len(warnings_of(caplog, max_epochs=1, optimizer=nd.ScheduleFreeAdamW(warmup_steps=9))) == 1
     assert warnings_of(caplog, max_epochs=2, schedule=nd.WarmupCosine(warmup=0.5)) == []
