@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
     from neuro_divergent.data.hierarchy.hierarchy import Hierarchy as Hierarchy
+    from neuro_divergent.data.scaling.per_series import SeriesScaler as SeriesScaler
+    from neuro_divergent.data.scaling.per_window import WindowScaler as WindowScaler
+    from neuro_divergent.data.schema.file_format import FileFormat as FileFormat
     from neuro_divergent.data.schema.load_report import DataReport as DataReport
     from neuro_divergent.data.schema.schema import DataSchema as DataSchema
     from neuro_divergent.data.store.store import SeriesStore as SeriesStore
@@ -57,13 +60,16 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import Scaling as Scaling
     from neuro_divergent.data.windows.augmentation import WindowSlice as WindowSlice
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
+    from neuro_divergent.data.windows.loader import DataLoader as DataLoader
     from neuro_divergent.data.windows.windows import Windows as Windows
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation as cross_validation
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit as TimeSeriesSplit
+    from neuro_divergent.forecasting.evaluate.leaderboard import Leaderboard as Leaderboard
     from neuro_divergent.forecasting.evaluate.scores import Evaluation as Evaluation
+    from neuro_divergent.forecasting.fit.continue_training import resume_training as resume_training
     from neuro_divergent.forecasting.fit.distillation import distill as distill
     from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
     from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
@@ -172,9 +178,11 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import Lion as Lion
     from neuro_divergent.optim import Lookahead as Lookahead
     from neuro_divergent.optim import MultiStepDecay as MultiStepDecay
+    from neuro_divergent.optim import Muon as Muon
     from neuro_divergent.optim import NAdam as NAdam
     from neuro_divergent.optim import OneCycle as OneCycle
     from neuro_divergent.optim import Optimizer as Optimizer
+    from neuro_divergent.optim import Optimizers as Optimizers
     from neuro_divergent.optim import ParameterGroup as ParameterGroup
     from neuro_divergent.optim import PolynomialDecay as PolynomialDecay
     from neuro_divergent.optim import RAdam as RAdam
@@ -191,6 +199,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import CallbackSettings as CallbackSettings
     from neuro_divergent.training import Checkpoints as Checkpoints
     from neuro_divergent.training import CsvLog as CsvLog
+    from neuro_divergent.training import CustomCallback as CustomCallback
     from neuro_divergent.training import EarlyStopping as EarlyStopping
     from neuro_divergent.training import EasySeriesFirst as EasySeriesFirst
     from neuro_divergent.training import GradientNormMonitor as GradientNormMonitor
@@ -209,8 +218,10 @@ if TYPE_CHECKING:
     from neuro_divergent.training import TrainingConfig as TrainingConfig
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
+    from neuro_divergent.training.compute_gradients import compute_gradients as compute_gradients
     from neuro_divergent.training.config.checkpoints import FaultTolerance as FaultTolerance
     from neuro_divergent.training.config.strategy import StrategySettings as StrategySettings
+    from neuro_divergent.training.state.task import Source as Source
 
 _HOMES = {
     "ActivationCheckpointing": "training",
@@ -247,11 +258,13 @@ _HOMES = {
     "CrossEntropy": "losses",
     "CrossValidation": "forecasting.evaluate.cross_validation",
     "CsvLog": "training",
+    "CustomCallback": "training",
     "CustomLoss": "losses",
     "CustomSchedule": "optim",
     "DLinear": "models",
     "DataError": "core.errors",
     "DataFileError": "core.errors",
+    "DataLoader": "data.windows.loader",
     "DataReport": "data.schema.load_report",
     "DataSchema": "data.schema.schema",
     "DeepAR": "models",
@@ -269,6 +282,7 @@ _HOMES = {
     "ExponentialDecay": "optim",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
+    "FileFormat": "data.schema.file_format",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
@@ -293,6 +307,7 @@ _HOMES = {
     "KAN": "models",
     "LAMB": "optim",
     "LSTM": "models",
+    "Leaderboard": "forecasting.evaluate.leaderboard",
     "LearningRateMonitor": "training",
     "LinearDecay": "optim",
     "Lion": "optim",
@@ -314,6 +329,7 @@ _HOMES = {
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
     "MultiStepDecay": "optim",
+    "Muon": "optim",
     "NAdam": "optim",
     "NBEATS": "models",
     "NBEATSx": "models",
@@ -329,6 +345,7 @@ _HOMES = {
     "NotFittedError": "core.errors",
     "OneCycle": "optim",
     "Optimizer": "optim",
+    "Optimizers": "optim",
     "PMM": "losses",
     "ParameterGroup": "optim",
     "PatchTST": "models",
@@ -356,7 +373,9 @@ _HOMES = {
     "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
+    "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
+    "Source": "training.state.task",
     "StemGNN": "models",
     "StepDecay": "optim",
     "StorageError": "core.errors",
@@ -385,6 +404,7 @@ _HOMES = {
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "Weighted": "losses",
+    "WindowScaler": "data.scaling.per_window",
     "WindowSlice": "data.windows.augmentation",
     "WindowWarp": "data.windows.augmentation",
     "Windows": "data.windows.windows",
@@ -392,6 +412,7 @@ _HOMES = {
     "aggregate": "data.hierarchy.aggregate",
     "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
+    "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
     "distill": "forecasting.fit.distillation",
     "ensemble": "forecasting.several.ensemble",
@@ -400,6 +421,7 @@ _HOMES = {
     "iTransformer": "models",
     "load": "forecasting.storage.save_load",
     "read_run": "core.runs.read",
+    "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",
@@ -415,19 +437,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = importlib.import_module(f"neuro_divergent.{_MODULES[name]}")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(f"neuro_divergent.{_HOMES[name]}"), name)
-    else:
-        from neuro_divergent.core.registry import closest
+if not TYPE_CHECKING:  # a type checker sees the imports above: for it, any other name is an error
 
-        near = closest(name, [*_HOMES, *_MODULES])
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise AttributeError(f"neuro_divergent has no name {name!r}{hint}", name=name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            value: Any = importlib.import_module(f"neuro_divergent.{_MODULES[name]}")
+        elif name in _HOMES:
+            value = getattr(importlib.import_module(f"neuro_divergent.{_HOMES[name]}"), name)
+        else:
+            from neuro_divergent.core.registry import closest
+
+            near = closest(name, [*_HOMES, *_MODULES])
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise AttributeError(f"neuro_divergent has no name {name!r}{hint}", name=name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -153,6 +153,35 @@ def test_a_faulty_model_fails_its_check(model: Model, check: str, words: str) ->
     assert check in str(failure.value)
 
 
+class _Drift(Model):
+    """The last value, plus a learned drift: a good model of one number."""
+
+    saturated: bool = False
+    """Whether the drift goes through a function that is flat where it begins."""
+
+    def build(self, spec: InputSpec) -> nn.Module:
+        return _DriftNetwork(spec, self.saturated)
+
+
+class _DriftNetwork(nn.Module):
+    def __init__(self, spec: InputSpec, saturated: bool) -> None:
+        super().__init__()
+        self.spec, self.saturated = spec, saturated
+        self.drift = nn.Parameter(torch.tensor(12.0 if saturated else 0.0))
+
+    def forward(self, batch: Batch) -> Tensor:
+        drift = self.drift.tanh() if self.saturated else self.drift
+        line = batch.y[:, -1:, :, None] + drift * torch.arange(1, self.spec.horizon + 1).view(1, -1, 1, 1)
+        return line.expand(-1, -1, -1, self.spec.outputs)
+
+
+def test_a_model_that_can_do_no_more_has_learned_its_batch() -> None:
+    """One number cannot fit four windows to a quarter of the error, but its training comes to rest."""
+    check_model(_Drift(h=4, input_size=12), "one_batch_can_be_learned")
+    with pytest.raises(ConformanceFailure, match=r"25% of its first value, or the gradient to 10% at a smaller loss"):
+        check_model(_Drift(h=4, input_size=12, saturated=True), "one_batch_can_be_learned")
+
+
 def test_every_model_check_is_shown_to_bite() -> None:
     (mark,) = (mark for mark in test_a_faulty_model_fails_its_check.pytestmark if mark.name == "parametrize")
     assert {check for _, check, _ in mark.args[1]} == set(MODEL_CHECKS)

@@ -21,7 +21,7 @@ from neuro_divergent.training.config.training_config import EarlyStopping, Train
 from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 from neuro_divergent.training.state.history import History
 
-TIME_COLUMNS = {"seconds", "validation_seconds"}
+TIME_COLUMNS = {"seconds", "validation_seconds", "time"}
 TIME_EVENTS = {"training_seconds", "time"}
 
 

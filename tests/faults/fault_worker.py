@@ -28,13 +28,13 @@ from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import StorageError, TrainingError
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.module_trainer import Trainer
 from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, step_name
 from neuro_divergent.training.runs.resume import newest
 from neuro_divergent.training.runs.retention import Kept
 from neuro_divergent.training.runs.saver import Saver
 from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.history import History
-from neuro_divergent.training.trainer import Trainer
 
 RUN = "disk/parent/run"
 

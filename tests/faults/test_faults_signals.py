@@ -187,3 +187,50 @@ def test_a_signal_to_every_process_of_a_watched_training_still_saves(tmp_path: P
         process.kill()
     assert process.returncode == 143, said
     assert int(LocalCheckpoints(tmp_path / "run").names()[-1].removeprefix("step-")) >= before > 0
+
+
+INTERRUPTED = """
+import signal, sys, time
+import numpy as np
+from torch import nn
+import neuro_divergent as nd
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
+
+write = LocalCheckpoints.write
+
+def slowly(self, name, contents):
+    time.sleep(1.5 * (name == "step-00000002"))
+    write(self, name, contents)
+
+LocalCheckpoints.write = slowly
+
+class Asks(nd.Callback):
+    def on_batch_end(self, state):
+        if state.step == 3:  # the checkpoint of step 2 is being written
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # as input() and debuggers want it
+            print("waiting", flush=True)
+            time.sleep(60)
+
+data = (np.ones((20, 2), dtype=np.float32), np.ones((20, 1), dtype=np.float32))
+config = nd.TrainingConfig(
+    max_epochs=3, batch_size=4, validation_split=None, callbacks=[Asks()], progress=False,
+    checkpoints=nd.Checkpoints(sys.argv[1], every_n_steps=1),
+)
+nd.Trainer(config).fit(nn.Linear(2, 1), data)
+"""
+
+
+def test_an_interrupt_inside_a_hook_waits_for_the_writer(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "run")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "KeyboardInterrupt" in said
+    assert LocalCheckpoints(tmp_path / "run").names() == ["step-00000001", "step-00000002"]

@@ -29,6 +29,7 @@ from neuro_divergent.training.compiled.full_step import obstacle
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE, heartbeat
 from neuro_divergent.training.process.supervisor import supervise
+from neuro_divergent.training.process.worker import error_of
 from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
 
 COUNT = """
@@ -255,7 +256,7 @@ def test_only_what_may_pass_is_tried_again(tmp_path: Path, error: Exception, cau
         raise error from cause
 
     assert work([str(tmp_path)], fail) == code
-    left = supervised._error_of(tmp_path)
+    left = error_of(tmp_path)
     assert type(left) is type(error)
     assert str(left) == str(error)
     assert left.facts == error.facts
@@ -264,7 +265,7 @@ def test_only_what_may_pass_is_tried_again(tmp_path: Path, error: Exception, cau
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": "annotations", "sentence": "x"}', '{"kind": "__doc__"}'])
 def test_an_error_is_looked_up_among_our_own_only(tmp_path: Path, content: str) -> None:
     (tmp_path / "error.json").write_text(content)
-    assert supervised._error_of(tmp_path) is None
+    assert error_of(tmp_path) is None
 
 
 def watched_process(run: Path) -> list[int]:
@@ -392,7 +393,7 @@ def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
         model.fit(table(), config_of("mlp", None, **tolerant))
     with pytest.raises(ConfigError, match="cannot hold your own callables, but got Callback"):
         model.fit(table(), config_of("mlp", tmp_path, callbacks=(nd.Callback(),), **tolerant))
-    with pytest.raises(ConfigError, match="needs retries=0"):
+    with pytest.raises(ConfigError, match="retries=0"):
         nd.Trainer(config_of("mlp", tmp_path, **tolerant)).fit(None, None)  # type: ignore[arg-type]
 
 

@@ -18,6 +18,7 @@ PACKAGE = "neuro_divergent"
 FACADES = {
     ("data.store.store", "data.read.stream_parquet"): "SeriesStore.create",
     ("data.store.store", "data.store.files"): "SeriesStore.save, .open, .fingerprint",
+    ("forecasting.fit.run", "forecasting.storage.save_load"): "Run.save_checkpoint",
     ("forecasting.model.model", "forecasting.fit.fit"): "Model.fit",
     ("forecasting.model.model", "forecasting.fit.parameters"): "Model.num_parameters",
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",

@@ -178,7 +178,7 @@ def test_an_unknown_argument_names_the_closest():
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"exclude_insample_y": True}, {"training_data_availability_threshold": 0.5}, {"lr_scheduler": str}],
+    [{"max_epochs": 3}, {"training_data_availability_threshold": 0.5}, {"lr_scheduler": str}],
 )
 def test_what_has_no_counterpart_is_refused(arguments):
     with pytest.raises(ConfigError, match="but got"):

@@ -1,4 +1,4 @@
-"""The report in a real browser: it loads without errors, draws its charts, and lets a series be chosen."""
+"""The reports in a real browser: no errors, values under the pointer, a series can be chosen."""
 
 import shutil
 
@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.cli.commands.cv import leaderboard
 from neuro_divergent.report import training_report
+from neuro_divergent.report.comparison import comparison_report
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here: insta
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """An interactive report and one of pictures, of a panel with three series."""
+    """The reports of a training and of a comparison, of a panel with three series."""
     rng = np.random.default_rng(2)
     n = 260
     times = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 1, 11, 19), "1h", eager=True)[:n]
@@ -33,8 +35,9 @@ def pages(tmp_path_factory):
     config = nd.TrainingConfig(max_epochs=2, loss=nd.MQLoss(level=[80, 95]))
     fitted = nd.DLinear(h=12, input_size=24).fit(pl.concat(parts), config)
     folder = tmp_path_factory.mktemp("pages")
-    training_report(fitted, source="hours.csv", command="neuro-divergent train hours.csv").save(folder / "live.html")
-    training_report(fitted, interactive=False).save(folder / "still.html")
+    training_report(fitted, source="hours.csv", command="neuro-divergent train hours.csv").save(folder / "train.html")
+    found = nd.cross_validation(nd.DLinear(h=12, input_size=24), pl.concat(parts), config=config, n_windows=2)
+    comparison_report(found, leaderboard(found)).save(folder / "cv.html")
     return folder
 
 
@@ -68,67 +71,71 @@ def visit(browser, pages):
         page.close()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (390, False)])
-def test_it_loads_without_errors_and_draws_every_chart(visit, width, dark):
-    page = visit("live.html", width=width, dark=dark)
-    charts = page.locator(".chart")
-    count = charts.count()
-    assert count == 8
-    page.wait_for_function("document.querySelectorAll('.chart .main-svg').length >= 8")
-    for number in range(count):
-        assert charts.nth(number).locator(".main-svg").first.is_visible()
-        assert charts.nth(number).locator("path.js-line, .point path, .points path").count() > 0
+@pytest.mark.parametrize("name", ["train.html", "cv.html"])
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (400, True)])
+def test_it_loads_without_errors_and_draws_every_chart(visit, name, width, dark):
+    page = visit(name, width=width, dark=dark)
+    # Every line, bar and band has a place of its own on the page.
+    drawn = ".choice:not([hidden]) .still :is(path[stroke], rect, circle), .still :is(path[stroke], rect, circle)"
+    assert page.locator(".still").count() >= 8
+    empty = (
+        f"Array.from(document.querySelectorAll('{drawn}')).filter(part => part.getClientRects().length)"
+        ".map(part => part.getBoundingClientRect()).filter(box => box.width + box.height === 0).length"
+    )
+    assert page.evaluate(empty) == 0
     assert page.complaints == []
     assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
     # Nothing sticks out to the side: a phone scrolls in one direction only.
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
-
-
-def test_a_series_can_be_chosen(visit):
-    page = visit("live.html")
-    box = page.locator("select").first
-    assert box.locator("option").all_inner_texts() == ["alpha", "beta", "gamma"]
-    highest = "Math.max(...document.getElementById('c0').data.flatMap(trace => trace.y.filter(y => y !== null)))"
-    assert page.evaluate(highest) < 50
-    box.select_option("gamma")
-    assert 900 < page.evaluate(highest) < 1100
-    box.select_option("beta")
-    assert 90 < page.evaluate(highest) < 110
-    assert page.complaints == []
-
-
-def test_the_page_of_pictures_lets_a_series_be_chosen_too(visit):
-    page = visit("still.html")
-    images = page.locator("#c0 svg")
-    assert images.count() == 3
-    assert [images.nth(number).is_visible() for number in range(3)] == [True, False, False]
-    page.locator("select").first.select_option("gamma")
-    assert [images.nth(number).is_visible() for number in range(3)] == [False, False, True]
-    # Every line, bar and band has a place of its own on the page.
-    sizes = page.evaluate(
-        "Array.from(document.querySelectorAll('.still:not([hidden]) :is(path[stroke], rect, circle)'))"
-        ".map(part => part.getBoundingClientRect()).filter(box => box.width + box.height === 0).length"
-    )
-    assert sizes == 0
-    assert page.complaints == []
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_of_pictures_fits_a_phone_and_shows_the_end_of_a_series(visit, dark):
-    page = visit("still.html", width=390, dark=dark)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.evaluate("document.querySelector('.still[data-end]').parentElement.scrollLeft") > 0
     line = page.evaluate("getComputedStyle(document.querySelector('.still path[stroke=\"#0072B2\"]')).stroke")
     assert line == ("rgb(74, 168, 224)" if dark else "rgb(0, 114, 178)")
+
+
+def visible(page, name):
+    return page.evaluate(f"Array.from(document.getElementById('{name}').children).map(choice => !choice.hidden)")
+
+
+def test_a_series_can_be_chosen_from_the_box_and_from_the_table(visit):
+    page = visit("train.html")
+    box = page.locator("select").first
+    assert box.locator("option").all_inner_texts() == ["alpha", "beta", "gamma"]
+    box.select_option("gamma")
+    assert visible(page, "c0") == [False, False, True]
+    link = page.locator("a[data-choice]").last
+    link.click()
+    chosen = int(link.get_attribute("data-choice"))
+    assert visible(page, "c1").index(True) == chosen
+    assert page.locator("select[data-target=c1]").input_value() == str(chosen)
     assert page.complaints == []
 
 
-def test_charts_follow_when_the_evening_comes(visit):
-    page = visit("live.html")
-    ink = "document.getElementById('c0').data.find(trace => trace.name === 'history').line.color"
-    before = page.evaluate(ink)
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"({ink}) !== {before!r}")
+def test_the_pointer_shows_the_values_of_its_place(visit):
+    """At the right end of the forecast chart of alpha: the last of the 12 steps after 2024-01-11 19:00."""
+    page = visit("train.html")
+    chart = page.locator("#c0 .still").first
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 16, box["y"] + 100)
+    tip = page.locator(".tip")
+    assert tip.is_visible()
+    lines = tip.locator("div").all_inner_texts()[1:]
+    assert {line.split(":")[0] for line in lines} == {"95 %", "80 %", "DLinear"}
+    assert " to " in next(line for line in lines if line.startswith("80 %"))
+    page.mouse.move(5, 5)
+    assert not tip.is_visible()
     assert page.complaints == []
+
+
+def test_a_phone_shows_the_end_of_a_series(visit):
+    page = visit("train.html", width=400)
+    assert page.evaluate("document.querySelector('.still[data-end]').parentElement.scrollLeft") > 0
+
+
+def test_on_paper_it_is_light_and_whole(visit):
+    page = visit("train.html", dark=True)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip() == "#ffffff"
+    assert not page.locator("nav").is_visible()
+    assert page.locator("#c0 .still").first.is_visible()
+    assert page.pdf()[:5] == b"%PDF-"

@@ -75,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    # The parser takes a lone - for an option. As a path, ./- is the same.
+    arguments = ["./-" if argument == "-" else argument for argument in arguments]
     try:
         join(app, asked=arguments[0] if arguments else "")
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")

@@ -7,12 +7,13 @@ is named in a warning and left out.
 from __future__ import annotations
 
 import logging
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from cyclopts import App
 
 from neuro_divergent.core.errors import RegistryError
+from neuro_divergent.core.registry import plugin_entries
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ def join(app: App, asked: str) -> None:
     """Add the commands of installed packages; `asked` is the command that is about to run."""
     while _joined:
         del app[_joined.pop()]
-    for entry in sorted(entry_points(group=COMMAND_GROUP), key=lambda entry: entry.name):
+    for entry in plugin_entries(COMMAND_GROUP):
         try:
             _check(app, entry)
             if asked in (entry.name, "completion"):
@@ -55,7 +56,7 @@ def _check(app: App, entry: EntryPoint) -> None:
 def _loaded(entry: EntryPoint) -> Any:
     try:
         command = entry.load()
-    except Exception as error:  # a stranger's module may raise anything
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything
         why = f"{type(error).__name__}: {error}"
     else:
         if callable(command):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from neuro_divergent.conformance.suite import expecting, require
-from neuro_divergent.core.config import Description, field_docs, reference
+from neuro_divergent.core.config import Description, reference
+from neuro_divergent.core.field_docs import field_docs, own_doc
 
 
 def round_trips(description: Description) -> None:
@@ -26,7 +27,7 @@ def round_trips(description: Description) -> None:
 def is_documented(description: Description) -> None:
     """The class has a docstring and every field a sentence under it: help texts and pages are made of them."""
     cls = type(description)
-    require(bool(cls.__doc__), f"{cls.__name__} must have a docstring that says what it is, but has none")
+    require(bool(own_doc(cls)), f"{cls.__name__} must have a docstring that says what it is, but has none")
     if not _has_source(cls):
         return
     described = field_docs(cls)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
 
-Subject = TypeVar("Subject", bound=Description)
+Subject = TypeVar("Subject")
 Check = Callable[[Subject], None]
 
 
@@ -44,7 +44,8 @@ class Suite(Generic[Subject]):
         if name not in self.checks:
             raise ConfigError(f"a {self.family} has the checks {', '.join(self.names)}, but got name={name!r}")
         for example in self.examples(subject) if isinstance(subject, type) else (subject,):
-            with expecting(f"{example.to_json(indent=None)}\n  must pass the check {name!r}"):
+            said = example.to_json(indent=None) if isinstance(example, Description) else repr(example)
+            with expecting(f"{said}\n  must pass the check {name!r}"):
                 self.checks[name](example)
 
 

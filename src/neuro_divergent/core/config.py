@@ -6,14 +6,11 @@ that the registry resolves, and every default written out, so that a file means 
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import math
-import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import pairwise
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Self
 
@@ -23,7 +20,9 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from neuro_divergent.core import registry
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError
+from neuro_divergent.core.field_docs import describe_lazily
+from neuro_divergent.core.field_docs import field_docs as field_docs
 from neuro_divergent.core.yaml import parse_yaml
 
 SCHEMA_VERSION = 1
@@ -44,23 +43,31 @@ class Description(BaseModel):
     """The name in files; the class name unless a class sets it."""
 
     positional: ClassVar[tuple[str, ...]] = ()
-    """Fields that may also be given by position, such as ClipByNorm(1.0); all others are keyword-only."""
+    """Fields that may also be given by position, such as ClipByNorm(1.0): those that say so to type checkers too, by
+    `Field(kw_only=False)`. All others are keyword-only."""
 
     writes: ClassVar[tuple[str, ...]] = ()
     """Fields that name a file or a directory to write to. A run file may name places in the run's directory only."""
-
-    elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Names that are often looked for here, and what to write instead."""
 
     def __init__(self, /, *values: Any, **fields: Any) -> None:
         if len(values) > len(self.positional):
             given = ", ".join(repr(value) for value in values[len(self.positional) :])
             raise ConfigError(f"{type(self).__name__} takes its fields by name, such as field=..., but got {given}")
         self._refuse_abstract()
+        by_place = dict(zip(self.positional, values, strict=False))
+        twice = by_place.keys() & fields.keys()
+        if twice:
+            name = min(twice)
+            raise ConfigError(f"{name} is given once, but got {by_place[name]!r} and {name}={fields[name]!r}")
         try:
-            super().__init__(**dict(zip(self.positional, values, strict=False)) | fields)
+            super().__init__(**by_place | fields)
         except ValidationError as error:
             raise _as_ours(error, type(self)) from None
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:  # noqa: ARG003
+        """What to write for a field that is often looked for here, and the advice; None for any other unknown field."""
+        return None
 
     @classmethod
     def _refuse_abstract(cls) -> None:
@@ -72,6 +79,9 @@ class Description(BaseModel):
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         if "kind" not in cls.__dict__:
             cls.kind = cls.__name__
+        by_place = tuple(name for name, field in cls.model_fields.items() if field.kw_only is False)
+        cls.positional = cls.__dict__.get("positional") or by_place or cls.positional
+        describe_lazily(cls)
         abstract = inspect.isabstract(cls) or cls.__name__.startswith("_") or "family" in cls.__dict__
         if cls.family and not abstract:
             registry.register(cls)
@@ -79,7 +89,10 @@ class Description(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _resolve_kind(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Accept a family member by name ("mse") or as its JSON object ({"kind": "mse", ...})."""
+        """Accept a member by name ("mse"), as its JSON object ({"kind": "mse", ...}), or as its class with defaults."""
+        if isinstance(value, type) and issubclass(value, cls):
+            value._refuse_abstract()
+            return handler(value())
         if isinstance(value, str) and cls.family:
             value = {"kind": value}
         if not (isinstance(value, Mapping) and "kind" in value):
@@ -129,7 +142,7 @@ class Description(BaseModel):
                 "Update neuro-divergent to read the file."
             )
         try:
-            return cls.model_validate(_give_back(fields, using or {}))
+            return cls.model_validate(given_back(fields, using or {}))
         except ValidationError as error:
             raise _as_ours(error, cls) from None
 
@@ -157,7 +170,7 @@ class Description(BaseModel):
 
     def replace(self, **fields: Any) -> Self:
         """A copy with some fields changed, validated like a new one."""
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | fields)
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | fields)
 
 
 def _mapping(parse: Callable[[str], Any], text: str, language: str) -> dict[str, Any]:
@@ -201,7 +214,8 @@ def reference(function: Any) -> str:
     return f"{owner.__module__}:{owner.__qualname__}"
 
 
-def _give_back(value: Any, using: Mapping[str, Callable[..., Any]]) -> Any:
+def given_back(value: Any, using: Mapping[str, Any]) -> Any:
+    """Plain data with every {"reference": name} replaced by what `using` has under that name, or its last part."""
     if isinstance(value, Mapping):
         if set(value) == {"reference"}:
             name = value["reference"]
@@ -212,9 +226,9 @@ def _give_back(value: Any, using: Mapping[str, Callable[..., Any]]) -> Any:
                     f"Hand it over: using={{{short!r}: ...}}"
                 )
             return using.get(name, using.get(short))
-        return {key: _give_back(item, using) for key, item in value.items()}
+        return {key: given_back(item, using) for key, item in value.items()}
     if isinstance(value, list):
-        return [_give_back(item, using) for item in value]
+        return [given_back(item, using) for item in value]
     return value
 
 
@@ -228,33 +242,25 @@ Function = Annotated[Any, BeforeValidator(_check_callable)]
 """A field that holds a callable of the user's."""
 
 
-def field_docs(cls: type[Description]) -> dict[str, str]:
-    """The sentence under each field, read from the source when somebody asks (help texts, docs)."""
-    docs: dict[str, str] = {}
-    for owner in reversed(cls.__mro__):
-        if not issubclass(owner, Description):
-            continue
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
-        except (OSError, TypeError, SyntaxError):  # defined where there is no source, such as a frozen program
-            continue
-        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in pairwise(body):
-            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-                continue
-            value = text.value if isinstance(text, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                docs[field.target.id] = inspect.cleandoc(value.value)
-    return {name: docs[name] for name in cls.model_fields if name in docs}
-
-
 def _as_ours(error: ValidationError, cls: type[Description]) -> ConfigError:
     """Our error for pydantic's: the very one that we raised inside a validator, if it was the only thing wrong."""
     causes = [detail.get("ctx", {}).get("error") for detail in error.errors(include_url=False)]
     ours = [cause for cause in causes if isinstance(cause, ConfigError)]
     if len(ours) == 1 and explain(error, cls) == str(ours[0]):
         return ours[0]
-    return ConfigError(explain(error, cls), advice=[advice for cause in ours for advice in cause.advice])
+    details = error.errors(include_url=False)
+    misplaced = [found for detail in details if (found := _elsewhere(detail, cls)) is not None]
+    advice = [advice for cause in ours for advice in cause.advice] + [one for found in misplaced for one in found[1]]
+    if len(misplaced) < len(details):
+        return ConfigError(explain(error, cls), advice=advice)
+    got = "; ".join(f"{cls.kind} has no field {detail['loc'][0]!r}" for detail in details)
+    return ConfigError(explain(error, cls), rule="belongs elsewhere", got=got, advice=advice)
+
+
+def _elsewhere(detail: ErrorDetails, cls: type[Description]) -> tuple[str, Sequence[Advice]] | None:
+    if detail["type"] != "extra_forbidden" or len(detail["loc"]) != 1:
+        return None
+    return cls.elsewhere(str(detail["loc"][0]), detail["input"])
 
 
 def explain(error: ValidationError, cls: type[Description]) -> str:
@@ -278,8 +284,9 @@ def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
     field = ".".join(name for position, name in enumerate(names) if position == 0 or name not in types)
     got = f"but got {field}={given!r}"
     if kind == "extra_forbidden":
-        if field in cls.elsewhere:
-            return f"{cls.kind} has no field {field!r}; write {cls.elsewhere[field]}"
+        known_elsewhere = _elsewhere(detail, cls)
+        if known_elsewhere is not None:
+            return f"{cls.kind} has no field {field!r}; {known_elsewhere[0]}"
         near = registry.closest(field, list(cls.model_fields))
         known = f"its fields are: {', '.join(cls.model_fields)}." if cls.model_fields else "it has no fields."
         hint = f"did you mean {' or '.join(near)}?" if near else known

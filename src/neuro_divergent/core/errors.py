@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-Rule = Literal["one row per time", "same run", "has intervals", "writable"]
+Rule = Literal["one row per time", "same run", "has intervals", "writable", "belongs elsewhere"]
 """Rules that a program asks for. An error about any other rule has the rule in its text only."""
 
 

@@ -24,6 +24,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "callback": {
         "CsvLog": "training",
+        "CustomCallback": "training",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",
@@ -68,6 +69,9 @@ KINDS: dict[str, dict[str, str]] = {
         "SMAPE": "losses",
         "Tukey": "losses",
         "Weighted": "losses",
+    },
+    "metric": {
+        "CustomMetric": "metrics.base",
     },
     "model": {
         "Autoformer": "models.autoformer",
@@ -117,7 +121,9 @@ KINDS: dict[str, dict[str, str]] = {
         "LAMB": "optim",
         "Lion": "optim",
         "Lookahead": "optim",
+        "Muon": "optim",
         "NAdam": "optim",
+        "Optimizers": "optim",
         "RAdam": "optim",
         "RMSprop": "optim",
         "ScheduleFreeAdamW": "optim",

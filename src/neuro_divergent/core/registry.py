@@ -12,8 +12,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import logging
+import os
 from collections.abc import Iterable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from neuro_divergent.core.errors import RegistryError, UnknownNameError
@@ -22,6 +23,9 @@ from neuro_divergent.core.kinds import KINDS
 log = logging.getLogger(__name__)
 
 PLUGIN_GROUP = "neuro_divergent.plugins"
+
+WITHOUT = "NEURO_DIVERGENT_WITHOUT"
+"""Environment variable: names of installed packages, separated by commas, whose plugins are left out; * is all."""
 
 _families: dict[str, dict[str, type[Any]]] = {}
 _plugin_failures: dict[str, str] = {}
@@ -107,14 +111,26 @@ def unknown(family: str, name: str, more: Iterable[str] = ()) -> UnknownNameErro
     return UnknownNameError(f"there is no {family} named {name!r}; {hint}{''.join(broken)}")
 
 
+def plugin_entries(group: str) -> list[EntryPoint]:
+    """The entry points of installed packages in a group, sorted by name, without the packages that `WITHOUT` names."""
+    left_out = {normalise(name) for name in os.environ.get(WITHOUT, "").split(",") if name.strip()}
+    found = [] if "*" in left_out else list(entry_points(group=group))
+    kept = [entry for entry in found if entry.dist is None or normalise(entry.dist.name) not in left_out]
+    return sorted(kept, key=lambda entry: entry.name)
+
+
 def _load_plugins() -> None:
     global _plugins_loaded
     if _plugins_loaded:
         return
     _plugins_loaded = True
-    for entry in entry_points(group=PLUGIN_GROUP):
+    for entry in plugin_entries(PLUGIN_GROUP):
         try:
             entry.load()
-        except Exception as error:  # a stranger's module may raise anything; it must not take the library down
+        except (Exception, SystemExit) as error:  # a stranger's module may raise anything, and must not end the process
             _plugin_failures[entry.name] = f"{type(error).__name__}: {error}"
-            log.warning("the plugin %r could not be loaded: %s", entry.name, _plugin_failures[entry.name])
+            package = entry.name if entry.dist is None else entry.dist.name
+            log.warning(
+                "the plugin %r could not be loaded: %s. Update or remove the package, or set %s=%s",
+                entry.name, _plugin_failures[entry.name], WITHOUT, package,
+            )  # fmt: skip

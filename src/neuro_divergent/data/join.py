@@ -44,7 +44,7 @@ def joined(table: TimeSeriesDataFrame, validation: TimeSeriesDataFrame) -> tuple
 def joined_tables(known: TimeSeriesDataFrame, newer: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
     """Both tables as one; a row of both is taken from the newer one, and new series are judged like those of a fit."""
     both = pl.concat([known.to_polars(), newer.to_polars()], how="vertical_relaxed")
-    keys = [known.schema.time_col] if known.schema.id_type == "none" else [known.schema.id_col, known.schema.time_col]
+    keys = [*known.schema.id_columns, known.schema.time_col]
     latest = both.unique(subset=keys, keep="last", maintain_order=True)
     # Both were judged when they were read: a category that came after the training rows has no name any more.
     joined = read_again(latest, known.schema.replace(unknown_categories="keep"), (known, newer))

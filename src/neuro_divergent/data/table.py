@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -15,10 +15,14 @@ from neuro_divergent.core.extras import require
 from neuro_divergent.core.registry import closest
 from neuro_divergent.data.features.attach import add_features, horizon_features
 from neuro_divergent.data.read.build import build
-from neuro_divergent.data.read.files import PathLike, read_csv, scan_parquet, take_over
+from neuro_divergent.data.read.files import scan_parquet, take_over
 from neuro_divergent.data.read.future_values import FutureValues, read_future
+from neuro_divergent.data.read.keys import with_joined_id, with_parts
+from neuro_divergent.data.read.load_file import assumed_roles, load_file, raise_all
 from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
-from neuro_divergent.data.schema.load_report import DataReport, listing
+from neuro_divergent.data.read.sniff.roles import Roles
+from neuro_divergent.data.read.sniff.unpack import PathLike, Source
+from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema, LoadOptions
 from neuro_divergent.data.store.fills import hidden_count, shown_rows
 from neuro_divergent.data.store.store import SeriesStore
@@ -44,27 +48,41 @@ class TimeSeriesDataFrame:
     @classmethod
     def from_csv(
         cls,
-        path: PathLike,
+        path: Source,
         *,
-        separator: str = ",",
-        encoding: str = "utf-8",
-        decimal_comma: bool = False,
+        separator: str | None = None,
+        encoding: str | None = None,
+        decimal_comma: bool | None = None,
+        thousands: str | None = None,
+        header_line: int | None = None,
+        sheet: str | None = None,
         schema: DataSchema | None = None,
         **options: Unpack[LoadOptions],
     ) -> Self:
-        """Read a CSV file with a header line.
+        """Read a text file with a line of column names: CSV with any separator, compressed or not, or an .xlsx sheet.
+
+        What is not given is read out of the file, and listed as an assumption in `report()`. What the file does not
+        decide is asked for in one error.
 
         Args:
-            path: the file.
+            path: the file (.csv, .tsv, .txt, also .gz, .zip, .zst; .xlsx needs the extra `excel`), or a binary stream.
             separator: the character between two cells.
             encoding: how the bytes are to be read.
             decimal_comma: whether 3,5 is a number.
+            thousands: the mark between thousands: "," or "." or " " or "'", "" for none.
+            header_line: the line of the column names, counted from 1.
+            sheet: the sheet of a workbook.
             schema: of data loaded before, to read new data in the same way; it replaces all options but `static`.
             **options: as in `DataSchema`: id_col, time_col, target_col, freq, wide, static, future, historical, ...
         """
         request, static = _request(schema, options)
-        frame = read_csv(path, separator=separator, encoding=encoding, decimal_comma=decimal_comma)
-        return cls._checked(*build(frame.lazy(), request, static))
+        given = {
+            "separator": separator, "encoding": encoding, "decimal_comma": decimal_comma, "thousands": thousands,
+            "header_line": header_line, "sheet": sheet,
+        }  # fmt: skip
+        loaded = load_file(path, given, options if schema is None else _named_roles(schema), request.file)
+        request = request.replace(**loaded.roles, file=loaded.file)
+        return cls._checked(*build(loaded.frame.lazy(), request, static), assumptions=loaded.assumptions)
 
     @classmethod
     def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -73,7 +91,12 @@ class TimeSeriesDataFrame:
         Only the columns with a role are read. `schema` and `options` are as in `from_csv`.
         """
         request, static = _request(schema, options)
-        return cls._checked(*build(scan_parquet(path), request, static, from_file=True))
+        lazy, found = scan_parquet(path), Roles()
+        if schema is None:
+            found = assumed_roles(lazy, options)
+            raise_all(found.problems)
+            request = request.replace(**found.fields)
+        return cls._checked(*build(lazy, request, static, from_file=True), assumptions=found.assumptions)
 
     @classmethod
     def from_frame(cls, frame: Any, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -96,8 +119,17 @@ class TimeSeriesDataFrame:
         return cls(store, schema or _schema_of(store), _fresh_report(store, len(store.y)))
 
     @classmethod
-    def _checked(cls, store: SeriesStore, schema: DataSchema, report: DataReport, *, library: str = "polars") -> Self:
+    def _checked(
+        cls,
+        store: SeriesStore,
+        schema: DataSchema,
+        report: DataReport,
+        *,
+        library: str = "polars",
+        assumptions: Sequence[Assumption] = (),
+    ) -> Self:
         """What the checks gave, with the features that were asked for."""
+        report.assumptions[:0] = assumptions
         data = cls(store, schema, report, library=library)
         if schema.features:
             data.store, data.schema = add_features(store, schema, data.all_times())
@@ -174,7 +206,7 @@ class TimeSeriesDataFrame:
                 advice=[Advice("future")],
             )
         if own:
-            future = take_over(frame)[0].collect()
+            future = with_joined_id(take_over(frame)[0], self.schema)[0].collect()
             own_values = read_future(future, self.store, self.schema, self._horizon(h), least)
         if not self.schema.features:
             return own_values
@@ -248,7 +280,7 @@ class TimeSeriesDataFrame:
         if schema.available_mask is not None:
             seen = np.ones(len(self), dtype=bool) if store.mask is None else store.mask
             columns.append(pl.Series(schema.available_mask, seen.astype(np.int8)))
-        return pl.DataFrame(columns)
+        return with_parts(pl.DataFrame(columns), schema)
 
     def _categories(
         self, names: tuple[str, ...], block: npt.NDArray[np.int32] | None, repeats: npt.NDArray[np.int64] | None
@@ -269,7 +301,8 @@ class TimeSeriesDataFrame:
         return self.to_polars(filled=filled).to_pandas()
 
     def as_input_library(self, table: pl.DataFrame) -> Any:
-        """A table of ours in the library that the data came from."""
+        """A table of ours in the library that the data came from, series named by the columns that it had."""
+        table = with_parts(table, self.schema)
         if self.library == "pandas":
             return table.to_pandas()
         if self.library == "pyarrow":
@@ -359,9 +392,18 @@ def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchem
         return schema, table
     request = DataSchema(**given)
     if table is not None:
-        names = tuple(name for name in table.columns if name != request.id_col)
+        names = tuple(name for name in table.columns if name not in (request.id_col, *request.id_parts))
         request = request.replace(static_table=names)
     return request, table
+
+
+def _named_roles(schema: DataSchema) -> dict[str, Any]:
+    """The roles of a schema as they would be asked for."""
+    names = ("time_col", "target_col", "future", "historical", "static", "categorical", "weight", "available_mask")
+    roles = {name: getattr(schema, name) for name in (*names, "freq", "time_zone", "time_format")}
+    roles["id_col"] = list(schema.id_parts) or schema.id_col
+    roles["static"] = [name for name in schema.static if name not in schema.static_table]
+    return roles | ({"wide": True} if schema.wide else {})
 
 
 def _fresh_report(store: SeriesStore, rows_read: int) -> DataReport:

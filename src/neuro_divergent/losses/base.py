@@ -85,6 +85,14 @@ class Loss(Description):
         """The loss as a function of the weighted mean, such as its root for RMSE. It enters the gradient."""
         return mean
 
+    def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
+        """What the network's outputs mean on a window of this size; None for windows that a scaler has scaled.
+
+        A distribution reads its parameters in units of the window, so that its spread is of the data's size from the
+        first step on and cannot collapse. Other losses take the outputs as they are.
+        """
+        return output
+
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Outputs of a scaled window in original units; location and scale broadcast against [..., Q]."""
         return output * scale + location

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses.base import Loss, check_shapes
 
 
@@ -31,7 +33,7 @@ class CrossEntropy(Loss):
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of the probability that is spread over all classes."""
 
-    class_weights: tuple[float, ...] | None = None
+    class_weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
     """Importance of each class; equal when None."""
 
     @model_validator(mode="after")

@@ -60,6 +60,7 @@ class Poisson(Count):
     """Raw parameter (rate): mean softplus(rate)."""
 
     outputs = 1
+    plain = True
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
         """The log-probability; the gamma function extends it to fractional values."""
@@ -118,6 +119,7 @@ class Bernoulli(Family):
     units: Units = "original"
     support = (0.0, 1.0)
     outputs = 1
+    plain = True
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
         """The negative binary cross entropy."""
@@ -150,6 +152,7 @@ class Tweedie(Positive):
     """
 
     outputs = 1
+    plain = True
 
     def __init__(self, rho: float, num_samples: int) -> None:
         self.rho, self.num_samples = rho, num_samples

@@ -7,14 +7,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import lru_cache
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
+from neuro_divergent.core import registry
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses.base import Point, check_shapes
 from neuro_divergent.losses.counts import Bernoulli, NegativeBinomial, Poisson, Tweedie
 from neuro_divergent.losses.families import Family, Invertible, Mixture, Normal, StudentT, Units, scale_of
@@ -22,6 +24,14 @@ from neuro_divergent.losses.probability_levels import Levelled, uncrossed
 from neuro_divergent.losses.spline import SplineQuantile
 
 DistributionName = Literal["Normal", "StudentT", "Poisson", "NegativeBinomial", "Bernoulli", "Tweedie", "ISQF"]
+
+_OTHER_NAMES = {"gaussian": "Normal", "studentst": "StudentT", "negbinomial": "NegativeBinomial"}
+
+
+def _our_name(value: Any) -> Any:
+    """The name of a distribution as it is spelt here; "Gaussian" is the normal one, and case does not matter."""
+    known = {registry.normalise(name): name for name in get_args(DistributionName)} | _OTHER_NAMES
+    return known.get(registry.normalise(value), value) if isinstance(value, str) else value
 
 
 class Distributional(Levelled):
@@ -34,6 +44,11 @@ class Distributional(Levelled):
     family = "loss"  # repeated, so that this base class is not registered
 
     own_point: ClassVar[Point] = "mean"
+
+    floor: float = Field(default=1e-4, ge=0, lt=1)
+    """The smallest spread of a forecast, as a share of the window's spread; of its size (the root of its mean square)
+    where windows are not scaled, whose outputs are then read in units of that size. With 0 the network's outputs are
+    the parameters as they are, and a spread may become so small that the likelihood overflows."""
 
     @property
     @abstractmethod
@@ -65,6 +80,10 @@ class Distributional(Levelled):
         check_shapes(output, target, self.outputs)
         return self.distribution_family.values(output, target)
 
+    def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
+        """Raw parameters in units of the window, the spread above its floor."""
+        return self.distribution_family.natural(output, size, self.floor) if self.floor else output
+
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Raw parameters of the distribution in original units. Every method accepts them like network outputs."""
         return self.distribution_family.unscale(output, location, scale)
@@ -95,10 +114,12 @@ class Distributional(Levelled):
 class DistributionLoss(Distributional):
     """Negative log-likelihood of a distribution, one per target value (for ISQF its CRPS, as in the paper)."""
 
-    distribution: DistributionName = "Normal"
-    """Normal, StudentT (heavy tails), Poisson or NegativeBinomial (counts), Bernoulli (0 or 1), Tweedie (zeros and
-    positive values), or ISQF (a free quantile function with exponential tails). Counts and Tweedie need targets of at
-    least 0, Bernoulli needs targets between 0 and 1; `fit` refuses a table with other targets."""
+    distribution: Takes[
+        Annotated[DistributionName, BeforeValidator(_our_name)], DistributionName | Literal["Gaussian"]
+    ] = default("Normal")
+    """Normal (or "Gaussian"), StudentT (heavy tails), Poisson or NegativeBinomial (counts), Bernoulli (0 or 1), Tweedie
+    (zeros and a positive rest), or ISQF (a free quantile function with exponential tails). Counts and Tweedie take
+    targets of at least 0, Bernoulli targets between 0 and 1; a table with others is refused."""
 
     num_samples: int = Field(default=1000, ge=1)
     """Number of draws for quantiles without a closed form (Tweedie), and the default number of sample paths."""
@@ -209,3 +230,13 @@ class CRPS(Distributional):
 GMM = NormalMixture
 PMM = PoissonMixture
 NBMM = NegativeBinomialMixture
+
+
+def as_written(loss: Any) -> Any:
+    """A loss in a file, as it was meant: distributions without a floor took the network's outputs as they were."""
+    if not isinstance(loss, dict) or not isinstance(loss.get("kind"), str):
+        return loss
+    if "loss" in loss:
+        return loss | {"loss": as_written(loss["loss"])}
+    cls = registry.find("loss", loss["kind"])
+    return {"floor": 0.0} | loss if cls is not None and issubclass(cls, Distributional) else loss

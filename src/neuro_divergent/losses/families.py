@@ -23,7 +23,7 @@ from neuro_divergent.losses.numeric import (
     normal_draws,
     uniform_draws,
 )
-from neuro_divergent.losses.stable import log_softplus, rescale_softplus
+from neuro_divergent.losses.stable import inverse_log_softplus, log_softplus, rescale_softplus
 
 Units = Literal["scaled", "original"]
 
@@ -35,6 +35,8 @@ class Family(ABC):
     support: tuple[float, float] = (-math.inf, math.inf)
     """The lowest and the highest value that the distribution can take."""
     outputs: int
+    plain: bool = False
+    """Whether the network's outputs are the raw parameters in any units: softplus leaves a large mean as it is."""
 
     def values(self, raw: Tensor, target: Tensor) -> Tensor:
         """The training loss per element: the negative log-likelihood unless a family overrides it."""
@@ -47,6 +49,23 @@ class Family(ABC):
     @abstractmethod
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Raw parameters of the same distribution in original units."""
+
+    def natural(self, raw: Tensor, size: Tensor | None, floor: float) -> Tensor:
+        """Raw parameters, with the network's outputs read in units of `size` and every spread at least `floor` of it.
+
+        A network gives numbers of the size of its window. A spread of size·softplus(raw / size) is of that size too,
+        where softplus(raw) would be e⁻³⁰⁰ for a window of hundreds.
+        """
+        if self.plain:
+            return raw
+        if size is None:
+            return self.lifted(raw, floor)
+        scaled = self.lifted(raw / size, floor)
+        return self.unscale(scaled, torch.zeros_like(scaled[..., :1]), size.expand_as(scaled[..., :1]))
+
+    def lifted(self, raw: Tensor, floor: float) -> Tensor:  # noqa: ARG002
+        """Raw parameters whose spread is larger by `floor`; as they are for a family without a spread."""
+        return raw
 
     @abstractmethod
     def mean(self, raw: Tensor) -> Tensor:
@@ -102,6 +121,10 @@ class Normal(Invertible):
         z = (value - mean) * torch.exp(-log_scale)
         return -0.5 * z.square() - log_scale - 0.5 * math.log(2 * math.pi)
 
+    def lifted(self, raw: Tensor, floor: float) -> Tensor:
+        """A deviation larger by `floor`."""
+        return lift(raw, floor, spread=1)
+
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Mean and standard deviation in original units."""
         return affine(raw, location, scale, mean=0, spread=1)
@@ -141,6 +164,10 @@ class StudentT(Invertible):
         z = (value - mean) * torch.exp(-log_scale)
         constant = torch.lgamma((freedom + 1) / 2) - torch.lgamma(freedom / 2) - 0.5 * torch.log(math.pi * freedom)
         return constant - log_scale - (freedom + 1) / 2 * torch.log1p(z.square() / freedom)
+
+    def lifted(self, raw: Tensor, floor: float) -> Tensor:
+        """A scale larger by `floor`."""
+        return lift(raw, floor, spread=2)
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Mean and scale in original units; the degrees of freedom stay the same."""
@@ -183,6 +210,14 @@ def affine(raw: Tensor, location: Tensor, scale: Tensor, *, mean: int, spread: i
     return torch.cat(parts, dim=-1)
 
 
+def lift(raw: Tensor, floor: float, *, spread: int) -> Tensor:
+    """Raw parameters with `floor` added to the softplus of one of them."""
+    parts = list(torch.split(raw, 1, dim=-1))
+    lowest = torch.full_like(parts[spread], math.log(floor))
+    parts[spread] = inverse_log_softplus(torch.logaddexp(log_softplus(parts[spread]), lowest))
+    return torch.cat(parts, dim=-1)
+
+
 class Mixture(Invertible):
     """Weighted mixture of K components of one family. Raw parameters: K logits, then each parameter of K components."""
 
@@ -190,17 +225,22 @@ class Mixture(Invertible):
         self.component, self.components = component, components
         self.outputs = components * (1 + component.outputs)
         self.units, self.discrete, self.support = component.units, component.discrete, component.support
+        self.plain = component.plain
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
         """Logarithm of the weighted sum of densities, by logsumexp."""
         logits, rows = self._parts(raw)
         return torch.logsumexp(F.log_softmax(logits, dim=-1) + self.component.log_prob(rows, value[..., None]), dim=-1)
 
+    def lifted(self, raw: Tensor, floor: float) -> Tensor:
+        """Every component with a spread larger by `floor`."""
+        logits, rows = self._parts(raw)
+        return self._joined(logits, self.component.lifted(rows, floor))
+
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Every component in original units; the mixture weights stay the same."""
         logits, rows = self._parts(raw)
-        moved = self.component.unscale(rows, location[..., None], scale[..., None])
-        return torch.cat([logits, moved.transpose(-1, -2).flatten(-2)], dim=-1)
+        return self._joined(logits, self.component.unscale(rows, location[..., None], scale[..., None]))
 
     def mean(self, raw: Tensor) -> Tensor:
         """Weighted mean of the components' means."""
@@ -228,3 +268,7 @@ class Mixture(Invertible):
     def _parts(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         parts = raw.reshape(*raw.shape[:-1], 1 + self.component.outputs, self.components)
         return parts[..., 0, :], parts[..., 1:, :].transpose(-1, -2)
+
+    @staticmethod
+    def _joined(logits: Tensor, rows: Tensor) -> Tensor:
+        return torch.cat([logits, rows.transpose(-1, -2).flatten(-2)], dim=-1)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import model_serializer, model_validator
+from pydantic import ConfigDict, Field, model_serializer, model_validator
 from torch import Tensor
 
 from neuro_divergent.core.config import encode
@@ -24,14 +24,16 @@ from neuro_divergent.losses.base import Loss, Point
 class PointChoice(Loss):
     """Base of losses that forecast a distribution or its quantiles. The argument `point` chooses the point forecast."""
 
-    family = "loss"  # repeated, so that this base class is not registered
+    model_config = ConfigDict(populate_by_name=True)
+
+    family = "loss"  # named again, so that this base is not entered in the registry
 
     own_point: ClassVar[Point]
     """The point that follows directly from the outputs. Recursive networks feed it back, whatever `point` is."""
 
-    # Users and files call this field `point`; on the object that name is the method.
-    point_shown: Literal["auto", "mean", "median"] = "auto"
-    """Passed as point=...: the point forecast is the "mean" or the "median"; "auto" uses the default of the loss."""
+    # `point` is what the user and the files call it; on the object that name is the method.
+    point_shown: Literal["auto", "mean", "median"] = Field(default="auto", alias="point")
+    """Given as point=...: the point forecast, "mean" or "median" of the distribution; "auto" is the loss's own."""
 
     file_names: ClassVar[Mapping[str, str]] = {"point_shown": "point", "probabilities": "quantiles"}
     """Fields that have another name for users and in files."""

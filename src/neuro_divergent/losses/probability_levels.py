@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any, Self
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses.point_choice import PointChoice
 
 _NEAR = 1e-6
@@ -21,12 +22,14 @@ class Levelled(PointChoice):
 
     family = "loss"  # repeated, so that this base class is not registered
 
-    level: tuple[float, ...] | None = (80.0, 90.0)
+    level: Takes[tuple[float, ...] | None, Sequence[float] | None] = default((80.0, 90.0))
     """Central intervals in percent; the median is always added."""
 
-    # Users and files call this field `quantiles`; on the object that name is the method.
-    probabilities: tuple[float, ...] | None = None
-    """Passed as quantiles=[...]: the probabilities themselves, instead of level."""
+    # `quantiles` is what the user and the files call it; on the object that name is the method.
+    probabilities: Takes[tuple[float, ...] | None, Sequence[float] | None] = Field(
+        default=None, alias="quantiles", validate_default=True
+    )
+    """Given as quantiles=[...]: the probabilities themselves, instead of level."""
 
     @model_validator(mode="before")
     @classmethod

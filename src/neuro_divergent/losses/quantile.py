@@ -7,6 +7,7 @@ With u = y - f, the pinball loss at level q is q·u for u ≥ 0 and (q - 1)·u b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses.base import Loss, Point, check_shapes
 from neuro_divergent.losses.point_choice import check_mean_of, mean_of_quantiles
 from neuro_divergent.losses.probability_levels import Levelled, interpolate, refuse_outside, uncrossed
@@ -76,9 +78,9 @@ class MQLoss(Levelled):
     (0.1, 0.5, 0.9)
     """
 
-    weights: tuple[float, ...] | None = None
-    """Weight of each quantile; equal when None. The order is that of quantiles=, or with level= the ascending order of
-    the quantiles (the median is one of them)."""
+    weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
+    """Importance of each quantile; equal when None. With quantiles= in the order in which they were given, with level=
+    in ascending order of the quantiles (the median is one of them)."""
 
     own_point: ClassVar[Point] = "median"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses.base import Loss, Point
 
 
@@ -39,8 +41,8 @@ class Weighted(Loss):
     by: Literal["column", "horizon", "recency"] | Function = "column"
     """What the weights depend on."""
 
-    weights: tuple[float, ...] | None = None
-    """by="horizon": the weight of each horizon step."""
+    weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
+    """by="horizon": the importance of each step ahead."""
 
     decay: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """by="horizon": the factor from one step to the next; below 1 the first steps have the largest weight."""
@@ -160,6 +162,10 @@ class Weighted(Loss):
     def finish(self, mean: Tensor) -> Tensor:
         """Same as the inner loss."""
         return self.loss.finish(mean)
+
+    def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
+        """As the inner loss does."""
+        return self.loss.natural(output, size)
 
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Same as the inner loss."""

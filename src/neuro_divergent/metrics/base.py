@@ -7,15 +7,17 @@ not depend on the batch size.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.config import Description, Function
-from neuro_divergent.core.errors import ConfigError, RegistryError
+from neuro_divergent.core.errors import ConfigError, NonFiniteError, RegistryError
 from neuro_divergent.metrics.arrays import Array
 from neuro_divergent.metrics.by_name import METRICS
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Goal = Literal["min", "max"]
 
 _BUILT_IN = frozenset(map(registry.normalise, METRICS))
+_OWN_SPELLING = {registry.normalise(name): name for name in METRICS}
 _HIGHER_IS_BETTER = ("accuracy", "directional_accuracy", "r2")
 
 
@@ -59,27 +62,35 @@ class Metric(Description):
 
     @abstractmethod
     def values(self, actual: Tensor, forecast: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """One number per target, of the shape of `actual` (float64, original units), or several such tensors.
+        """One finite number per target, of the shape of `actual` (float64, original units), or several such tensors.
 
         Where nothing was observed, `actual` is 0 and the answer does not count.
         """
 
     def combine(self, sums: Tensor) -> float:
-        """One figure from [the sum of the weights, the weighted sums of the values]; the mean unless overridden."""
+        """One figure from [the sum of the weights, the weighted sums of the values]; the mean unless overridden.
+
+        NaN means that these values have no such figure.
+        """
         return float(sums[1] / sums[0])
 
 
-class _Custom(Metric):
-    """The mean of what a function gives per target."""
+class CustomMetric(Metric):
+    """The mean of what a function gives per target; less is better.
+
+    A file keeps the function's name only: give it back with `nd.load(path, using={"overshoot": overshoot})`.
+    """
 
     function: Function
     """Called with actual and forecast, tensors of one shape."""
 
     @property
     def name(self) -> str:
+        """The function's name."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def values(self, actual: Tensor, forecast: Tensor) -> Tensor:
+        """What the function gives."""
         values: Tensor = self.function(actual, forecast)
         return values
 
@@ -88,10 +99,38 @@ AnyMetric = str | Metric | Callable[[Any, Any], Any]
 """A metric's name, a `Metric`, or a function (actual, forecast) → one number per target."""
 
 
+def canonical(name: str) -> str:
+    """The library's own spelling of a metric's name, which may be given in any case; other names stay as they are.
+
+    >>> canonical("MAE"), canonical("sMAPE"), canonical("MyOwn")
+    ('mae', 'smape', 'MyOwn')
+    """
+    return _OWN_SPELLING.get(registry.normalise(name), name)
+
+
+def _read(item: Any) -> str | Metric:
+    """What a field keeps of a metric: a name, or a description."""
+    if isinstance(item, Mapping):
+        return Metric.from_dict(item)
+    if isinstance(item, type) and issubclass(item, Metric):
+        return item()
+    return canonical(item) if isinstance(item, str) else own_metric(item)[1]
+
+
+MetricField = Annotated[str | Metric, BeforeValidator(_read)]
+"""A field that takes a metric's name, a `Metric`, its class, its JSON object, or a function."""
+
+
+def metric_name(item: AnyMetric) -> str:
+    """How results call a metric."""
+    return canonical(item) if isinstance(item, str) else own_metric(item)[0]
+
+
 def named_metrics(wanted: Sequence[AnyMetric], built_in: Sequence[str]) -> dict[str, Metric | None]:
     """What was asked for, by name, in that order; None stands for a metric in `built_in`."""
     found: dict[str, Metric | None] = {}
-    for item in [wanted] if isinstance(wanted, str | Metric) else wanted:
+    for given in [wanted] if isinstance(wanted, str | Metric) else wanted:
+        item = canonical(given) if isinstance(given, str) else given
         name, metric = (item, None) if item in built_in else own_metric(item, built_in)
         if name in found and found[name] != metric:
             raise ConfigError(f"metrics must have different names, but got {name!r} twice. Override `name` in one")
@@ -110,7 +149,7 @@ def own_metric(item: AnyMetric, built_in: Sequence[str] = ()) -> tuple[str, Metr
         return item.name, item
     if not callable(item) or isinstance(item, type):
         raise ConfigError(f"a metric is a name, a Metric or a function of (actual, forecast), but got {item!r}")
-    custom = _Custom(function=item)
+    custom = CustomMetric(function=item)
     return custom.name, custom
 
 
@@ -128,6 +167,35 @@ def statistics(metric: Metric, actual: Tensor, forecast: Tensor) -> tuple[Tensor
     return tuple(part.double() for part in parts)
 
 
+def check_finite(name: str, parts: Sequence[Tensor], actual: Tensor, forecast: Tensor, counts: Tensor) -> None:
+    """Refuse values of a metric that are not finite although they count and the forecast is finite."""
+    for part in parts:
+        bad = counts & forecast.isfinite() & ~part.isfinite()
+        if bool(bad.any()):
+            raise NonFiniteError(
+                f"a metric gives finite numbers, but {name} gave {float(part[bad][0])} for an actual value of "
+                f"{float(actual[bad][0]):g} and a forecast of {float(forecast[bad][0]):g}. Treat such values in "
+                "the metric, for instance with torch.where"
+            )
+
+
+def combined(metric: Metric, sums: Tensor) -> float:
+    """The figure that a metric makes of its sums; NaN when nothing counted."""
+    if not float(sums[0]) > 0:
+        return float("nan")
+    figure = metric.combine(sums)
+    try:
+        number = float(figure)
+    except (TypeError, ValueError, RuntimeError):  # nothing, a text, a tensor of several numbers
+        number = float("inf")
+    if math.isinf(number) and bool(sums.isfinite().all()):
+        raise NonFiniteError(
+            f"combine() gives one finite number, or NaN for no figure, but {metric.name} gave {figure!r} for the sums "
+            f"{sums.tolist()}"
+        )
+    return number
+
+
 def figure(metric: Metric, actual: Array, forecast: Array, axis: int | tuple[int, ...] | None) -> Any:
     """The figure of forecasts along an axis or several; a NaN in `actual` does not count, nothing counted is NaN."""
     import torch
@@ -135,17 +203,14 @@ def figure(metric: Metric, actual: Array, forecast: Array, axis: int | tuple[int
     y, f = torch.as_tensor(actual, dtype=torch.float64), torch.as_tensor(forecast, dtype=torch.float64)
     counts = ~y.isnan()
     parts = statistics(metric, torch.where(counts, y, 0.0), f)
+    check_finite(metric.name, parts, y, f, counts)
     # A forecast that is not a number makes the figure NaN: a model that does not answer must not look better.
     kept = [torch.where(counts, torch.where(f.isnan(), torch.nan, part), 0.0) for part in parts]
     sums = torch.stack([counts.double(), *kept])
     if axis is None:
-        return _one(metric, sums.flatten(1).sum(1))
+        return combined(metric, sums.flatten(1).sum(1))
     left = sums.sum([one + 1 for one in ((axis,) if isinstance(axis, int) else axis)])
-    return np.array([_one(metric, column) for column in left.flatten(1).T]).reshape(left.shape[1:])
-
-
-def _one(metric: Metric, sums: Tensor) -> float:
-    return metric.combine(sums) if float(sums[0]) > 0 else float("nan")
+    return np.array([combined(metric, column) for column in left.flatten(1).T]).reshape(left.shape[1:])
 
 
 def badness(name: str, value: float | None) -> float:

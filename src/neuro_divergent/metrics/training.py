@@ -11,7 +11,7 @@ from torch import Tensor
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.metrics.base import AnyMetric, own_metric, statistics
+from neuro_divergent.metrics.base import AnyMetric, check_finite, combined, own_metric, statistics
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,10 @@ class TrainingMetric:
         """[k] float64 sums of one batch on the CPU; add them up over batches."""
         output, target = output.detach(), target.detach()
         forecast = _classes(output, target) if self.name == "accuracy" else _point(output, target)
-        parts = self.statistics(_wide(forecast), _wide(target))
+        f, y = _wide(forecast), _wide(target)
+        parts = self.statistics(f, y)
         weight = torch.ones_like(parts[0]) if weights is None else _wide(weights).expand_as(parts[0])
+        check_finite(self.name, parts, y, f, weight > 0)
         counted = [torch.where(weight > 0, part * weight, 0.0).sum() for part in parts]
         return torch.stack([weight.sum(), *counted])
 
@@ -57,7 +59,7 @@ def training_metric(metric: AnyMetric) -> TrainingMetric:
         if registry.find("metric", metric) is None:
             raise registry.unknown("training metric", metric, [*_TRAINING, *registry.names("metric")])
     name, own = own_metric(metric)
-    return TrainingMetric(name, lambda f, y: statistics(own, y, f), own.combine, own.goal)
+    return TrainingMetric(name, lambda f, y: statistics(own, y, f), lambda sums: combined(own, sums), own.goal)
 
 
 def _wide(tensor: Tensor) -> Tensor:

@@ -52,6 +52,8 @@ class Autoformer(Model):
     """Length of the moving average that makes the trend; odd."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
     """Share of units switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Share of the lags' attention weights hidden while training."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
     """Share of the window, from its end, that the decoder starts from."""
 
@@ -68,7 +70,7 @@ class Autoformer(Model):
         def encoder(split: Decomposition) -> list[nn.Module]:
             return [
                 SeasonalEncoderLayer(
-                    AutoCorrelation(D, spec.lookback, self.factor),
+                    AutoCorrelation(D, spec.lookback, self.factor, self.attention_dropout),
                     split,
                     D,
                     self.ff_size,
@@ -81,8 +83,8 @@ class Autoformer(Model):
         def decoder(split: Decomposition) -> list[nn.Module]:
             return [
                 SeasonalDecoderLayer(
-                    AutoCorrelation(D, ahead, self.factor),
-                    AutoCorrelation(D, ahead, self.factor),
+                    AutoCorrelation(D, ahead, self.factor, self.attention_dropout),
+                    AutoCorrelation(D, ahead, self.factor, self.attention_dropout),
                     split,
                     D,
                     self.ff_size,
@@ -109,8 +111,9 @@ class AutoCorrelation(nn.Module):
 
     later: Tensor
 
-    def __init__(self, width: int, steps: int, factor: int) -> None:
+    def __init__(self, width: int, steps: int, factor: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = dropout
         self.steps = steps
         self.lags = min(steps, max(1, int(factor * math.log(steps))))
         self.query = nn.Linear(width, width)
@@ -142,6 +145,7 @@ class AutoCorrelation(nn.Module):
         rounding = 1e-5 * correlation.abs().amax(dim=-1, keepdim=True)
         last = correlation.topk(self.lags, dim=-1).values[:, -1:]
         weights = correlation.masked_fill(correlation < last - rounding, float("-inf")).softmax(dim=-1)
+        weights = F.dropout(weights, self.dropout, self.training) if self.dropout else weights
         shift = weights.unsqueeze(1).expand(-1, self.steps, -1)
         return torch.zeros_like(shift).scatter(2, self.later.expand_as(shift), shift)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.losses import Loss
@@ -42,7 +43,7 @@ class DeepAR(Model):
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of units switched off between recurrent layers while training."""
-    decoder_sizes: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    decoder_sizes: Several[Annotated[int, Field(ge=1)]] = default(())
     """Widths of the hidden layers between the state and the outputs; none is a linear map, as in the paper."""
     activation: ActivationName = "relu"
     """Activation after each hidden layer of the decoder."""
@@ -85,6 +86,7 @@ class _Network(RecursiveRecurrent):
         *,
         location: Tensor | None = None,
         scale: Tensor | None = None,
+        size: Tensor | None = None,
     ) -> Tensor:
         """Trajectories drawn step by step, [N, B, H, 1].
 
@@ -96,6 +98,7 @@ class _Network(RecursiveRecurrent):
             location: [B, 1, 1], with `scale`: the map of the window's scaler back to original units. Given, the values
                 are drawn and answered in original units, which counts need; otherwise both are scaled.
             scale: [B, 1, 1]
+            size: [B, 1, 1] of windows that are not scaled, in whose units a distribution reads its parameters.
         """
         columns = self.columns(batch)
         output, state = self.start(batch, columns)
@@ -108,10 +111,12 @@ class _Network(RecursiveRecurrent):
         state = tuple(part.repeat(1, number, 1) for part in state)
         middle = torch.zeros_like(output[..., :1]) if location is None else repeat(location).to(output.dtype)
         spread = torch.ones_like(middle) if scale is None else repeat(scale).to(output.dtype)
+        sizes = None if size is None else repeat(size).to(output.dtype)
         drawn: list[Tensor] = []
         for step in range(self.spec.horizon):
             if step > 0:
                 output, state = self.advance((drawn[-1] - middle) / spread, state, columns, step)
-            raw = output if scale is None else loss.unscale(output, middle, spread)
+            raw = loss.natural(output, sizes)
+            raw = raw if scale is None else loss.unscale(raw, middle, spread)
             drawn.append(loss.sample(raw, 1, generator).squeeze(0).unsqueeze(-1))
         return torch.cat(drawn, dim=1).view(number, batch.size, self.spec.horizon, 1)

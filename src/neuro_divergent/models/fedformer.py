@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.seeding import torch_generator
@@ -58,6 +59,8 @@ class FEDformer(Model):
     """Length of the moving average that makes the trend; odd."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
     """Share of units switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Share of the frequencies' attention weights hidden while training."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
     """Share of the window, from its end, that the decoder starts from."""
 
@@ -193,6 +196,7 @@ class FourierAttention(nn.Module):
         super().__init__()
         D = model.hidden_size
         self.heads = model.heads
+        self.dropout = model.attention_dropout
         self.of_queries = Fourier(queries, chosen_frequencies(queries, model.frequencies, model.choice))
         self.of_keys = Fourier(keys, chosen_frequencies(keys, model.frequencies, model.choice))
         self.query = nn.Linear(D, D)
@@ -206,6 +210,9 @@ class FourierAttention(nn.Module):
         kr, ki = (part.transpose(-1, -2) for part in self.of_keys(split_heads(key, self.heads)))
         vr, vi = self.of_keys(split_heads(value, self.heads))
         wr, wi = torch.tanh(qr @ kr - qi @ ki), torch.tanh(qr @ ki + qi @ kr)
+        if self.dropout and self.training:  # a complex weight is hidden whole
+            kept = F.dropout(torch.ones_like(wr), self.dropout)
+            wr, wi = wr * kept, wi * kept
         # Two transforms each add up T terms, so the sum over frequencies is brought back to the scale of a value.
         scale = 1 / kr.shape[-1]
         mixed = self.of_queries.back((wr @ vr - wi @ vi) * scale, (wr @ vi + wi @ vr) * scale)

@@ -22,7 +22,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 
 log = logging.getLogger(__name__)
 
-_SHARED = ("h", "input_size", "scaler", "anchor")
+_SHARED = ("h", "input_size", "scaler", "anchor", "sees_target")
 
 
 class _OfTheModel:
@@ -58,7 +58,8 @@ class HINT(Model):
     input_size: Annotated[int, Field(ge=1)] = 0
     """How many past steps the network sees; the model's unless given."""
     model: Model
-    """The model that makes the base forecasts. Its h, input_size, scaler and anchor are HINT's: give them to either."""
+    """The model that makes the base forecasts. Its h, input_size, scaler, anchor and sees_target are HINT's: give them
+    to either."""
     S: Annotated[Hierarchy, BeforeValidator(Hierarchy.read)]
     """Which series are sums of which: what `nd.aggregate` gives, a summing matrix with its rows in the sorted order of
     the series' names, or a frame or dict that names the rows."""

@@ -18,7 +18,7 @@ from neuro_divergent.core.seeding import torch_generator
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
-from neuro_divergent.nn.attention import Attention, DecoderLayer, EncoderLayer, causal_bias, check_heads
+from neuro_divergent.nn.attention import Attention, DecoderLayer, EncoderLayer, attention_rate, causal_bias, check_heads
 from neuro_divergent.nn.sequence_norm import FeatureNorm
 from neuro_divergent.nn.tokens import KnownColumns, StepTokens, decoder_context
 
@@ -55,6 +55,8 @@ class Informer(Model):
     """Whether the sequence is halved between encoder layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
     """Share of units and attention weights switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Share of attention weights hidden while training; None takes that of `dropout`."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
     """Share of the window, from its end, that the decoder starts from."""
 
@@ -139,7 +141,8 @@ class SparseAttention(Attention):
     bias: Tensor | None
 
     def __init__(self, model: Informer, queries: int, keys: int, *, causal: bool = False) -> None:
-        super().__init__(model.hidden_size, model.heads, dropout=model.dropout, causal=causal)
+        own = attention_rate(model.dropout, model.attention_dropout)
+        super().__init__(model.hidden_size, model.heads, dropout=own, causal=causal)
         self.active = min(queries, max(1, model.factor * math.ceil(math.log(queries))))
         sampled = min(keys, max(1, model.factor * math.ceil(math.log(keys))))
         generator = torch_generator(0, "informer keys", queries, keys)

@@ -15,7 +15,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
-from neuro_divergent.nn.attention import Attention, EncoderLayer, check_heads
+from neuro_divergent.nn.attention import Attention, EncoderLayer, attention_rate, check_heads
 
 
 class iTransformer(Model):  # noqa: N801  # spelt as in the paper
@@ -43,6 +43,8 @@ class iTransformer(Model):  # noqa: N801  # spelt as in the paper
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of units and attention weights switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Share of attention weights hidden while training; None takes that of `dropout`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -59,13 +61,18 @@ class _Network(nn.Module):
         super().__init__()
         self.spec = spec
         D, rate = model.hidden_size, model.dropout
+        own = attention_rate(rate, model.attention_dropout)
         self.embed = nn.Linear(spec.lookback, D)
         self.embed_future = nn.Linear(spec.lookback + spec.horizon, D) if spec.future else None
         self.dropout = nn.Dropout(rate)
         self.layers = nn.Sequential(
             *(
                 EncoderLayer(
-                    Attention(D, model.heads, dropout=rate), D, model.ff_size, act=model.activation, dropout=rate
+                    Attention(D, model.heads, dropout=own),
+                    D,
+                    model.ff_size,
+                    act=model.activation,
+                    dropout=rate,
                 )
                 for _ in range(model.layers)
             )

@@ -31,6 +31,8 @@ class MLP(Model):
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of hidden units switched off while training."""
+    batch_norm: bool = False
+    """Normalise each hidden unit over the batch, before its activation."""
 
     def build(self, spec: InputSpec) -> nn.Module:
         """The network for these sizes."""
@@ -43,7 +45,7 @@ class _Network(nn.Module):
         self.spec = spec
         self.inputs = FlatInputs(spec)
         sizes = [self.inputs.width, *[model.hidden_size] * model.layers, spec.horizon * spec.outputs]
-        self.perceptron = perceptron(sizes, act=model.activation, dropout=model.dropout)
+        self.perceptron = perceptron(sizes, act=model.activation, dropout=model.dropout, batch_norm=model.batch_norm)
 
     def forward(self, batch: Batch) -> Tensor:
         output: Tensor = self.perceptron(self.inputs(batch))

@@ -33,6 +33,8 @@ class MLPMultivariate(Model):
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of hidden units switched off while training."""
+    batch_norm: bool = False
+    """Normalise each hidden unit over the batch, before its activation."""
 
     def build(self, spec: InputSpec) -> nn.Module:
         """The network for these sizes."""
@@ -47,7 +49,7 @@ class _Network(nn.Module):
         # Every column has a value for each series, so the flattened window is that many times as wide.
         width = self.inputs.width * spec.series
         sizes = [width, *[model.hidden_size] * model.layers, spec.horizon * spec.series * spec.outputs]
-        self.perceptron = perceptron(sizes, act=model.activation, dropout=model.dropout)
+        self.perceptron = perceptron(sizes, act=model.activation, dropout=model.dropout, batch_norm=model.batch_norm)
 
     def forward(self, batch: Batch) -> Tensor:
         output: Tensor = self.perceptron(self.inputs(batch))

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.basis import BasisStacks, TrendName
 from neuro_divergent.nn.last_value import last_observed
 
-Sizes = tuple[Annotated[int, Field(ge=1)], ...]
+Sizes = Several[Annotated[int, Field(ge=1)]]
 
 
 class NBEATS(Model):
@@ -34,15 +35,13 @@ class NBEATS(Model):
         "N-BEATS: Neural basis expansion analysis for interpretable time series forecasting"
     )
 
-    stacks: Annotated[tuple[Literal["generic", "trend", "seasonality"], ...], Field(min_length=1)] = (
-        "generic",
-        "trend",
-        "seasonality",
+    stacks: Annotated[Several[Literal["generic", "trend", "seasonality"]], Field(min_length=1)] = default(
+        ("generic", "trend", "seasonality")
     )
     """What each stack is made of."""
-    blocks: Sizes = (1, 1, 1)
+    blocks: Sizes = default((1, 1, 1))
     """Blocks in each stack."""
-    hidden_sizes: Annotated[Sizes, Field(min_length=1)] = (512, 512, 512, 512)
+    hidden_sizes: Annotated[Sizes, Field(min_length=1)] = default((512, 512, 512, 512))
     """Widths of the hidden layers of every block."""
     degree: Annotated[int, Field(ge=0)] = 2
     """Degree of the trend's polynomials."""
@@ -56,6 +55,8 @@ class NBEATS(Model):
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of hidden units switched off while training."""
+    batch_norm: bool = False
+    """Normalise each hidden unit over the batch, before its activation."""
 
     @model_validator(mode="after")
     def _one_entry_per_stack(self) -> Self:
@@ -87,6 +88,7 @@ class _Network(nn.Module):
             harmonics=model.harmonics,
             activation=model.activation,
             dropout=model.dropout,
+            batch_norm=model.batch_norm,
             share_weights=model.share_weights,
         )
 

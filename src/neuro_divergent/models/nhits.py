@@ -15,12 +15,13 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, CategoryEmbedding, perceptron
 from neuro_divergent.nn.last_value import last_observed
 
-Sizes = tuple[Annotated[int, Field(ge=1)], ...]
+Sizes = Several[Annotated[int, Field(ge=1)]]
 
 
 class NHITS(Model):
@@ -33,13 +34,13 @@ class NHITS(Model):
         "N-HiTS: Neural hierarchical interpolation for time series forecasting"
     )
 
-    blocks: Sizes = (1, 1, 1)
+    blocks: Sizes = default((1, 1, 1))
     """Blocks in each stack."""
-    hidden_sizes: Sizes = (512, 512)
+    hidden_sizes: Sizes = default((512, 512))
     """Widths of the hidden layers of every block."""
-    pooling: Sizes = (2, 2, 1)
+    pooling: Sizes = default((2, 2, 1))
     """Pooling length at the input of each stack's blocks."""
-    downsample: Sizes = (4, 2, 1)
+    downsample: Sizes = default((4, 2, 1))
     """Steps of the horizon per knot, for each stack."""
     pooling_mode: Literal["max", "average"] = "max"
     """How the input is pooled."""
@@ -49,6 +50,8 @@ class NHITS(Model):
     """Activation after each hidden layer."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of hidden units switched off while training."""
+    batch_norm: bool = False
+    """Normalise each hidden unit over the batch, before its activation."""
 
     @model_validator(mode="after")
     def _one_entry_per_stack(self) -> Self:
@@ -122,7 +125,12 @@ class _Block(nn.Module):
         width = past * (1 + spec.historical + known) + ahead * known + spec.static
         self.knots = max(1, spec.horizon // downsample)
         outputs = spec.lookback + self.knots * spec.outputs
-        self.perceptron = perceptron([width, *model.hidden_sizes, outputs], act=model.activation, dropout=model.dropout)
+        self.perceptron = perceptron(
+            [width, *model.hidden_sizes, outputs],
+            act=model.activation,
+            dropout=model.dropout,
+            batch_norm=model.batch_norm,
+        )
         matrix = interpolation_matrix(self.knots, spec.horizon, model.interpolation)
         self.register_buffer("knots_to_steps", matrix, persistent=False)
 

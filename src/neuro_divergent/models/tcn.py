@@ -12,13 +12,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, StepInputs, activation, perceptron
 from neuro_divergent.nn.convolution import OneSidedConvolution
 
-Sizes = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+Sizes = Annotated[Several[Annotated[int, Field(ge=1)]], Field(min_length=1)]
 
 
 class TCN(Model):
@@ -35,7 +36,7 @@ class TCN(Model):
     """How each window is scaled before the network sees it."""
     kernel_size: Annotated[int, Field(ge=1)] = 2
     """Steps that one convolution sees."""
-    dilations: Sizes = (1, 2, 4, 8, 16)
+    dilations: Sizes = default((1, 2, 4, 8, 16))
     """Distance between those steps, one convolution for each."""
     hidden_size: Annotated[int, Field(ge=1)] = 128
     """Channels of each convolution."""

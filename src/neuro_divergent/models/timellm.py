@@ -19,7 +19,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
-from neuro_divergent.nn.attention import join_heads, split_heads
+from neuro_divergent.nn.attention import attention_rate, join_heads, split_heads
 
 
 class TimeLLM(Model):
@@ -59,6 +59,8 @@ class TimeLLM(Model):
     """How many of the language model's features are read for the forecast."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of units and attention weights switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Share of attention weights hidden while training; None takes that of `dropout`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -136,7 +138,7 @@ class _Reprogramming(nn.Module):
         super().__init__()
         inner = model.heads * model.key_size
         self.heads = model.heads
-        self.dropout = model.dropout
+        self.dropout = attention_rate(model.dropout, model.attention_dropout)
         self.query = nn.Linear(model.hidden_size, inner)
         self.key = nn.Linear(width, inner)
         self.value = nn.Linear(width, inner)

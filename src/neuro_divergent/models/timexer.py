@@ -17,7 +17,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, CategoryEmbedding
-from neuro_divergent.nn.attention import Attention, FeedForward, check_heads
+from neuro_divergent.nn.attention import Attention, FeedForward, attention_rate, check_heads
 from neuro_divergent.nn.tokens import sinusoids
 
 
@@ -50,6 +50,8 @@ class TimeXer(Model):
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of units and attention weights switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Share of attention weights hidden while training; None takes that of `dropout`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -113,8 +115,9 @@ class _Layer(nn.Module):
     def __init__(self, model: TimeXer) -> None:
         super().__init__()
         D, rate = model.hidden_size, model.dropout
-        self.attention = Attention(D, model.heads, dropout=rate)
-        self.cross = Attention(D, model.heads, dropout=rate)
+        own = attention_rate(rate, model.attention_dropout)
+        self.attention = Attention(D, model.heads, dropout=own)
+        self.cross = Attention(D, model.heads, dropout=own)
         self.feed_forward = FeedForward(D, model.ff_size, act=model.activation, dropout=rate)
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(3))
         self.dropout = nn.Dropout(rate)

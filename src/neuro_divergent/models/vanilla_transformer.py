@@ -15,7 +15,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.forecasting.model.model import Capabilities, Model
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName
-from neuro_divergent.nn.attention import Attention, DecoderLayer, EncoderLayer, check_heads
+from neuro_divergent.nn.attention import Attention, DecoderLayer, EncoderLayer, attention_rate, check_heads
 from neuro_divergent.nn.tokens import KnownColumns, StepTokens, decoder_context
 
 
@@ -42,6 +42,8 @@ class VanillaTransformer(Model):
     """Activation of the feed-forward part."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
     """Share of units and attention weights switched off while training."""
+    attention_dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Share of attention weights hidden while training; None takes that of `dropout`."""
     context_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
     """Share of the window, from its end, that the decoder starts from."""
 
@@ -84,11 +86,12 @@ class _Network(nn.Module):
     @staticmethod
     def _encoder_layer(model: VanillaTransformer) -> nn.Module:
         D, rate = model.hidden_size, model.dropout
-        attention = Attention(D, model.heads, dropout=rate)
+        attention = Attention(D, model.heads, dropout=attention_rate(rate, model.attention_dropout))
         return EncoderLayer(attention, D, model.ff_size, act=model.activation, dropout=rate)
 
     @staticmethod
     def _decoder_layer(model: VanillaTransformer) -> nn.Module:
         D, rate = model.hidden_size, model.dropout
-        attention, cross = Attention(D, model.heads, dropout=rate, causal=True), Attention(D, model.heads, dropout=rate)
+        own = attention_rate(rate, model.attention_dropout)
+        attention, cross = Attention(D, model.heads, dropout=own, causal=True), Attention(D, model.heads, dropout=own)
         return DecoderLayer(attention, cross, D, model.ff_size, act=model.activation, dropout=rate)

@@ -22,6 +22,11 @@ def check_heads(hidden_size: int, heads: int) -> None:
         )
 
 
+def attention_rate(dropout: float, own: float | None) -> float:
+    """The share of attention weights that is hidden while training: its own, or that of all dropout."""
+    return dropout if own is None else own
+
+
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """[B, T, D] → [B, N, T, E]"""
     return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)

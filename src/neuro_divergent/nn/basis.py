@@ -69,11 +69,12 @@ class BasisBlock(nn.Module):
         bases: tuple[Tensor, Tensor] | None = None,
         activation: ActivationName = "relu",
         dropout: float = 0.0,
+        batch_norm: bool = False,
     ) -> None:
         super().__init__()
         self.functions, self.outputs = functions, outputs
         theta = functions[0] + functions[1] * outputs
-        self.perceptron = perceptron([*sizes, theta], act=activation, dropout=dropout)
+        self.perceptron = perceptron([*sizes, theta], act=activation, dropout=dropout, batch_norm=batch_norm)
         back, ahead = (None, None) if bases is None else bases
         self.register_buffer("backcast_basis", back, persistent=False)
         self.register_buffer("forecast_basis", ahead, persistent=False)
@@ -109,6 +110,7 @@ class BasisStacks(nn.Module):
         harmonics: int = 2,
         activation: ActivationName = "relu",
         dropout: float = 0.0,
+        batch_norm: bool = False,
         share_weights: bool = False,
     ) -> None:
         super().__init__()
@@ -125,7 +127,13 @@ class BasisStacks(nn.Module):
         def block(stack: StackName) -> BasisBlock:
             sizes = [lookback + extra, *hidden_sizes]
             return BasisBlock(
-                sizes, functions[stack], outputs, bases=bases.get(stack), activation=activation, dropout=dropout
+                sizes,
+                functions[stack],
+                outputs,
+                bases=bases.get(stack),
+                activation=activation,
+                dropout=dropout,
+                batch_norm=batch_norm,
             )
 
         self.names = stack_names(stacks)

@@ -8,6 +8,8 @@ from typing import Literal
 
 from torch import nn
 
+from neuro_divergent.nn.batch_norm import BatchNorm
+
 ActivationName = Literal[
     "relu", "gelu", "tanh", "sigmoid", "silu", "swish", "selu", "elu", "leaky_relu", "softplus", "prelu"
 ]
@@ -33,9 +35,14 @@ def activation(name: ActivationName) -> nn.Module:
 
 
 def perceptron(
-    sizes: Sequence[int], *, act: ActivationName = "relu", dropout: float = 0.0, final_activation: bool = False
+    sizes: Sequence[int],
+    *,
+    act: ActivationName = "relu",
+    dropout: float = 0.0,
+    final_activation: bool = False,
+    batch_norm: bool = False,
 ) -> nn.Sequential:
-    """Linear layers from sizes[0] to sizes[-1] with an activation (and dropout) between them.
+    """Linear layers from sizes[0] to sizes[-1] with an activation (after a batch norm, before dropout) between them.
 
     >>> [type(layer).__name__ for layer in perceptron([4, 8, 2])]
     ['Linear', 'ReLU', 'Linear']
@@ -44,6 +51,8 @@ def perceptron(
     for position, (inner, outer) in enumerate(pairwise(sizes)):
         layers.append(nn.Linear(inner, outer))
         if position < len(sizes) - 2 or final_activation:
+            if batch_norm:
+                layers.append(BatchNorm(outer))
             layers.append(activation(act))
             if dropout > 0:
                 layers.append(nn.Dropout(dropout))

@@ -41,6 +41,7 @@ from neuro_divergent.optim.schedules import (
     ScheduleContext,
     StepDecay,
 )
+from neuro_divergent.optim.several import Muon, Optimizers, set_own_rates
 from neuro_divergent.optim.state import load_state, state_tensors
 from neuro_divergent.optim.torch_optimizer import TorchOptimizer
 from neuro_divergent.optim.train_eval_weights import in_eval, to_eval, to_train
@@ -75,9 +76,11 @@ __all__ = [
     "Lion",
     "Lookahead",
     "MultiStepDecay",
+    "Muon",
     "NAdam",
     "OneCycle",
     "Optimizer",
+    "Optimizers",
     "ParameterGroup",
     "PlateauState",
     "PolynomialDecay",
@@ -96,6 +99,7 @@ __all__ = [
     "gradient_norm",
     "in_eval",
     "load_state",
+    "set_own_rates",
     "set_rate",
     "state_tensors",
     "to_eval",

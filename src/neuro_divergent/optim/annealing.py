@@ -6,8 +6,9 @@ Symbols as in schedules.py; w = number of warm-up steps.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from math import cos, floor, log, pi
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -31,15 +32,29 @@ def cosine(high: float, low: float, share: float) -> float:
 class CosineAnnealing(_Falling):
     """Half a cosine over the run (Loshchilov and Hutter 2017): factor(t) = m + (1 - m)(1 + cos(π t / T)) / 2.
 
-    Same as torch's CosineAnnealingLR with T_max = T; after T it stays at m.
+    As torch's CosineAnnealingLR with T_max = T up to T. After T it stays at m, where torch's rises again; see
+    `CosineWarmRestarts` for that.
 
     >>> CosineAnnealing().factor_at(50, ScheduleContext(total_steps=100))
     0.5
+    >>> CosineAnnealing(t_max=10).factor_at(50, ScheduleContext(steps_per_epoch=10))
+    0.5
     """
+
+    t_max: int | None = Field(default=None, ge=1)
+    """T, the length of the half cosine in `unit`; None is the whole run."""
+    unit: Unit = "epoch"
+    """Whether `t_max` counts epochs or optimizer steps."""
+
+    @property
+    def bounded(self) -> bool:
+        """Without `t_max` the end of the run must be known."""
+        return self.t_max is None
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """m + (1 - m)(1 + cos(π t / T)) / 2."""
-        return cosine(1.0, self.lowest(context), progress(step, 0, total_steps(self, context)))
+        end = total_steps(self, context) if self.t_max is None else in_steps(self.t_max, self.unit, context)
+        return cosine(1.0, self.lowest(context), progress(step, 0, end))
 
 
 class CosineWarmRestarts(_Falling):
@@ -87,7 +102,20 @@ class _Warmed(_Falling):
     """Base of schedules with a linear warm-up, factor(t) = (t + 1) / (w + 1), and then a decay."""
 
     warmup: int | float = 0.1
-    """Length of the warm-up: a share of the run (below 1) or a number of optimizer steps (a whole number)."""
+    """Warm-up as a share of the run (below 1) or in optimizer steps (a whole number; also `warmup_steps=4000`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_other_names(cls, fields: Any) -> Any:
+        """`warmup_steps=4000` is another word for `warmup=4000`."""
+        if not isinstance(fields, Mapping) or "warmup_steps" not in fields:
+            return fields
+        steps = fields["warmup_steps"]
+        if "warmup" in fields:
+            raise ConfigError(f"warmup_steps is another word for warmup, but got both, {steps} and {fields['warmup']}")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise ConfigError(f"warmup_steps must be a whole number of steps of at least 0, but got {steps!r}")
+        return {name: value for name, value in fields.items() if name != "warmup_steps"} | {"warmup": steps}
 
     @model_validator(mode="after")
     def _share_or_steps(self) -> _Warmed:
@@ -97,15 +125,15 @@ class _Warmed(_Falling):
             )
         return self
 
-    def warmup_steps(self, context: ScheduleContext) -> int:
-        """w, the number of warm-up steps."""
+    def rise(self, context: ScheduleContext) -> int:
+        """w: how many steps the rise takes."""
         if isinstance(self.warmup, int) or self.warmup >= 1:
             return int(self.warmup)
         return round(self.warmup * total_steps(self, context))
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """(t + 1) / (w + 1) while t < w, then the decay with share (t - w) / (T - w)."""
-        warmup = self.warmup_steps(context)
+        """(t + 1) / (w + 1) while t < w, then the fall with share (t - w) / (T - w)."""
+        warmup = self.rise(context)
         if step < warmup:
             return (step + 1) / (warmup + 1)
         return self._fall(progress(step, warmup, total_steps(self, context)), self.lowest(context))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -59,13 +60,10 @@ def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
 class ClipByNorm(Clipping):
     """Scale all gradients together so that their total norm is at most `max_norm`: g ← g · min(1, max_norm / ‖g‖)."""
 
-    max_norm: Positive = 1.0
+    max_norm: Positive = Field(default=1.0, kw_only=False)
     """Largest total norm."""
     norm: Annotated[float, Field(ge=1)] = 2.0
     """Which norm: 2 is Euclidean, inf the largest absolute value."""
-
-    def __init__(self, *bound: float, **fields: Any) -> None:
-        super().__init__(**_positional(bound, "max_norm", fields))
 
     def apply(self, parameters: Iterable[Tensor]) -> Tensor:
         """Clip the gradients in place; return their total norm before clipping."""
@@ -88,13 +86,20 @@ def _scale(gradients: list[Tensor], scale: Tensor) -> None:
 
 
 class ClipByValue(Clipping):
-    """Cut each gradient value to [-bound, bound], or to a range (low, high)."""
+    """Cut each gradient value to [-bound, bound], or to a range (low, high).
+
+    >>> ClipByValue(0.5).range, ClipByValue(-1, 2).range
+    ((-0.5, 0.5), (-1.0, 2.0))
+    """
 
     bound: Positive | tuple[Finite, Finite] = 1.0
     """Largest absolute value, or the range (low, high)."""
 
     def __init__(self, *bound: float | tuple[float, float], **fields: Any) -> None:
-        super().__init__(**_positional(bound, "bound", fields))
+        if len(bound) > 2 or (bound and "bound" in fields):
+            raise ConfigError(f"ClipByValue takes one bound, or low and high, but got {bound} and {fields}")
+        given = {"bound": bound[0] if len(bound) == 1 else bound} if bound else {}
+        super().__init__(**given | fields)
 
     @model_validator(mode="after")
     def _ordered(self) -> ClipByValue:
@@ -167,18 +172,13 @@ def _unit_norm(tensor: Tensor) -> Tensor:
     return norm
 
 
-def _positional(given: tuple[Any, ...], field: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with one positional value under its name, so that ClipByNorm(1.0) is ClipByNorm(max_norm=1.0)."""
-    if len(given) > 1 or (given and field in fields):
-        raise ConfigError(f"only {field} may be given without its name, but got {given} and {fields}")
-    return {field: given[0]} | fields if given else fields
-
-
 def as_clipping(value: Any) -> Any:
-    """Read a list [by value, by norm] as `ClipBoth`; anything else is left as it is."""
-    if not isinstance(value, list | tuple):
+    """Read a number as `ClipByNorm`, a list [by value, by norm] as `ClipBoth`; anything else is left as it is."""
+    if isinstance(value, bool) or not isinstance(value, Real | list | tuple):
         return value
-    parts = [part if isinstance(part, Clipping) else Clipping.from_dict(_kind_of(part)) for part in value]
+    if isinstance(value, Real):
+        return ClipByNorm(max_norm=float(value))
+    parts = [part if isinstance(part, Clipping) else _read_clipping(part) for part in value]
     by_value = [part for part in parts if isinstance(part, ClipByValue)]
     by_norm = [part for part in parts if isinstance(part, ClipByNorm)]
     if len(parts) != 2 or len(by_value) != 1 or len(by_norm) != 1:
@@ -189,13 +189,14 @@ def as_clipping(value: Any) -> Any:
     return ClipBoth(value=by_value[0], norm=by_norm[0])
 
 
-def _kind_of(part: Any) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"kind": part}
-    if isinstance(part, dict):
-        return part
-    raise ConfigError(f"a list of clippings must have ClipByValue and ClipByNorm, but got {part!r}")
+def _read_clipping(part: Any) -> Clipping:
+    if isinstance(part, type) and issubclass(part, Clipping):
+        return part()
+    if not isinstance(part, str | dict):
+        raise ConfigError(f"a list of clippings holds ClipByValue and ClipByNorm, but got {part!r}")
+    return Clipping.from_dict({"kind": part} if isinstance(part, str) else part)
 
 
 AnyClipping = Annotated[Clipping, BeforeValidator(as_clipping)]
-"""A field that takes a clipping, its name, its JSON object, or a list of one by value and one by norm."""
+"""A field that takes a clipping, its class, name or JSON object, a largest norm, or a list of one by value and one by
+norm."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite, nan
@@ -11,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, Takes
 from neuro_divergent.optim.plateau import ReduceOnPlateau
 from neuro_divergent.optim.schedules import Schedule, ScheduleContext, total_steps
 
@@ -43,12 +45,16 @@ class CustomSchedule(Schedule):
 
 
 def as_schedule(value: Any) -> Any:
-    """Read a bare callable as `CustomSchedule`; anything else is left as it is."""
-    return CustomSchedule(function=value) if callable(value) and not isinstance(value, Schedule) else value
+    """Read a function of the step as `CustomSchedule`; anything else is left as it is."""
+    described = isinstance(value, Schedule) or (isinstance(value, type) and issubclass(value, Schedule))
+    return CustomSchedule(function=value) if callable(value) and not described else value
 
 
 AnySchedule = Annotated[Schedule, BeforeValidator(as_schedule)]
-"""A field that takes a schedule, its name, its JSON object, or a callable of the step."""
+"""A field that takes a schedule, its class, name or JSON object, or a function of the step."""
+
+GivenSchedule = Schedule | type[Schedule] | str | Callable[[int], float] | Mapping[str, Any]
+"""What such a field may be given."""
 
 
 class Joined(Schedule):
@@ -63,10 +69,10 @@ class Joined(Schedule):
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25]
     """
 
-    schedules: tuple[AnySchedule, ...] = Field(min_length=1)
+    schedules: Annotated[Takes[tuple[AnySchedule, ...], Sequence[GivenSchedule]], Field(min_length=1)]
     """The schedules in order."""
-    at: tuple[int | float, ...]
-    """Start of each schedule but the first, ascending: shares of the run (below 1) or whole numbers of steps."""
+    at: Several[int | float]
+    """Where each but the first begins: shares of the run (below 1) or optimizer steps (whole numbers), rising."""
 
     @model_validator(mode="after")
     def _fits(self) -> Joined:

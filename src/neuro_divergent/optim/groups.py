@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
@@ -9,6 +10,7 @@ from torch import nn
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes
 from neuro_divergent.optim.patterns import matching, patterns_of
 
 _SPARED = (
@@ -26,7 +28,7 @@ class ParameterGroup(Description):
 
     kind: ClassVar[str] = "ParameterGroup"
 
-    pattern: str | tuple[str, ...]
+    pattern: Takes[str | tuple[str, ...], str | Sequence[str]]
     """Shell-style pattern, or several, of parameter names such as "encoder.*"."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Learning rate of these parameters; None uses the optimizer's."""

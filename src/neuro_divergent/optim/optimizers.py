@@ -14,6 +14,7 @@ from torch import nn
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
 from neuro_divergent.optim.without_compiler import light, without_compiler
 
@@ -43,9 +44,9 @@ class Optimizer(Description):
     learning_rate: Positive = 1e-3
     """Learning rate, which the schedule multiplies."""
     weight_decay: NotNegative = 0.0
-    """Weight decay. By default biases, normalisations and embeddings are not decayed."""
-    groups: tuple[ParameterGroup, ...] = ()
-    """Learning rates and weight decays for some parameters, chosen by name pattern."""
+    """How strongly weights are pulled to zero; biases, normalisations and embeddings are spared."""
+    groups: Several[ParameterGroup] = default(())
+    """Parameters, by name pattern, with a rate or a decay of their own."""
     decay_all: bool = False
     """Whether biases, normalisations and embeddings are decayed, too."""
 
@@ -56,15 +57,15 @@ class Optimizer(Description):
         'AdamW'
         """
         with without_compiler():
-            optimizer = self.create(self.collect(module))
-        for group in optimizer.param_groups:
-            # Numbers that differ from these are state and go into a checkpoint; the others are configuration.
-            group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
-        return optimizer
+            return remember_start(self.create(self.collect(module)))
 
     def collect(self, module: nn.Module) -> Groups:
         """The module's trainable parameters in groups, with "names", "lr", "weight_decay" and "initial_lr"."""
         return parameter_groups(module, self.learning_rate, self.weight_decay, self.groups, self.decay_all)
+
+    def takes(self, module: nn.Module) -> set[str]:
+        """Names of the parameters that it can train: all, unless overridden."""
+        return {name for name, _ in module.named_parameters()}
 
     def at_rate(self, learning_rate: float) -> Self:
         """A copy with another learning rate. The rates of groups keep their ratio to it.
@@ -83,6 +84,13 @@ class Optimizer(Description):
     @abstractmethod
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """The torch optimizer for these groups, which contain learning rate and weight decay."""
+
+
+def remember_start(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Note the numbers of the groups: what training changes from here on is state, the rest is configuration."""
+    for group in optimizer.param_groups:
+        group["began_with"] = {key: value for key, value in group.items() if isinstance(value, int | float)}
+    return optimizer
 
 
 def forget_gradients(optimizer: torch.optim.Optimizer) -> None:

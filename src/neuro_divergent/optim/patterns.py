@@ -15,12 +15,17 @@ def patterns_of(pattern: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def matching(names: Sequence[str], pattern: str) -> list[str]:
-    """The names that match a shell-style pattern. If there are none, the error lists the closest names.
+    """The names that a shell-style pattern fits, or those inside the layer of that name.
+
+    A pattern that fits none is refused with the closest names.
 
     >>> matching(["encoder.weight", "encoder.bias", "head.weight"], "encoder.*")
     ['encoder.weight', 'encoder.bias']
+    >>> matching(["network.encoder.weight", "network.head.weight"], "encoder")
+    ['network.encoder.weight']
     """
     found = [name for name in names if fnmatchcase(name, pattern)]
+    found = found or [name for name in names if f".{pattern}." in f".{name}"]
     if not found:
         raise ConfigError(_unmatched(names, pattern))
     return found

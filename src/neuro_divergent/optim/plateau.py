@@ -14,10 +14,10 @@ from neuro_divergent.optim.schedules import Factor, PlateauState, Schedule, Sche
 class ReduceOnPlateau(Schedule):
     """Multiplies the rate by `factor` when `monitor` has not improved for more than `patience` validations.
 
-    An improvement is a value below best - min_delta (above best + min_delta for "max"). The rate is reduced after
-    `patience` + 1 validations in a row without improvement, same as torch's ReduceLROnPlateau with
-    threshold_mode="abs". The schedule itself has no state: `initial()` is the first state, `update(state, value)`
-    returns the next one, and `factor_at` reads the state from `context.plateau`.
+    A pure fold: `initial()` is the first state, `update(state, value)` the next one, and `factor_at` reads the state
+    from `context.plateau`. An improvement is a value below best - min_delta, or above best + min_delta for mode="max".
+    The rate is lowered at the validation that makes `patience` + 1 in a row without one, as torch's ReduceLROnPlateau
+    with threshold_mode="abs".
 
     >>> schedule = ReduceOnPlateau(patience=1, factor=0.5)
     >>> state = schedule.initial()
@@ -28,9 +28,9 @@ class ReduceOnPlateau(Schedule):
     """
 
     monitor: str = "validation_loss"
-    """Name of the monitored value. Without held-out rows it is the training loss, with mode "min"."""
-    mode: Literal["min", "max"] = "min"
-    """Whether lower or higher is better."""
+    """Name of the value that is watched; where nothing is held back it is the training loss, and lower is better."""
+    mode: Literal["auto", "min", "max"] = "auto"
+    """Whether lower or higher is better; "auto" asks the metric that is watched, and is lower outside of a training."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Multiplier of the learning rate at each reduction."""
     patience: int = Field(default=5, ge=0)
@@ -59,7 +59,7 @@ class ReduceOnPlateau(Schedule):
     def _improves(self, value: float, best: float | None) -> bool:
         if best is None or isnan(value):
             return not isnan(value)
-        return value < best - self.min_delta if self.mode == "min" else value > best + self.min_delta
+        return value > best + self.min_delta if self.mode == "max" else value < best - self.min_delta
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:  # noqa: ARG002
         """The factor of the state, limited by `min_lr`."""

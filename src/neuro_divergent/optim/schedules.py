@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several
 
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite multiplier, zero or above."""
@@ -129,8 +130,8 @@ class MultiStepDecay(Schedule):
     [1.0, 0.5, 0.5, 0.25]
     """
 
-    milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
-    """When the rate drops, in `unit`; ascending."""
+    milestones: Annotated[Several[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    """When the rate drops, in `unit`; rising."""
     factor: Factor = 0.1
     """Multiplier of the learning rate at each drop."""
     unit: Unit = "epoch"
@@ -149,26 +150,31 @@ class MultiStepDecay(Schedule):
 
 
 class ExponentialDecay(Schedule):
-    """Exponential decay: factor(t) = max(m, factor^e), same as torch's ExponentialLR.
+    """The rate shrinks by the same share again and again: factor(t) = max(m, factor^⌊e / every⌋).
 
-    With `unit="step"` the exponent is t; with `smooth=True` it is t / E, so that the rate changes at every step.
+    With every=1 as torch's ExponentialLR. With `unit="step"` steps are counted instead of epochs. With `smooth=True`
+    the exponent is not rounded, so that the rate glides.
 
     >>> ExponentialDecay(factor=0.5).factor_at(7, ScheduleContext(steps_per_epoch=3))
     0.25
+    >>> ExponentialDecay(factor=0.5, every=2).factor_at(7, ScheduleContext(steps_per_epoch=3))
+    0.5
     """
 
     factor: Factor = 0.95
-    """Multiplier of the learning rate in each `unit`."""
+    """What the rate is multiplied by after every `every` epochs, or steps."""
+    every: int = Field(default=1, ge=1)
+    """After how many epochs, or steps, the rate shrinks once."""
     unit: Unit = "epoch"
-    """Whether the rate decays once per epoch or once per optimizer step."""
+    """Whether `every` counts epochs or optimizer steps."""
     smooth: bool = False
-    """Whether the rate also changes within an epoch, instead of only at its end."""
+    """Whether the rate glides in between instead of dropping at the end."""
     min_lr: Factor = 0.0
     """Lowest learning rate."""
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """max(m, factor^exponent)."""
-        exponent = step / in_steps(1, self.unit, context)
+        exponent = step / in_steps(self.every, self.unit, context)
         lowest = min(1.0, self.min_lr / context.base_rate)
         return max(lowest, float(self.factor ** (exponent if self.smooth else int(exponent))))
 

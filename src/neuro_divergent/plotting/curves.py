@@ -13,15 +13,27 @@ if TYPE_CHECKING:
 
 
 def history_figure(epochs: Sequence[Mapping[str, float]], *, best_epoch: int | None = None) -> Figure:
-    """Training and validation loss over the epochs, and the learning rate below."""
-    figure = new_figure(7.0, 4.2)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    """Training and validation loss over the epochs, every metric below it, and the learning rate at the bottom."""
+    names = metric_columns(epochs)
+    figure = new_figure(7.0, 4.2 + 1.2 * len(names))
+    above, *middle, below = figure.subplots(2 + len(names), 1, sharex=True, height_ratios=[3, *[1] * len(names), 1])
     draw_losses(above, epochs, best_epoch)
+    for axes, name in zip(middle, names, strict=True):
+        some = [(record["epoch"], record[name]) for record in epochs if name in record]
+        axes.plot(*zip(*some, strict=True), color=COLOURS[1 if name.startswith("validation_") else 0], marker=".")
+        tidy(axes, ylabel=name.replace("_", "\n", 1))
     points = [record["epoch"] for record in epochs]
     below.plot(points, [record["learning_rate"] for record in epochs], color=COLOURS[2], linewidth=1.4)
     below.set_ylim(bottom=0)
     tidy(below, xlabel="epoch", ylabel="learning rate")
     return figure
+
+
+def metric_columns(epochs: Sequence[Mapping[str, float]]) -> list[str]:
+    """The columns of metrics in the records of epochs: validation_mae, or train_mae where nothing was held out."""
+    names = dict.fromkeys(name for record in epochs for name in record)
+    known = ("train_loss", "validation_loss", "validation_seconds")
+    return [name for name in names if name.startswith(("train_", "validation_")) and name not in known]
 
 
 def losses_figure(histories: Mapping[str, tuple[Sequence[float], Sequence[Mapping[str, float]]]]) -> Figure:

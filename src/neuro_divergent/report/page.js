@@ -1,57 +1,81 @@
 "use strict";
 (function () {
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-  const narrow = () => window.innerWidth < 600;
+  // The values under the pointer: a line in the chart, and a box beside it.
+  const box = document.createElement("div");
+  box.className = "tip";
+  box.hidden = true;
+  document.body.append(box);
+  const known = new WeakMap();
+  const number = (value) => Number(value.toPrecision(Math.abs(value) >= 1e4 ? 6 : 4)).toLocaleString("en-US", { maximumSignificantDigits: 6 });
 
-  // The colours of the figures are chosen for white paper; on dark paper their lighter siblings are read more easily.
-  const LIGHTER = {
-    "#0072B2": "#4AA8E0", "#D55E00": "#F08A4B", "#009E73": "#2FC79A", "#CC79A7": "#E29AC4", "#8C564B": "#BF9186",
-    "rgba(0,114,178,": "rgba(74,168,224,",
-  };
-  const dark = () => window.matchMedia("(prefers-color-scheme: dark)").matches;
-
-  function themed(traces) {
-    let text = JSON.stringify(traces);
-    if (dark()) Object.keys(LIGHTER).forEach((own) => { text = text.split('"' + own).join('"' + LIGHTER[own]); });
-    return JSON.parse(text, (key, value) => (key === "color" && (value === "ink" || value === "soft") ? colour(value) : value));
-  }
-
-  function layout(own) {
-    const axis = { gridcolor: colour("line"), linecolor: colour("line"), zeroline: false, automargin: true, fixedrange: false };
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: colour("ink"), size: narrow() ? 11 : 12, family: "system-ui, sans-serif" },
-      margin: { l: narrow() ? 40 : 56, r: 12, t: own.legend === false ? 12 : 36, b: 40 },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-      hovermode: own.hovermode || "x unified",
-      hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
-      bargap: 0.06,
-      showlegend: own.legend !== false,
-      xaxis: Object.assign({}, axis, { title: { text: own.xlabel || "" }, showgrid: false, type: own.xtype || undefined, range: own.xrange }),
-      yaxis: Object.assign({}, axis, { title: { text: own.ylabel || "" }, type: own.log ? "log" : undefined, range: own.yrange }),
-    };
-  }
-
-  function draw(place) {
-    const charts = JSON.parse(document.getElementById(place.dataset.charts).textContent);
-    const chart = charts[place.dataset.shown || 0];
-    return Plotly.react(place, themed(chart.traces), layout(chart.layout), { responsive: true, displaylogo: false, displayModeBar: false });
-  }
-
-  function choose(box) {
-    const target = document.getElementById(box.dataset.target);
-    if (target.classList.contains("chart")) {
-      target.dataset.shown = box.value;
-      draw(target);
-    } else {
-      Array.from(target.querySelectorAll("svg")).forEach((image, number) => image.toggleAttribute("hidden", String(number) !== box.value));
+  function line(text, colour) {
+    const row = document.createElement("div");
+    if (colour) {
+      const mark = document.createElement("i");
+      mark.style.background = colour === "ink" || colour === "soft" ? "var(--" + colour + ")" : colour;
+      row.append(mark);
     }
+    row.append(text);
+    return row;
   }
 
-  const places = () => Array.from(document.querySelectorAll(".chart"));
-  if (typeof Plotly !== "undefined") places().forEach(draw);
+  function cursor(image) {
+    if (!known.has(image)) {
+      const path = document.createElementNS(image.namespaceURI, "path");
+      path.setAttribute("class", "cursor");
+      image.append(path);
+      known.set(image, { data: JSON.parse(image.dataset.hover), path: path });
+    }
+    return known.get(image);
+  }
+
+  function show(image, event) {
+    const { data, path } = cursor(image);
+    const frame = image.getBoundingClientRect();
+    const x = (event.clientX - frame.left) * image.viewBox.baseVal.width / frame.width;
+    let near = 0;
+    data.at.forEach((at, i) => { if (Math.abs(at - x) < Math.abs(data.at[near] - x)) near = i; });
+    path.setAttribute("d", "M" + data.at[near] + " 28V" + (image.viewBox.baseVal.height - 42));
+    path.style.visibility = "visible";
+    box.replaceChildren(line(data.x[near]));
+    data.of.forEach(([name, colour, first, high, low]) => {
+      const value = high[near - first], other = low && low[near - first];
+      if (value === undefined || value === null) return;
+      box.append(line(name + ": " + (low ? number(other) + " to " : "") + number(value), colour));
+    });
+    box.hidden = false;
+    const left = event.clientX + 16 + box.offsetWidth > window.innerWidth ? event.clientX - 16 - box.offsetWidth : event.clientX + 16;
+    box.style.left = Math.max(4, left) + "px";
+    box.style.top = Math.max(4, Math.min(event.clientY + 12, window.innerHeight - box.offsetHeight - 4)) + "px";
+  }
+
+  function hide(image) {
+    box.hidden = true;
+    cursor(image).path.style.visibility = "hidden";
+  }
+
+  document.querySelectorAll(".still[data-hover]").forEach((image) => {
+    image.addEventListener("pointermove", (event) => show(image, event));
+    image.addEventListener("pointerdown", (event) => show(image, event));
+    image.addEventListener("pointerleave", () => hide(image));
+  });
+
   // On a phone a wide picture scrolls, and of a series the end is looked at.
-  document.querySelectorAll(".still[data-end]").forEach((image) => { image.parentElement.scrollLeft = image.parentElement.scrollWidth; });
-  document.querySelectorAll("select[data-target]").forEach((box) => box.addEventListener("change", () => choose(box)));
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(draw));
+  function toEnd(inside) {
+    inside.querySelectorAll(".still[data-end]").forEach((image) => { image.parentElement.scrollLeft = image.parentElement.scrollWidth; });
+  }
+  toEnd(document);
+
+  function choose(name, value) {
+    const target = document.getElementById(name);
+    Array.from(target.children).forEach((choice, i) => { choice.hidden = String(i) !== value; });
+    toEnd(target);
+  }
+  document.querySelectorAll("select[data-target]").forEach((list) => list.addEventListener("change", () => choose(list.dataset.target, list.value)));
+  document.querySelectorAll("a[data-choice]").forEach((link) => link.addEventListener("click", () => {
+    const name = link.getAttribute("href").slice(1);
+    const list = document.querySelector('select[data-target="' + name + '"]');
+    if (list) list.value = link.dataset.choice;
+    choose(name, link.dataset.choice);
+  }));
 })();

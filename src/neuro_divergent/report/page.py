@@ -1,15 +1,15 @@
 """A self-contained HTML page from text, tables, charts and pictures; light and dark, readable on a phone.
 
-Nothing is loaded from anywhere: style, scripts, plotly's own JavaScript and all figures are inside the file.
+Nothing is loaded from anywhere: style, script and all figures are inside the file. Charts are SVG pictures, which also
+print and need no script; the script adds values under the pointer and select boxes.
 """
 
 from __future__ import annotations
 
 import base64
 import html
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -20,14 +20,28 @@ from neuro_divergent.report.chart import Chart
 _HERE = Path(__file__).parent
 
 
-def plotly_source() -> str | None:
-    """plotly's JavaScript from the installed package; None when the package is not there."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ModuleNotFoundError:
-        return None
-    source: str = get_plotlyjs()
-    return source
+CHOOSER_SIZE = 250_000
+"""Charts to choose from take about this many characters: a page of several choosers stays below 1.5 MB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Charts that a select box shows together: one over the whole width, then small ones."""
+
+    title: str
+    charts: Sequence[Chart]
+
+    def drawn(self, most: int | None) -> tuple[str, int]:
+        """The charts, and how many of them were left out to stay below a number of characters."""
+        text = _figure(self.charts[0].svg())
+        cells: list[str] = []
+        for chart in self.charts[1:]:
+            cell = _figure(chart.svg(small=True))
+            if most is not None and len(text) + sum(map(len, cells)) + len(cell) > most:
+                break
+            cells.append(cell)
+        grid = f'<div class="pair">{"".join(cells)}</div>' if cells else ""
+        return text + grid, len(self.charts) - 1 - len(cells)
 
 
 @dataclass
@@ -38,15 +52,8 @@ class Page:
     lead: str = ""
     parts: list[str] = field(default_factory=list, repr=False)
     footer: str = ""
-    interactive: bool = True
-    """Draw charts with plotly if it is installed; otherwise they are pictures."""
     _headings: list[str] = field(default_factory=list, repr=False)
-    _count: int = field(default=0, repr=False)
-    _plotly: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.interactive:
-            self._plotly = plotly_source()
+    _choosers: int = field(default=0, repr=False)
 
     def heading(self, text: str) -> None:
         """A section's title, which the list at the top links to."""
@@ -75,50 +82,66 @@ class Page:
 
     def chart(self, chart: Chart, caption: str = "") -> None:
         """One chart over the whole width."""
-        self.parts.append(self._figure([chart], caption))
+        self.parts.append(_figure(chart.svg(), caption))
 
     def pair(self, charts: Sequence[tuple[Chart, str]]) -> None:
         """Small charts side by side, below each other on a phone, each with its caption."""
-        cells = "".join(self._figure([chart], caption, small=True) for chart, caption in charts)
+        cells = "".join(_figure(chart.svg(small=True), caption) for chart, caption in charts)
         self.parts.append(f'<div class="pair">{cells}</div>')
 
-    def chooser(self, charts: Sequence[Chart], label: str, caption: str = "") -> None:
-        """Charts of which a select box shows one."""
-        shown = list(charts)
-        if not shown:
-            return
-        number = self._count
-        options = "".join(f'<option value="{i}">{html.escape(chart.title)}</option>' for i, chart in enumerate(shown))
-        if len(shown) > 1:
-            box = f'<select data-target="c{number}" autocomplete="off">{options}</select>'
-            self.parts.append(f'<label class="choose">{html.escape(label)} {box}</label>')
-        self.parts.append(self._figure(shown, caption))
+    def chooser(self, choices: Iterable[Choice], label: str, *, total: int, most: int = CHOOSER_SIZE) -> int:
+        """Charts of which a select box shows some; gives the number of choices that are in the page.
 
-    def _figure(self, charts: Sequence[Chart], caption: str, *, small: bool = False) -> str:
-        name, below = f"c{self._count}", f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
-        self._count += 1
-        title = html.escape(charts[0].title, quote=True)
-        if self._plotly is None:
-            pictures = "".join(chart.svg(small=small, hidden=i > 0) for i, chart in enumerate(charts))
-            return f'<figure id="{name}"><div class="scroll">{pictures}</div>{below}</figure>'
-        data = json.dumps([chart.plotly() for chart in charts], allow_nan=False, separators=(",", ":"))
-        # A text of the data must not end the script element that carries it.
-        data = data.replace("<", "\\u003c")
-        return (
-            f'<figure><div class="chart{" small" if small else ""}" id="{name}" role="img" aria-label="{title}" '
-            f'data-charts="{name}-data"></div>{below}'
-            f'<script type="application/json" id="{name}-data">{data}</script></figure>'
-        )
+        Args:
+            choices: what can be chosen, computed one after the other.
+            label: what is chosen, such as "Series".
+            total: how many there are in all; a sentence says how many of them are in the page.
+            most: the size in characters at which no further choice is added. Of the first choice, charts that do not
+                fit are left out.
+        """
+        titles: list[str] = []
+        bodies: list[str] = []
+        left_out = 0
+        for choice in choices:
+            body, missing = choice.drawn(most if not bodies else None)
+            if bodies and sum(map(len, bodies)) + len(body) > most:
+                break
+            left_out += missing
+            titles.append(choice.title)
+            bodies.append(f'<div class="choice"{" hidden" if bodies else ""}>{body}</div>')
+        if not bodies:
+            return 0
+        name = self.chooser_name
+        self._choosers += 1
+        if len(titles) > 1:
+            options = "".join(f'<option value="{i}">{html.escape(title)}</option>' for i, title in enumerate(titles))
+            box = f'<select data-target="{name}" autocomplete="off">{options}</select>'
+            self.parts.append(f'<label class="choose">{html.escape(label)} {box}</label>')
+        self.parts.append(f'<div id="{name}">{"".join(bodies)}</div>')
+        if len(titles) < total:
+            self.text(
+                f"{len(titles):,} of {total:,} {label.lower()} are in this file, which keeps it small.", soft=True
+            )
+        if left_out:
+            self.text(f"{left_out:,} further figures are not in this file, which keeps it small.", soft=True)
+        return len(titles)
+
+    @property
+    def chooser_name(self) -> str:
+        """The id of the next chooser, for links to its choices."""
+        return f"c{self._choosers}"
+
+    def link_table(self, header: Sequence[str], rows: Sequence[Sequence[str]], name: str, links: Sequence[int]) -> None:
+        """A table whose first cells show choices of the chooser of this name: for each row the number of the choice."""
+        linked = [
+            [f'<a href="#{name}" data-choice="{number}">{html.escape(row[0])}</a>', *map(html.escape, row[1:])]
+            for row, number in zip(rows, links, strict=True)
+        ]
+        self.parts.append(_table(header, linked))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], best: int | None = None) -> None:
         """A table, one row of it marked as the best."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-        body = ""
-        for number, row in enumerate(rows):
-            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
-            body += f"<tr{' class=best' if number == best else ''}>{cells}</tr>"
-        whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        self.parts.append(f'<div class="scroll">{whole}</div>')
+        self.parts.append(_table(header, [list(map(html.escape, row)) for row in rows], best))
 
     def code(self, text: str) -> None:
         """Something to copy."""
@@ -131,8 +154,7 @@ class Page:
     def render(self) -> str:
         """The whole file."""
         links = "".join(f'<a href="#s{i}">{html.escape(text)}</a>' for i, text in enumerate(self._headings, 1))
-        scripts = f"<script>{self._plotly}</script>" if self._plotly and self._count else ""
-        scripts += f"<script>{_asset('page.js')}</script>"
+        script = f"<script>{_asset('page.js')}</script>"
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
@@ -140,7 +162,7 @@ class Page:
             f"<h1>{html.escape(self.title)}</h1><p class=lead>{html.escape(self.lead)}</p>"
             f"<nav>{links}</nav>\n"
             + "\n".join(self.parts)
-            + f"<footer>{html.escape(self.footer)}</footer></main>{scripts}</body></html>\n"
+            + f"<footer>{html.escape(self.footer)}</footer></main>{script}</body></html>\n"
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -161,3 +183,18 @@ def _image(png: bytes, description: str) -> str:
 
 def _asset(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _figure(picture: str, caption: str = "") -> str:
+    below = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><div class="scroll">{picture}</div>{below}</figure>'
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], best: int | None = None) -> str:
+    """A table of cells that are HTML already."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = ""
+    for number, row in enumerate(rows):
+        cells = "".join(f"<td>{cell}</td>" for cell in row)
+        body += f"<tr{' class=best' if number == best else ''}>{cells}</tr>"
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

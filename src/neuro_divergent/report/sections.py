@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.forecasting.evaluate.held_out import HeldOut, columns_of, interval_levels
+from neuro_divergent.forecasting.evaluate.coverage import IntervalCoverage
+from neuro_divergent.forecasting.evaluate.held_out import HeldOut
 from neuro_divergent.forecasting.evaluate.residuals import Bias, Dependence
 from neuro_divergent.forecasting.plots import recent
 from neuro_divergent.metrics.base import badness
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report.chart import Chart, Trace
+from neuro_divergent.report.page import Choice, Page
 
 if TYPE_CHECKING:
     import polars as pl
 
     from neuro_divergent.data.table import TimeSeriesDataFrame
-    from neuro_divergent.forecasting.predict.forecaster import Forecaster
-    from neuro_divergent.report.page import Page
     from neuro_divergent.training.state.history import History
 
 MAX_SERIES = 40
-MAX_POINTS = 1500
+MAX_POINTS = 500
 LAGS = 24
 SMALL_BIAS, LARGE_BIAS = 1.0, 10.0
 """In percent: a bias below the first is little, one above the second is said to be possible even without proof."""
 NAIVE = "#9A9A9A"
+COVERAGE_HEADER = ("promised", "observed inside", "of values", "mean width", "")
+Mood = Literal["", "good", "bad"]
 _TITLES = {
     "mae": "MAE",
     "rmse": "RMSE",
@@ -54,47 +56,26 @@ def figure(value: float | None) -> str:
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def forecast_charts(fitted: Forecaster) -> list[Chart]:
-    """The end of some series with their forecasts and intervals; empty where columns known ahead would be needed."""
-    from neuro_divergent.core.errors import DataError
-
-    data, h = fitted.data, fitted.model.h
-    # A model that sees all series at once has to be given all of them.
-    whole = fitted.model.together
-    shown = data if whole else data.select(data.ids[:MAX_SERIES].tolist())
-    columns, levels = columns_of(fitted), interval_levels(fitted)
-    try:
-        values = fitted.forecast_values(shown, columns)
-    except DataError:
-        return []
-    charts = []
-    for number in range(min(shown.n_series, MAX_SERIES)):
-        times, past = recent(shown, number, min(max(4 * h, 60), MAX_POINTS))
-        ahead = shown.times(number, int(shown.store.lengths[number]), h).to_list()
-        bands = [
-            (f"{level:g} %", values[number, :, 1 + 2 * place], values[number, :, 2 + 2 * place])
-            for place, level in enumerate(levels)
-        ]
-        traces = [_band(name, ahead, low, high, depth) for depth, (name, low, high) in enumerate(bands)]
-        traces.append(Trace(name="history", x=times, y=past, colour="ink", width=1.5))
-        traces.append(Trace(name=fitted.model.name, x=ahead, y=values[number, :, 0], width=2.4))
-        charts.append(Chart(title=str(shown.ids[number]), traces=traces, ylabel=data.schema.target_col))
-    return charts
-
-
-def _band(name: str, x: Sequence[Any], low: Any, high: Any, depth: int) -> Trace:
-    return Trace(name=name, x=x, y=high, low=low, kind="band", opacity=0.18 + 0.12 * depth)
-
-
-def series_charts(data: TimeSeriesDataFrame) -> list[Chart]:
-    """Whole series; long ones are thinned out."""
-    charts = []
+def series_charts(data: TimeSeriesDataFrame) -> Iterator[Choice]:
+    """Whole series; of long ones the smallest and the largest value of each stretch."""
     for number in range(min(data.n_series, MAX_SERIES)):
         times, values = recent(data, number, int(data.store.lengths[number]))
-        every = max(1, -(-len(values) // MAX_POINTS))
-        trace = Trace(name=data.schema.target_col, x=times[::every], y=values[::every], width=1.3)
-        charts.append(Chart(title=str(data.ids[number]), traces=[trace], legend=False, ylabel=data.schema.target_col))
-    return charts
+        rows = _extremes(values)
+        title, target = str(data.ids[number]), data.schema.target_col
+        trace = Trace(name=target, x=[times[row] for row in rows], y=values[rows], width=1.3)
+        chart = Chart(title=title, traces=[trace], legend=False, titled=True, ylabel=target, hover=False)
+        yield Choice(title=title, charts=[chart])
+
+
+def _extremes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The rows to draw: all, or the smallest and the largest value of each of MAX_POINTS / 2 stretches."""
+    if len(values) <= MAX_POINTS:
+        return np.arange(len(values))
+    rows: set[int] = set()
+    for part in np.array_split(np.arange(len(values)), MAX_POINTS // 2):
+        filled = np.nan_to_num(values[part], nan=np.inf), np.nan_to_num(values[part], nan=-np.inf)
+        rows |= {int(part[filled[0].argmin()]), int(part[filled[1].argmax()])}
+    return np.array(sorted(rows))
 
 
 def chosen_metric(names: Sequence[str], asked: str | None, otherwise: str) -> str:
@@ -106,15 +87,40 @@ def chosen_metric(names: Sequence[str], asked: str | None, otherwise: str) -> st
     return names[0]
 
 
-def score_table(page: Page, table: pl.DataFrame, metric: str | None = None) -> None:
-    """One row per model, the best by a metric (MASE unless given) marked, and a sentence that says so."""
+def score_table(page: Page, table: pl.DataFrame, metric: str | None = None, naive: str = "") -> None:
+    """One row per model, the best by a metric (MASE unless given) marked, and a sentence that says so.
+
+    With the name of the naive forecast, the second column says how much better or worse than it a model is.
+    """
     names = [column for column in table.columns if column != "model"]
     by = chosen_metric(names, metric, "mase")
-    shown = [name for name in names if name == by or not name.startswith(("interval_score", "pinball"))]
+    shown = [name for name in names if name == by or not name.startswith(("coverage", "interval_score", "pinball"))]
     rows = [[str(row["model"]), *(_cell(name, row[name]) for name in shown)] for row in table.iter_rows(named=True)]
-    scores = [badness(by, value) for value in table[by]]
-    page.table(["model", *map(title, shown)], rows, int(np.argmin(scores)))
+    scores = dict(zip(table["model"].to_list(), table[by].to_list(), strict=True))
+    best = int(np.argmin([badness(by, value) for value in scores.values()]))
+    header = ["model", *map(title, shown)]
+    if naive in scores:
+        header.insert(1, f"{title(by)} beside naive")
+        for row in rows:
+            row.insert(1, "" if row[0] == naive else beside_naive(by, scores[row[0]], scores[naive])[0])
+    page.table(header, rows, best)
     page.text(f"The row that is best by {title(by)} is coloured.", soft=True)
+
+
+def beside_naive(metric: str, own: float | None, naive: float | None) -> tuple[str, Mood]:
+    """How a model's figure compares with that of the naive forecast; no words where one of them is missing.
+
+    >>> beside_naive("mae", 1.5, 2.0), beside_naive("mae", 3.0, 2.0), beside_naive("mae", 2.0, 2.0)
+    (('25 % better', 'good'), ('50 % worse', 'bad'), ('as good', ''))
+    """
+    bad, other = badness(metric, own), badness(metric, naive)
+    if not (math.isfinite(bad) and math.isfinite(other)):
+        return "", ""
+    gain = 1 - bad / other if other > 0 else float(np.sign(other - bad))
+    if abs(gain) < 0.005:
+        return "as good", ""
+    word, mood = ("better", "good") if gain > 0 else ("worse", "bad")
+    return (f"{abs(100 * gain):.0f} % {word}" if other > 0 else word), mood  # type: ignore[return-value]
 
 
 def title(column: str) -> str:
@@ -237,27 +243,20 @@ def calibration_chart(held: HeldOut) -> tuple[Chart, str] | None:
         Trace(name="observed", x=wanted, y=seen, width=2.0),
         Trace(name="quantiles", x=wanted, y=seen, kind="points", listed=False),
     ]
-    chart = Chart(
-        title="Calibration", traces=traces, xlabel="quantile, %", ylabel="values below it, %", hover="closest"
-    )
+    chart = Chart(title="Calibration", traces=traces, xlabel="quantile, %", ylabel="values below it, %")
     return chart, "On the dashed line the intervals hold what they promise; flatter means too narrow, steeper too wide."
 
 
 def coverage_rows(held: HeldOut) -> list[list[str]]:
-    """For each interval: promised, observed, and the verdict in words."""
-    columns, actual, values = held.found.columns, held.truth.actual, held.found.values
-    seen = np.isfinite(actual)
-    rows = []
-    for place in range(1, len(columns.names), 2):
-        low, high = columns.levels[place], columns.levels[place + 1]
-        if low is None or high is None or not seen.any():
-            continue
-        inside = ((actual >= values[:, :, place]) & (actual <= values[:, :, place + 1]))[seen].mean()
-        width = float(np.mean((values[:, :, place + 1] - values[:, :, place])[seen]))
-        promised = high - low
-        verdict = "as promised" if abs(inside - promised) <= 0.05 else "too narrow" if inside < promised else "too wide"
-        rows.append([f"{100 * promised:g} %", f"{100 * inside:.1f} %", figure(width), verdict])
-    return rows
+    """A row of `COVERAGE_HEADER` for each interval."""
+    return [coverage_row(item) for item in held.evaluation.coverage]
+
+
+def coverage_row(item: IntervalCoverage) -> list[str]:
+    """Promised, observed, of how many values, mean width, and the verdict in words."""
+    off = item.percent - item.level
+    verdict = "as promised" if abs(off) <= 5 else "too narrow" if off < 0 else "too wide"
+    return [f"{item.level:g} %", f"{item.percent:.1f} %", f"{item.values:,}", figure(item.width), verdict]
 
 
 def training_charts(history: History) -> list[tuple[Chart, str]]:
@@ -268,12 +267,11 @@ def training_charts(history: History) -> list[tuple[Chart, str]]:
     if held:
         traces.append(Trace(name="validation", x=[x for x, _ in held], y=[y for _, y in held], colour=COLOURS[1]))
     values = [value for trace in traces for value in trace.y if math.isfinite(value)]
+    marks: list[tuple[int, str]] = []
     if history.best_epoch is not None and values:
-        best = history.best_epoch
-        ends = [min(values), max(values)]
-        traces.append(Trace(name=f"best: epoch {best}", x=[best, best], y=ends, colour="soft", dash="dot", width=1.4))
+        marks.append((history.best_epoch, f"best: epoch {history.best_epoch}"))
     wide = bool(values) and min(values) > 0 and max(values) / min(values) > 20
-    loss = Chart(title="Loss", traces=traces, xlabel="epoch", ylabel="loss", log=wide)
+    loss = Chart(title="Loss", traces=traces, xlabel="epoch", ylabel="loss", log=wide, marks=marks)
     rates = [record["learning_rate"] for record in history.epochs]
     rate = Chart(
         title="Learning rate", traces=[Trace(name="rate", x=epochs, y=rates, colour=COLOURS[2])], xlabel="epoch",

@@ -1,4 +1,4 @@
-"""A chart as an SVG element, for pages that plotly does not draw: it needs no package, and follows light and dark."""
+"""A chart as an SVG element: it needs no package, and follows light and dark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from neuro_divergent.report.hover import hover_attribute
 
 if TYPE_CHECKING:
     from neuro_divergent.report.chart import Chart, Trace
@@ -27,21 +29,20 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
 
 
-def drawn(chart: Chart, *, small: bool = False, hidden: bool = False) -> str:
+def drawn(chart: Chart, *, small: bool = False) -> str:
     """The chart as one SVG element."""
     width, height = (420.0, 270.0) if small else (1000.0, 340.0)
-    top = _TOP + (_LEGEND if chart.legend else 0.0)
+    legend, rows = _legend(chart, width)
+    top = _TOP + _LEGEND * rows
     moments = any(isinstance(x, date) for trace in chart.traces for x in trace.x)
     x = _x_axis(chart, moments, _LEFT, width - _RIGHT, 4 if small else 8)
     y = _y_axis(chart, height - _BOTTOM, top)
-    parts = [*_frame(chart, x, y, width, height, top)]
+    parts = [*_frame(chart, x, y, width, height, top), *_marks(chart, x.place, width / 2, top, height - _BOTTOM)]
     parts += [part for trace in chart.traces for part in _trace(trace, x.place, y.place, height - _BOTTOM)]
-    if chart.legend:
-        parts += _legend(chart.traces)
     title = html.escape(chart.title, quote=True)
-    marks = (' data-end="1"' if moments else "") + (' hidden="hidden"' if hidden else "")
+    marks = (' data-end="1"' if moments else "") + hover_attribute(chart, lambda value: x.place(_seconds(value)))
     head = f'<svg class="still" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{title}"{marks}>'
-    return f"{head}{''.join(parts)}</svg>"
+    return f"{head}{''.join([*parts, *legend])}</svg>"
 
 
 def number_ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -105,6 +106,7 @@ def _linear(low: float, high: float, first: float, last: float) -> Place:
 
 def _x_axis(chart: Chart, moments: bool, first: float, last: float, most: int) -> Axis:
     values = [_seconds(x) for trace in chart.traces for x in trace.x]
+    values += [_seconds(x) for x, _ in chart.marks]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if any(trace.kind == "bars" for trace in chart.traces):
         half = max((_bar_width(trace) for trace in chart.traces if trace.kind == "bars"), default=1.0) / 2
@@ -218,11 +220,32 @@ def _colour(name: str) -> str:
     return f"var(--{name})" if name in ("ink", "soft") else name
 
 
-def _legend(traces: Sequence[Trace]) -> Iterator[str]:
-    left = _LEFT
-    for trace in traces:
-        if trace.listed:
-            mark = f'fill="{_colour(trace.colour)}" fill-opacity="{trace.opacity if trace.kind == "band" else 1:g}"'
-            yield f'<rect {mark} x="{left:g}" y="9" width="18" height="{10 if trace.kind == "band" else 4}"/>'
-            yield f'<text x="{left + 24:g}" y="18">{html.escape(trace.name)}</text>'
-            left += 44 + 7.2 * len(trace.name)
+def _marks(chart: Chart, x: Place, middle: float, top: float, floor: float) -> Iterator[str]:
+    """Vertical lines, each with its label at the top."""
+    for value, label in chart.marks:
+        at = x(_seconds(value))
+        yield f'<path class="mark" d="M{at:.1f} {top:g}V{floor:g}"/>'
+        if label:
+            side = f'x="{at + 5:.1f}"' if at < middle else f'x="{at - 5:.1f}" text-anchor="end"'
+            yield f'<text {side} y="{top + 10:g}">{html.escape(label)}</text>'
+
+
+def _legend(chart: Chart, width: float) -> tuple[list[str], int]:
+    """The names of the traces above the chart, after its title, and how many lines they take."""
+    parts, left, row = [], _LEFT, 0
+    if chart.titled:
+        parts.append(f'<text class="title" x="{left:g}" y="18">{html.escape(chart.title)}</text>')
+        left += 20 + 7.4 * len(chart.title)
+    for trace in chart.traces if chart.legend else ():
+        if not trace.listed:
+            continue
+        wide = 36 + 7.0 * len(trace.name)
+        if left > _LEFT and left + wide > width - _RIGHT:
+            left, row = _LEFT, row + 1
+        y = 9 + _LEGEND * row
+        band = trace.kind == "band"
+        mark = f'fill="{_colour(trace.colour)}" fill-opacity="{trace.opacity if band else 1:g}"'
+        parts.append(f'<rect {mark} x="{left:g}" y="{y:g}" width="18" height="{10 if band else 4}"/>')
+        parts.append(f'<text x="{left + 24:g}" y="{y + 9:g}">{html.escape(trace.name)}</text>')
+        left += wide + 8
+    return parts, row + 1 if parts else 0

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from neuro_divergent._version import __version__
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
+from neuro_divergent.forecasting.predict.ahead import asked_ahead
 from neuro_divergent.forecasting.predict.validated import validated_on
-from neuro_divergent.metrics.base import badness
+from neuro_divergent.metrics.base import metric_name
 from neuro_divergent.report import sections
 from neuro_divergent.report.again import CROSS_VALIDATION, Again, do_it_again
-from neuro_divergent.report.page import Page
+from neuro_divergent.report.forecast_charts import EXTREMES, Ranking, future_charts, held_out_charts
+from neuro_divergent.report.page import CHOOSER_SIZE, Page
 from neuro_divergent.report.sections import figure
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
-
-Mood = Literal["", "good", "bad"]
 
 
 def training_report(
@@ -30,7 +28,7 @@ def training_report(
     command: str = "",
     again: Again | None = None,
     seconds: float | None = None,
-    interactive: bool = True,
+    future: Any = None,
     held: HeldOut | None = None,
     metric: str | None = None,
 ) -> Page:
@@ -42,7 +40,8 @@ def training_report(
         command: what was typed, if it was typed.
         again: both of these, with further commands of a training on the shell.
         seconds: how long the training took.
-        interactive: charts that can be zoomed, if plotly is installed; pictures otherwise.
+        future: values of the columns known ahead, as `predict` takes them, for the chart of the forecast. Without them
+            the last rows of the table stand in for models that need such columns.
         held: forecasts of the held-out rows, if `held_out_forecasts` made them already.
         metric: the figure that colours and charts follow; the first of the training's `metrics`, or MAE, unless given.
     """
@@ -52,37 +51,33 @@ def training_report(
     of = f" on {source.replace(chr(92), '/').rsplit('/', 1)[-1]}" if source else ""
     took = "" if seconds is None else f", trained in {seconds:.1f} s"
     lead = f"{model.h} steps ahead from {model.input_size} past steps, {fitted.num_parameters:,} parameters{took}."
-    page = Page(f"{model.name}{of}", lead, interactive=interactive)
+    page = Page(f"{model.name}{of}", lead)
     held = held_out_forecasts(fitted) if held is None else held
     by = None if held is None else _metric(fitted, held, metric)
     page.cards(_facts(fitted, held, by))
     page.heading("Forecast")
-    charts = sections.forecast_charts(fitted)
-    if charts:
-        page.chooser(charts, "Series", _shown(len(charts), data.n_series))
-        if fitted.point is not None:
-            page.text(_point_shown(fitted), soft=True)
-    else:
-        page.text("The forecast needs a table (FILE) of the columns known ahead:", soft=True)
+    charts, said = future_charts(fitted, future)
+    if said:
+        page.text(said)
+    if page.chooser(charts, "Series", total=data.n_series) and fitted.point is not None:
+        page.text(_point_shown(fitted), soft=True)
+    if future is None and asked_ahead(fitted):
+        page.text("The forecast after the table needs a table (FILE) of the columns known ahead:", soft=True)
         page.code(again.predict or "fitted.predict(future=table)")
     _quality(page, fitted, held, by, again)
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
     page.heading("Data")
     page.items(data.report().lines())
-    page.chooser(sections.series_charts(data), "Series", _shown(min(data.n_series, sections.MAX_SERIES), data.n_series))
+    page.chooser(sections.series_charts(data), "Series", total=data.n_series)
     do_it_again(page, fitted, again)
     page.footer = f"neuro-divergent {__version__}. This file needs no network."
     return page
 
 
-def _shown(count: int, total: int) -> str:
-    return f"The first {count} of {total:,} series." if count < total else ""
-
-
 def _metric(fitted: Forecaster, held: HeldOut, asked: str | None) -> str:
     names = held.evaluation.table.columns[1:]
-    followed = [name for name in fitted.config.metrics if name in names]
+    followed = [name for name in map(metric_name, fitted.config.metrics) if name in names]
     return sections.chosen_metric(names, asked or next(iter(followed), None), "mae")
 
 
@@ -92,9 +87,9 @@ def _point_shown(fitted: Forecaster) -> str:
     return f"The line is a point forecast; {fitted.loss.kind} aims at the {fitted.point}."
 
 
-def _facts(fitted: Forecaster, held: HeldOut | None, metric: str | None) -> list[tuple[str, str, Mood]]:
+def _facts(fitted: Forecaster, held: HeldOut | None, metric: str | None) -> list[tuple[str, str, sections.Mood]]:
     data = fitted.data
-    facts: list[tuple[str, str, Mood]] = [
+    facts: list[tuple[str, str, sections.Mood]] = [
         (f"{data.n_series:,}", "series", ""),
         (f"{len(data):,}", f"rows, {data.freq} apart", ""),
     ]
@@ -102,21 +97,13 @@ def _facts(fitted: Forecaster, held: HeldOut | None, metric: str | None) -> list
         return facts
     own, naive = held.evaluation.table[metric].to_list()[:2]
     facts.append((figure(own), "mean absolute error" if metric == "mae" else sections.title(metric), ""))
-    bad, other = badness(metric, own), badness(metric, naive)
-    if math.isfinite(bad) and math.isfinite(other):
-        gain = 1 - bad / other if other > 0 else float(np.sign(other - bad))
-        mood: Mood = "good" if gain > 0 else "bad"
-        word = "better" if gain > 0 else "worse"
-        if abs(gain) < 0.005:
-            facts.append(("as good", "as seasonal naive", ""))
-        elif other > 0:
-            facts.append((f"{abs(100 * gain):.0f} % {word}", "than seasonal naive", mood))
-        else:
-            facts.append((word, "than seasonal naive", mood))
+    beside, mood = sections.beside_naive(metric, own, naive)
+    if beside:
+        facts.append((beside, "as seasonal naive" if beside == "as good" else "than seasonal naive", mood))
     bias = held.bias()
     if math.isfinite(bias.percent):
         facts.append((f"{bias.percent:+.1f} %", "bias of the forecasts", "bad" if _biased(bias) else ""))
-    for promised, inside, _, verdict in sections.coverage_rows(held)[-1:]:
+    for promised, inside, *_, verdict in sections.coverage_rows(held)[-1:]:
         facts.append(
             (inside, f"of values inside the {promised} interval", "good" if verdict == "as promised" else "bad")
         )
@@ -146,12 +133,13 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
         "from several cutoffs:"
     )
     page.code(again.compare or CROSS_VALIDATION)
-    sections.score_table(page, held.evaluation.table, metric)
+    sections.score_table(page, held.evaluation.table, metric, held.truth.naive_name)
     page.text(
         "MASE below 1 is better than the naive forecast was on the history. Bias is the sum of forecast minus actual, "
         "in percent of the sum of the actual values: below 0 the forecasts are too low.",
         soft=True,
     )
+    _held_out(page, fitted, held)
     page.parts.append("<h3>Error by horizon</h3>")
     page.chart(sections.horizon_chart(held.by_step(), metric or "mae"))
     residuals = sections.residual_charts(held)
@@ -168,5 +156,28 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     calibration = sections.calibration_chart(held)
     if calibration is not None:
         page.parts.append("<h3>Do the intervals hold</h3>")
-        page.table(["promised", "observed inside", "mean width", ""], sections.coverage_rows(held))
+        page.table(sections.COVERAGE_HEADER, sections.coverage_rows(held))
         page.pair([calibration])
+
+
+def _held_out(page: Page, fitted: Forecaster, held: HeldOut) -> None:
+    """Forecasts of held-out rows beside what happened, and the series with the largest and the smallest errors."""
+    page.parts.append("<h3>Held-out forecasts</h3>")
+    page.text(
+        "Actual values, the forecasts with their intervals, and the naive forecast. A dashed line is a cutoff: the "
+        f"{fitted.model.h} steps after it are forecast from the rows before it."
+    )
+    ranking = Ranking(held)
+    name = page.chooser_name
+    count = page.chooser(
+        held_out_charts(fitted, held, ranking), "Series", total=len(ranking.order), most=2 * CHOOSER_SIZE
+    )
+    if len(ranking.order) < 2:
+        return
+    few = len(ranking.order) <= 2 * EXTREMES
+    page.parts.append(f"<h3>{'Errors by series' if few else 'The worst and the best series'}</h3>")
+    choices = {place: number for number, (place, _) in enumerate(ranking.shown()[:count])}
+    places = [place for place in ranking.extremes() if place in choices]
+    rows = [[str(fitted.data.ids[ranking.numbers[place]]), *ranking.row(place)] for place in places]
+    page.link_table(["series", "MAE", "naive MAE", "MASE"], rows, name, [choices[place] for place in places])
+    page.text(f"Sorted by {ranking.by.upper()}, the worst first. The name of a series shows its chart.", soft=True)

@@ -4,6 +4,7 @@ from neuro_divergent.training.callbacks import (
     Callback,
     CallbackSettings,
     CsvLog,
+    CustomCallback,
     GradientNormMonitor,
     JsonLines,
     LearningRateMonitor,
@@ -22,9 +23,9 @@ from neuro_divergent.training.config.training_config import (
 )
 from neuro_divergent.training.gradient_tape import GradientTape
 from neuro_divergent.training.lr_range import RangeTest, find_learning_rate
+from neuro_divergent.training.module_trainer import Trainer
 from neuro_divergent.training.state.history import History
 from neuro_divergent.training.step.gradients import check_gradients
-from neuro_divergent.training.trainer import Trainer
 
 __all__ = [
     "ActivationCheckpointing",
@@ -32,6 +33,7 @@ __all__ = [
     "CallbackSettings",
     "Checkpoints",
     "CsvLog",
+    "CustomCallback",
     "EarlyStopping",
     "EasySeriesFirst",
     "FaultTolerance",

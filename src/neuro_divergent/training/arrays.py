@@ -2,49 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError, DataError, first_line
+from neuro_divergent.core.errors import Advice, ConfigError, DataError, DeviceError, first_line
 from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.base import outside_support, support_rule
+from neuro_divergent.metrics.base import Metric
 from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
+
+Inputs = Tensor | dict[str, Tensor]
+"""What a module is given: one tensor, or several by the names of its forward's arguments."""
 
 
 class Rows(NamedTuple):
     """A batch of rows."""
 
-    x: Tensor
+    x: Inputs
     y: Tensor
     weight: Tensor | None
 
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self.y.shape[0]
+
+    def part(self, first: int, last: int) -> Rows:
+        """The rows from first to last (excluded), as views."""
+        weight = None if self.weight is None else self.weight[first:last]
+        return Rows(each(self.x, lambda part: part[first:last]), self.y[first:last], weight)
+
+
+def each(x: Inputs, function: Callable[[Tensor], Tensor]) -> Inputs:
+    """The function of the inputs, or of each of several named ones."""
+    return {name: function(part) for name, part in x.items()} if isinstance(x, dict) else function(x)
+
 
 def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> Rows:
-    """The data, (x, y) or (x, y, weight) as numpy arrays, tensors or lists, checked and on the device."""
+    """(x, y) or (x, y, weight) of arrays, frames, tensors or lists, checked, on the device; x may be a dict of them."""
     if not isinstance(data, tuple | list) or len(data) not in (2, 3):
-        raise DataError(f"data must be (x, y) or (x, y, weight), but got {type(data).__name__}")
-    x, y = _tensor(data[0], "x"), _tensor(data[1], "y")
+        raise DataError(
+            f"data must be (x, y) or (x, y, weight), but got {type(data).__name__}. Of a frame give the columns: "
+            "(frame[['a', 'b']], frame['y'])"
+        )
+    x = as_inputs(data[0], device, dtype)
+    y = _tensor(data[1], "y")
     weight = _tensor(data[2], "weight").to(device=device, dtype=dtype) if len(data) == 3 else None
-    if x.shape[0] != y.shape[0] or (weight is not None and weight.shape[0] != x.shape[0]):
-        raise DataError(f"x and y must have the same number of rows, but got {x.shape[0]} and {y.shape[0]}")
-    if x.shape[0] == 0:
+    counts = {part.shape[0] for part in (x.values() if isinstance(x, dict) else (x,))}
+    if counts != {y.shape[0]} or (weight is not None and weight.shape[0] != y.shape[0]):
+        found = " and ".join(map(str, sorted(counts)))
+        raise DataError(f"x and y must have the same number of rows, but got {found} and {y.shape[0]}")
+    if y.shape[0] == 0:
         raise DataError("data must have at least one row, but x and y are empty")
-    for name, part in (("x", x), ("y", y)):
-        if part.is_floating_point() and not bool(torch.isfinite(part).all()):
-            row = int((~torch.isfinite(part.reshape(part.shape[0], -1)).all(dim=1)).nonzero()[0])
-            raise DataError(f"{name} must be finite, but row {row} has a NaN or an infinity. Remove or fill it")
-    x = x.to(device=device, dtype=dtype) if x.is_floating_point() or x.dtype == torch.bool else x.to(device)
+    _refuse_nonfinite(y, "y")
     if takes_class_numbers(loss):
         y = _class_numbers(y)
     else:
         y = y.to(dtype)
         _check_targets(loss, y)
-    return Rows(x.contiguous(), y.to(device).contiguous(), weight)
+    return Rows(x, y.to(device).contiguous(), weight)
+
+
+def as_inputs(given: Any, device: torch.device, dtype: torch.dtype) -> Inputs:
+    """What a module is given, checked, on the device, in the run's number format: one tensor or a dict of them."""
+    if isinstance(given, Mapping):
+        if not given or not all(isinstance(name, str) and name.isidentifier() for name in given):
+            raise DataError(
+                "a dict of inputs has the names of the arguments of the module's forward as its keys, but got "
+                f"{', '.join(map(repr, given)) or 'none'}"
+            )
+        return {name: _input(part, name, device, dtype) for name, part in given.items()}
+    return _input(given, "x", device, dtype)
+
+
+def _input(given: Any, name: str, device: torch.device, dtype: torch.dtype) -> Tensor:
+    x = _tensor(given, name)
+    _refuse_nonfinite(x, name)
+    x = x.to(device=device, dtype=dtype) if x.is_floating_point() or x.dtype == torch.bool else x.to(device)
+    return x.contiguous()
+
+
+def _refuse_nonfinite(part: Tensor, name: str) -> None:
+    if part.is_floating_point() and not bool(torch.isfinite(part).all()):
+        row = int((~torch.isfinite(part.reshape(part.shape[0], -1)).all(dim=1)).nonzero()[0])
+        raise DataError(f"{name} must be finite, but row {row} has a NaN or an infinity. Remove or fill it")
 
 
 def _check_targets(loss: Loss, y: Tensor) -> None:
@@ -59,6 +106,8 @@ def _check_targets(loss: Loss, y: Tensor) -> None:
 
 def _tensor(part: Any, name: str) -> Tensor:
     try:
+        if hasattr(part, "to_numpy"):  # a frame or a column, of pandas or polars
+            part = _numbers(part, name)
         tensor = torch.as_tensor(part)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"{name} must be an array of numbers, but got {type(part).__name__}: {error}") from None
@@ -67,6 +116,21 @@ def _tensor(part: Any, name: str) -> Tensor:
     if name == "weight" and (bool((tensor < 0).any()) or not bool(torch.isfinite(tensor).all())):
         raise DataError("weight must be finite and at least 0 in every row, but is not. Use 0 to ignore a row")
     return tensor
+
+
+def _numbers(frame: Any, name: str) -> Any:
+    """The values of a frame or a column as one array; a column that holds no numbers is named."""
+    array = frame.to_numpy()
+    if array.dtype != object:
+        return np.array(array)  # a frame may hand out memory that must not be written
+    columns = getattr(frame, "columns", None)
+    odd = [] if columns is None else [str(one) for one in columns if frame[one].to_numpy().dtype.kind not in "biuf"]
+    if odd or columns is None:
+        raise DataError(
+            f"the columns of {name} must hold numbers, but {', '.join(odd) or 'the column'} holds something else. "
+            "Leave it out, or encode it as numbers"
+        )
+    return array.astype(np.float64)
 
 
 def takes_class_numbers(loss: Loss) -> bool:
@@ -86,20 +150,15 @@ def _class_numbers(y: Tensor) -> Tensor:
 
 
 def split_rows(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """(training rows, held-out rows); the last rows are held out."""
-    count = rows.x.shape[0]
+    """The last part of the rows is held back."""
+    count = rows.size
     held = max(1, round(count * share))
     if held >= count:
         raise DataError(
             f"a training needs at least one row, but validation_split={share} of {count} rows leaves none. Set "
             "validation=... or validation_split=None"
         )
-    cut = count - held
-    first, last = (
-        Rows(rows.x[a:b], rows.y[a:b], None if rows.weight is None else rows.weight[a:b])
-        for a, b in ((0, cut), (cut, count))
-    )
-    return first, last
+    return rows.part(0, count - held), rows.part(count - held, count)
 
 
 class ArraySource:
@@ -113,21 +172,22 @@ class ArraySource:
         self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None, *, reuse: bool = False
     ) -> None:
         self.rows, self.sampler = rows, sampler
-        size = sampler.batch_size
-        size = min(size, rows.x.shape[0])  # a batch never has more than all rows
-        self._buffers = (_buffer(rows.x, size), _buffer(rows.y, size)) if reuse else (None, None)
-        self._elsewhere = rows.x.device.type != "cpu"
+        size = min(sampler.batch_size, rows.size)  # a batch never holds more than all rows
+        self._buffers: tuple[Tensor | None, Tensor | None] = (None, None)
+        if reuse and isinstance(rows.x, Tensor):
+            self._buffers = (_buffer(rows.x, size), _buffer(rows.y, size))
+        self._elsewhere = rows.y.device.type != "cpu"
         self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
 
     def batch(self, epoch: int, step: int) -> Rows:
         """The rows of one optimizer step."""
         numbers = torch.from_numpy(self.sampler.numbers(epoch, step).copy())
         if self._elsewhere:
-            numbers = numbers.to(self.rows.x.device)
+            numbers = numbers.to(self.rows.y.device)
         x, y, weight = self.rows
         into_x, into_y = self._buffers
         return Rows(
-            _selected(x, numbers, into_x),
+            each(x, lambda part: _selected(part, numbers, into_x)),
             _selected(y, numbers, into_y),
             None if weight is None else weight.index_select(0, numbers),
         )
@@ -146,21 +206,28 @@ def _buffer(part: Tensor, size: int) -> Tensor | None:
 
 
 class ArrayTask(ScoredTask):
-    """Compares module(x) with y, elementwise."""
+    """module(x) against y, elementwise; `weights` is the number format of the module where it is half precision."""
 
-    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        validation_loss: Loss | None = None,
+        metrics: Sequence[str | Metric] = (),
+        *,
+        weights: torch.dtype | None = None,
+    ) -> None:
         super().__init__(loss, validation_loss, metrics)
-        self._classes, self._outputs = takes_class_numbers(loss), loss.outputs
+        self._classes, self._outputs, self._weights = takes_class_numbers(loss), loss.outputs, weights
 
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of rows."""
-        output, target = self._aligned(_output(module, batch.x), batch.y)
+        output, target = self._aligned(output_of(module, batch.x, self._weights), batch.y)
         values = self.loss.values(output, target)
         return values, _loss_weights(self.loss, batch, values)
 
     def score(self, module: nn.Module, batch: Rows) -> dict[str, Tensor]:
         """Sums of the validation loss and of the metrics."""
-        output, target = self._aligned(_output(module, batch.x), batch.y)
+        output, target = self._aligned(output_of(module, batch.x, self._weights), batch.y)
         loss = self.validation_loss
         values = loss.values(output, target)
         sums = {"loss": loss_sums(values, _loss_weights(loss, batch, values))}
@@ -168,16 +235,8 @@ class ArrayTask(ScoredTask):
 
     def split(self, batch: Rows, parts: int) -> list[Rows]:
         """Micro-batches of equal size, the last one smaller if it does not divide."""
-        count = batch.x.shape[0]
-        size = -(-count // parts)
-        return [
-            Rows(
-                batch.x[a : a + size],
-                batch.y[a : a + size],
-                None if batch.weight is None else batch.weight[a : a + size],
-            )
-            for a in range(0, count, size)
-        ]
+        size = -(-batch.size // parts)
+        return [batch.part(first, first + size) for first in range(0, batch.size, size)]
 
     def blame(self, batch: Rows, values: Tensor | None) -> str:  # noqa: ARG002
         """A sentence about the rows of the batch whose loss is not finite; empty if there are none."""
@@ -206,12 +265,20 @@ class ArrayTask(ScoredTask):
         )
 
 
-def _output(module: nn.Module, x: Tensor) -> Tensor:
-    """The module's output for a batch, one tensor."""
+def output_of(module: nn.Module, x: Inputs, weights: torch.dtype | None = None) -> Tensor:
+    """What the module makes of a batch: one tensor; in float32 where its weights are in half precision."""
+    if weights is not None:
+        x = each(x, lambda part: part.to(weights) if part.is_floating_point() else part)
     try:
-        output = module(x)
+        output = module(**x) if isinstance(x, dict) else module(x)
     except RuntimeError as error:
-        if x.is_floating_point() or not _takes_floats(module, x):
+        if weights is not None and isinstance(error, NotImplementedError):
+            raise DeviceError(
+                f"the module has a layer that cannot compute in {str(weights).removeprefix('torch.')} on this device: "
+                f"{first_line(error)}. Use precision='bf16', which keeps float32 weights, or 'float32'",
+                advice=[Advice("training.precision", "bf16")],
+            ) from error
+        if isinstance(x, dict) or x.is_floating_point() or not _takes_floats(module, x):
             raise
         raise DataError(
             f"x must have floats for this module, but has whole numbers ({str(x.dtype).removeprefix('torch.')}), which "
@@ -222,7 +289,7 @@ def _output(module: nn.Module, x: Tensor) -> Tensor:
             f"the module must return one tensor, but its forward returned a {type(output).__name__}. Wrap it in a "
             "module that returns only the forecast, such as output[0] of an LSTM"
         )
-    return output
+    return output if weights is None else output.float()
 
 
 def _takes_floats(module: nn.Module, x: Tensor) -> bool:

@@ -177,7 +177,7 @@ def _run(trained: Any, data: Any, config: TrainingConfig, columns: dict[str, Any
     if not isinstance(trained, nn.Module):
         history: History = trained.fit(data, config, **columns).history
         return history
-    from neuro_divergent.training.trainer import Trainer
+    from neuro_divergent.training.module_trainer import Trainer
 
     if columns:
         raise ConfigError(f"a module takes (x, y) and no other arguments, but got {', '.join(columns)}")

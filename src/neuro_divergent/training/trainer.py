@@ -1,21 +1,20 @@
-"""`Trainer` for plain arrays, and the functions that prepare and run any training."""
+"""From a module, a task and sources to a finished run."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import Advice, ConfigError, DeviceError
 from neuro_divergent.data.windows.samplers import Sequential, Shuffled
+from neuro_divergent.metrics.base import metric_name
 from neuro_divergent.optim import (
     CustomSchedule,
     Optimizer,
@@ -25,12 +24,10 @@ from neuro_divergent.optim import (
     ScheduleFreeAdamW,
     freeze,
 )
-from neuro_divergent.training.arrays import ArraySource, ArrayTask, Rows, as_rows, split_rows
+from neuro_divergent.training.arrays import Rows
 from neuro_divergent.training.callbacks.base import Callback
-from neuro_divergent.training.config.rules import check_arrays
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.runs.resume import Resume
-from neuro_divergent.training.state.history import History
 from neuro_divergent.training.state.precision import Precision
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Source, Task
@@ -41,83 +38,25 @@ from neuro_divergent.training.training_run import TrainingRun
 log = logging.getLogger(__name__)
 
 
-class Trainer:
-    """Trains any torch module on plain arrays.
-
-    Args:
-        config: the training options; None uses the defaults.
-
-    >>> import numpy as np
-    >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
-    >>> config = TrainingConfig(max_epochs=2, validation_split=None, progress=False)
-    >>> history = Trainer(config).fit(nn.Linear(1, 1), (x, 3 * x + 1))
-    >>> len(history)
-    2
-    """
-
-    def __init__(self, config: TrainingConfig | None = None) -> None:
-        self.config = config or TrainingConfig()
-
-    def fit(
-        self,
-        module: nn.Module,
-        data: Any,
-        *,
-        validation: Any = None,
-        resume: str | os.PathLike[str] | None = None,
-        resume_with: Mapping[str, Any] | None = None,
-    ) -> History:
-        """Train the module in place and return the history.
-
-        Args:
-            module: any module whose forward takes a batch of x.
-            data: (x, y) or (x, y, weight): numpy arrays, tensors or lists. The first axis is the rows.
-            validation: held-out (x, y). If None, the last rows are held out; their share is `validation_split`.
-            resume: "auto" resumes from the newest checkpoint of the run directory; without one it starts a new run. A
-                path resumes from that run or checkpoint.
-            resume_with: fields of the configuration to change for the resumed run, such as {"max_epochs": 50}.
-        """
-        begin = Resume(resume, resume_with)
-        config = begin.applied(self.config).resolved()
-        check_arrays(config)
-        loss = config.loss
-        assert loss != "auto"
-        device = resolve_device(config.device)
-        precision = Precision(config.precision, device, config.loss_scale)
-        rows = as_rows(data, loss, device, precision.dtype)
-        held: Rows | None = None
-        if validation is not None:
-            held = as_rows(validation, loss, device, precision.dtype)
-        elif config.validation_split is not None and config.validation_split != "auto":
-            rows, held = split_rows(rows, config.validation_split)
-        task = ArrayTask(loss, config.validation_loss, config.metrics)
-        reuse = config.num_workers == 0
-        source = ArraySource(rows, training_sampler(config, rows.x.shape[0]), _cap(config), reuse=reuse)
-        validation_source = None
-        if held is not None:
-            size = max(1024, effective_batch(config))
-            validation_source = ArraySource(held, Sequential(n=held.x.shape[0], batch_size=size))
-        described = module_identity(module)  # before the engine may wrap parts of it
-        state = prepare(module, config, source, validation_source, precision)
-        parts = {"training": rows, "validation": held}
-
-        def identity() -> dict[str, Any]:
-            return {"data": rows_identity(parts), "module": described}
-
-        return train(task, state, resume=begin, identity=identity).history
-
-
 def rows_identity(parts: Mapping[str, Rows | None]) -> dict[str, Any]:
     """The number of rows of each part, and a hash of all values. A resume compares them."""
     digest = hashlib.sha256()
     facts: dict[str, Any] = {}
     for name, rows in parts.items():
-        facts[f"{name}_rows"] = 0 if rows is None else rows.x.shape[0]
-        for tensor in rows or ():
+        facts[f"{name}_rows"] = 0 if rows is None else rows.size
+        for tensor in _tensors(rows):
             if tensor is not None:
                 digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
                 digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return facts | {"fingerprint": digest.hexdigest()}
+
+
+def _tensors(rows: Rows | None) -> Iterator[Tensor | None]:
+    for part in rows or ():
+        if isinstance(part, dict):
+            yield from (part[name] for name in sorted(part))
+        else:
+            yield part
 
 
 def module_identity(module: nn.Module) -> dict[str, str]:
@@ -189,18 +128,18 @@ def prepare(
 
 
 def _check_half_precision(module: nn.Module, precision: Precision) -> None:
-    """Raise if fp16 on a CPU has no kernel for a layer; otherwise warn that it is slow."""
-    if precision.name != "fp16" or precision.device.type != "cpu":
+    """fp16 on a CPU: refused where a layer has no such kernel, slow everywhere else."""
+    if not precision.name.startswith("fp16") or precision.device.type != "cpu":
         return
     if any(isinstance(part, nn.LSTM) for part in module.modules()):
         raise DeviceError(
-            "precision='fp16' on a CPU cannot compute LSTM layers (oneDNN has no fp16 kernel), but the model has some. "
-            "Use precision='bf16' or 'float32', or a GPU",
+            f"precision={precision.name!r} on a CPU cannot compute LSTM layers (oneDNN has none in fp16), but the "
+            "model has some. Use precision='bf16' or 'float32', or a GPU",
             advice=[Advice("training.precision", "bf16")],
         )
     log.warning(
-        "precision='fp16' is slower than float32 on a CPU, often ten times. Use precision='bf16' or "
-        "precision='float32'",
+        "precision=%r is slower than float32 on a CPU, often ten times. Use precision='bf16' or precision='float32'",
+        precision.name,
         extra={"advice": [Advice("training.precision", "bf16"), Advice("training.precision", "float32")]},
     )
 
@@ -250,17 +189,19 @@ def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
     if rule is None or rule == "auto":
         return config.replace(early_stopping=None)
     if not has_validation and rule.monitor.startswith("validation_"):
-        if rule == EarlyStopping():
+        if rule.replace(mode="auto") == EarlyStopping():
             return config.replace(early_stopping=None)
         raise ConfigError(
             f"early_stopping monitors {rule.monitor}, but there are no held-out rows. Set validation_split or "
             "validation=, or monitor='train_loss'"
         )
-    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    side = "validation" if has_validation else "train"
+    known = {"train_loss", f"{side}_loss", *(f"{side}_{metric_name(item)}" for item in config.metrics)}
     if rule.monitor not in known:
         raise ConfigError(f"early_stopping.monitor must be one of {', '.join(sorted(known))}, but got {rule.monitor!r}")
     return config
 
 
-def _cap(config: TrainingConfig) -> int | None:
+def steps_cap(config: TrainingConfig) -> int | None:
+    """At most so many steps make an epoch; None for all."""
     return None if config.steps_per_epoch in (None, "auto") else int(config.steps_per_epoch)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,9 +23,10 @@ from neuro_divergent.training.process.malloc import kept_memory
 from neuro_divergent.training.process.signals import Guard
 from neuro_divergent.training.process.thread_waiting import YieldWhenBusy
 from neuro_divergent.training.runs.lock import run_lock
-from neuro_divergent.training.runs.resume import Resume, find
+from neuro_divergent.training.runs.requested import write_checkpoint
+from neuro_divergent.training.runs.resume import Resume, find, run_facts
 from neuro_divergent.training.runs.resume import begin as begin_run
-from neuro_divergent.training.runs.run_directory import events_of, write_config
+from neuro_divergent.training.runs.run_directory import events_of, write_config, write_context
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
 from neuro_divergent.training.step.strategy import Strategy
@@ -47,8 +50,10 @@ class TrainingRun:
         state: the state that `prepare` returned.
         title: the name on the progress line.
         extra: callbacks besides the configured ones.
-        resume: whether to resume from a checkpoint.
-        identity: returns what must be equal for a resume, such as the fingerprint of the data; called only if needed.
+        resume: whether to go on from a checkpoint.
+        identity: gives what must be the same for a resume, such as the data's fingerprint; called only if needed.
+
+    `save_checkpoint(path)` and `load_checkpoint(path)` keep a moment of one's own choice and go back to it.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class TrainingRun:
         self._begun = self._active = self._ended = False
         self._callbacks = CallbackList(())
         self._strategy: Strategy = state.strategy
+        self._given = state.strategy
         self._decided: Decided | None = None
 
     def begin(self) -> TrainingRun:
@@ -85,6 +91,39 @@ class TrainingRun:
             self.close()
             raise
         return self
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
+        """Write the present state to a directory of its own and return it; a checkpoint that is there is replaced.
+
+        Inside of `advance` (a callback calls it) it is written as soon as the step, and the end of its epoch, is done.
+        """
+        if self._active:
+            self.state.save_checkpoint(path)
+        else:
+            self.begin()
+            write_checkpoint(self.state, self._callbacks, path)
+        return Path(path)
+
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> TrainingRun:
+        """Go to the step of a checkpoint of this training: weights, optimizer, history and position are those of then.
+
+        Other data, another module or another configuration is refused. What the run's directory has of later steps is
+        set aside.
+        """
+        if self._active:
+            raise TrainingError("a run goes back to a checkpoint between two calls of advance, not inside a callback")
+        if self._ended:
+            raise TrainingError("a run that has ended cannot go back. Prepare it again with resume=path")
+        begun = self._begun
+        if begun:  # everything that a step needs is made anew, as for a resumed run
+            if self.state.saver is not None:
+                self.state.saver.join(self.state)
+            self._open.close()
+            self._open = ExitStack()
+            self._begun = False
+            self.state.strategy, self.state.stopping = self._given, ""
+        self.resume = Resume(path, own=begun)
+        return self.begin()
 
     def check(self) -> None:
         """Raise if `begin` would refuse the data or the module. Afterwards the state cannot be trained."""
@@ -105,10 +144,12 @@ class TrainingRun:
             self._strategy = self._open.enter_context(network_ready(self.task, state, decided, state.strategy))
             state.strategy = self._strategy
             self._open.enter_context(_watched_inside(state, self._callbacks))
+            state.facts = lambda: run_facts(state, self._identity(), decided.facts())
             begin_run(state, self._callbacks, self.resume, self._identity, snapshot, decided.facts(), save=main)
             if config.checkpoints is not None and state.saver is not None:
                 try:
                     write_config(config.checkpoints.directory, config)
+                    write_context(config.checkpoints.directory, state.context())
                 except StorageError as error:
                     state.saver.report(error, state)
         self._first = True

@@ -169,6 +169,9 @@ def test_three_commands_from_a_table_to_intervals_and_a_report(prices, tmp_path)
     assert summary["epochs"] == 2
     assert "3 rows were absent" in done.stderr
     assert (tmp_path / summary["report"]).exists()
+    measured = {item["level"]: (item["coverage"], item["values"]) for item in summary["coverage"]}
+    assert list(measured) == [95, 80]
+    assert measured[80][0] == summary["held_back"][0]["coverage-80"]
     run_directory = tmp_path / "runs" / "prices-dlinear"
     forecast = run("predict", run_directory, "--level", "80,95", "--json")
     rows = json.loads(forecast.stdout)
@@ -180,7 +183,11 @@ def test_three_commands_from_a_table_to_intervals_and_a_report(prices, tmp_path)
     assert [row["model"] for row in scored["overall"]] == ["DLinear", "seasonal naive (7)"]
     assert 0 <= scored["overall"][0]["coverage-80"] <= 1
     assert len(scored["by_step"]) == 2 * 7
+    told = call("evaluate", run_directory, prices, "--level", "80", "--n-windows", 2).stdout
+    assert re.search(r"^80 % interval: \d+ % of 1[34] values inside$", told, re.MULTILINE)  # two horizons of 7
     again = call("train", prices, "--model", "dlinear", *flags, "--no-report", cwd=tmp_path)
+    share, count = measured[80]
+    assert f"\n80 % interval: {100 * share:.0f} % of {count} held-out values inside\n" in again.stdout
     assert "saved to runs/prices-dlinear-2/model" in again.stdout
 
 
@@ -267,6 +274,11 @@ def test_cv_is_a_leaderboard_beside_the_naive_forecast(prices, tmp_path):
     # Between the last row seen and the first one forecast lie three.
     assert (forecasts["timestamp"][0] - forecasts["cutoff"][0]).days == 1 + 3
     assert "Leaderboard" in (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+    assert [(item["model"], item["level"], item["values"]) for item in found["coverage"]] == [
+        *(("DLinear", 80, forecasts["close"].count()), ("NLinear", 80, forecasts["close"].count()))
+    ]
+    told = call("cv", prices, *columns, *some).stdout
+    assert re.search(r"^NLinear: 80 % interval: \d+ % of \d+ held-out values inside$", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

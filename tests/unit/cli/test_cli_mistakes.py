@@ -31,12 +31,6 @@ def folder(tmp_path_factory):
     prices = [100.0 + number % 7 for number in range(90)]
     good = pl.DataFrame({"timestamp": days, "close": prices})
     good.write_csv(place / "prices.csv")
-    written = [f"1,{price:06.2f}" for price in prices]
-    good.with_columns(close=pl.Series(written)).write_csv(place / "thousands.csv")
-    comma = [f"{price + 0.5:.1f}".replace(".", ",") for price in prices]
-    good.with_columns(close=pl.Series(comma)).write_csv(place / "comma.csv", separator=";")
-    # From the 31st on, so that the first row alone says which number is the month.
-    good[30:].with_columns(pl.col("timestamp").dt.to_string("%m/%d/%Y")).write_csv(place / "american.csv")
     pl.concat(
         [
             pl.DataFrame({"store": store, "product": product, "day": days, "sales": prices})
@@ -60,22 +54,7 @@ def sentence_of(done, code):
     ("arguments", "expected"),
     [
         pytest.param(
-            ["train", "thousands.csv", *COLUMNS, "--h", 7],
-            ["'1,100.00'", "Take the commas between the thousands out first: 1100.00"],
-            id="thousands",
-        ),
-        pytest.param(
-            ["train", "comma.csv", *COLUMNS, "--h", 7, "--set", "data.separator=;"],
-            ["'100,5'", "--set data.decimal_comma=True"],
-            id="decimal comma",
-        ),
-        pytest.param(
-            ["train", "american.csv", *COLUMNS, "--h", 7],
-            ["'01/31/2024'", "--set data.time_format=%m/%d/%Y, which every row fits"],
-            id="american dates",
-        ),
-        pytest.param(
-            ["train", "panel.csv", "--time", "day", "--target", "sales", "--h", 7],
+            ["train", "panel.csv", "--time", "day", "--target", "sales", "--id", "store", "--h", 7],
             ["each series has one row per time", "'store', 'product' together", "say --id store,product"],
             id="two columns name a series",
         ),

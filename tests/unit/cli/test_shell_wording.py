@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
-from neuro_divergent.cli.request.read_table import FILE_FIELDS, advised
+from neuro_divergent.cli.request.read_table import read_table
 from neuro_divergent.cli.request.run_file import sections
 from neuro_divergent.cli.request.shell_wording import _flag, on_the_shell
 from neuro_divergent.core import errors, files
 from neuro_divergent.core.errors import Advice, DataError, NeuroDivergentError, StorageError
+from neuro_divergent.data.read.load_file import FILE_FIELDS
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.forecasting.network.output_columns import forecast_columns
 
@@ -75,12 +76,16 @@ def test_the_words_of_a_message_alone_give_no_advice(tmp_path):
     words = 'the log could not be written. Say duplicates="last", or name a change in resume_with={...}'
     assert on_the_shell(StorageError(words)) == words
     file = tmp_path / "panel.csv"
-    rows = {"store": ["a", "b"] * 9, "ds": [date(2024, 1, day // 2 + 1) for day in range(18)], "y": [1.0] * 18}
+    rows = {
+        "store": ["a", "b"] * 9,
+        "ds": [date(2024, 1, day // 2 + 1) for day in range(18)],
+        "y": ["n"] * 18,
+        "y2": [1.0] * 18,
+    }
     pl.DataFrame(rows).write_csv(file)
-    fields = {"id_col": "y"}
-    assert str(advised(DataError(words), file, fields)) == words
-    naming = "say --id store"
-    assert naming in str(advised(DataError("other words", rule="one row per time"), file, fields))
+    with pytest.raises(DataError, match="say --id store") as caught:
+        read_table(file, {"id_col": "y", "target_col": "y2"})
+    assert caught.value.rule == "one row per time"
 
 
 def advised_in_source():

@@ -7,7 +7,8 @@ import pytest
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.config import Description
-from neuro_divergent.core.errors import RegistryError, UnknownNameError
+from neuro_divergent.core.errors import ConfigError, RegistryError, UnknownNameError
+from neuro_divergent.forecasting.model.model import Model
 
 
 class Fruit(Description):
@@ -81,7 +82,7 @@ def test_a_plugin_package_joins_by_its_entry_point(tmp_path):
     code = (
         "import logging; logging.disable(logging.CRITICAL)\n"
         "from neuro_divergent.core import registry\n"
-        "print(registry.resolve('model', 'plugged').__doc__)\n"
+        "print(registry.resolve('model', 'plugged').__doc__.splitlines()[0])\n"
         "try:\n    registry.resolve('model', 'nhist')\n"
         "except Exception as error:\n    print(error)\n"
     )
@@ -115,3 +116,49 @@ def test_a_plugin_cannot_take_the_name_of_a_model_that_is_not_imported_yet(tmp_p
     error, module = answer(tmp_path, code)
     assert "'taking' could not be loaded: RegistryError: a model is named once, but 'NHITS' is both" in error
     assert module == "neuro_divergent.models.nhits"
+
+
+BROKEN = "import sys\nsys.exit('this plugin wants other packages')\n"
+
+
+def test_a_plugin_that_ends_the_process_is_named_in_one_warning(tmp_path):
+    installed(tmp_path, "ending_plugin", BROKEN, "[neuro_divergent.plugins]\nending = ending_plugin\n")
+    code = (
+        "import logging; logging.basicConfig(stream=__import__('sys').stdout, format='%(message)s')\n"
+        "import neuro_divergent as nd\n"
+        "from neuro_divergent.core import registry\n"
+        "for _ in range(2): print(registry.find('model', 'no such model'), len(registry.members('model')) > 30)\n"
+    )
+    warning, *rest = answer(tmp_path, code)
+    assert "the plugin 'ending' could not be loaded: SystemExit: this plugin wants other packages" in warning
+    assert "NEURO_DIVERGENT_WITHOUT=ending_plugin" in warning
+    assert rest == ["None True", "None True"]
+
+
+def test_packages_can_be_left_out(tmp_path, monkeypatch):
+    installed(tmp_path, "loud_plugin", "print('imported')\n", "[neuro_divergent.plugins]\nloud = loud_plugin\n")
+    code = "from neuro_divergent.core import registry; print(registry.find('model', 'no such model'))"
+    assert answer(tmp_path, code) == ["imported", "None"]
+    for left_out in ("other, Loud-Plugin", "*"):
+        monkeypatch.setenv("NEURO_DIVERGENT_WITHOUT", left_out)
+        assert answer(tmp_path, code) == ["None"]
+
+
+def test_a_network_that_cannot_be_built_does_not_break_the_list_of_models(tmp_path):
+    source = (
+        "from neuro_divergent import Model\n"
+        "class Clumsy(Model):\n    '''A clumsy model.'''\n    def build(self, spec):\n        return {}['no']\n"
+    )
+    installed(tmp_path, "clumsy_plugin", source, "[neuro_divergent.plugins]\nclumsy = clumsy_plugin\n")
+    code = (
+        "from neuro_divergent.forecasting.model.catalogue import catalogue\n"
+        "print([(entry.name, entry.parameters) for entry in catalogue() if entry.name in ('Clumsy', 'NLinear')])"
+    )
+    assert answer(tmp_path, code) == ["[('Clumsy', None), ('NLinear', 2328)]"]
+
+
+def test_an_unknown_group_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"one of mlp, recurrent, .* but Grouped has group='perceptrons'"):
+
+        class Grouped(Model):
+            group = "perceptrons"

@@ -123,6 +123,23 @@ def test_lengths_in_epochs_scale_with_the_epoch() -> None:
     assert CosineWarmRestarts(period=2).factor_at(10, run) == pytest.approx(0.5)
 
 
+def test_a_cosine_of_its_own_length_equals_torchs_and_then_stays() -> None:
+    """Twelve steps of three epochs of four; torch's would rise again from there on."""
+    expected = torch_factors(lambda optimizer: torch_schedules.CosineAnnealingLR(optimizer, T_max=12), 13)
+    run = ScheduleContext(steps_per_epoch=4, base_rate=RATE)  # open-ended: its own length is enough
+    for schedule in (CosineAnnealing(t_max=3), CosineAnnealing(t_max=12, unit="step")):
+        assert [schedule.factor_at(step, run) for step in range(13)] == pytest.approx(expected, abs=1e-9)
+        assert not schedule.bounded
+        assert schedule.factor_at(40, run) == 0.0
+
+
+def test_an_exponential_decay_every_few_epochs_equals_torchs_step() -> None:
+    expected = torch_factors(lambda optimizer: torch_schedules.StepLR(optimizer, step_size=6, gamma=0.5), 30)
+    run = ScheduleContext(steps_per_epoch=3, base_rate=RATE)
+    for schedule in (ExponentialDecay(factor=0.5, every=2), ExponentialDecay(factor=0.5, every=6, unit="step")):
+        assert [schedule.factor_at(step, run) for step in range(30)] == pytest.approx(expected)
+
+
 def test_long_warm_restarts_begin_exactly_at_their_steps() -> None:
     # Periods 3, 6, 12, …: the n-th restart is at 3 (2^n - 1), where a logarithm alone may be one off.
     schedule = CosineWarmRestarts(period=3, growth=2, unit="step")

@@ -15,8 +15,8 @@ import neuro_divergent as nd
 from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report import Page, training_report
-from neuro_divergent.report import page as page_module
-from neuro_divergent.report.chart import Chart, Trace, plain
+from neuro_divergent.report.chart import Chart, Trace
+from neuro_divergent.report.hover import plain
 from neuro_divergent.report.sections import coverage_rows, figure
 
 
@@ -45,26 +45,29 @@ def test_every_section_is_there(fitted):
 
 def test_it_loads_nothing_from_anywhere(fitted):
     text = training_report(fitted).render()
-    own = text.replace(page_module.plotly_source(), "")
-    assert "http" not in own.replace("http-equiv", "")
-    assert not re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="(?!data:)', own)
+    assert "http" not in text.replace("http-equiv", "")
+    assert not re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="(?!data:)', text)
 
 
-def test_a_name_cannot_end_the_script_that_carries_it(fitted):
+def hover_of(picture):
+    """What a chart shows under the pointer, as the browser reads it."""
+    return json.loads(ElementTree.fromstring(picture).get("data-hover"))
+
+
+def test_a_name_cannot_end_the_picture_that_carries_it(fitted):
     text = training_report(fitted).render()
-    own = text.replace(page_module.plotly_source(), "")
-    assert own.count("<script") == own.count("</script>")
-    data = re.findall(r'<script type="application/json" id="c0-data">(.*?)</script>', own, re.DOTALL)
-    charts = json.loads(data[0])
-    assert len(charts) == 2
-    assert {trace["name"] for trace in charts[0]["traces"]} == {"80 %", "95 %", "history", "DLinear"}
+    assert text.count("<script") == text.count("</script>") == 1
+    pictures = re.findall(r"<svg .*?</svg>", text, re.DOTALL)
+    names = {picture.get("aria-label") for picture in map(ElementTree.fromstring, pictures)}
+    assert "south </script>" in names
+    assert {name for name, *_ in hover_of(pictures[0])["of"]} == {"80 %", "95 %", "actual", "DLinear"}
 
 
-def test_without_plotly_the_charts_are_pictures(fitted):
-    text = training_report(fitted, interactive=False).render()
-    assert "Plotly.newPlot" not in text
-    assert text.count('<svg class="still"') == 2 + 1 + 2 + 1 + 2 + 2  # series, horizon, errors, intervals, losses
-    assert text.count(' hidden="hidden">') == 2  # one series of two is shown
+def test_the_number_of_pictures(fitted):
+    text = training_report(fitted).render()
+    # forecasts, held-out forecasts, horizon, errors, intervals, losses, series
+    assert text.count('<svg class="still"') == 2 + 2 + 1 + 2 + 1 + 2 + 2
+    assert text.count('<div class="choice" hidden>') == 3  # one series of two is shown, in three places
 
 
 def test_without_any_plotting_package_the_charts_are_there(tmp_path):
@@ -80,7 +83,7 @@ def test_without_any_plotting_package_the_charts_are_there(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "report.html"
-    assert (tmp_path / "report.html").read_text(encoding="utf-8").count('<svg class="still"') == 1 + 1 + 2 + 2 + 1
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").count('<svg class="still"') == 1 + 1 + 1 + 2 + 2 + 1
 
 
 def test_figures_are_computed_on_rows_that_were_not_trained_on(fitted):
@@ -104,7 +107,7 @@ def test_nothing_is_claimed_where_nothing_was_held_out(fitted):
     data = fitted.data
     trained = nd.DLinear(h=7, input_size=21).fit(data, nd.TrainingConfig(max_epochs=1, validation_split=None))
     assert held_out_forecasts(trained) is None
-    text = training_report(trained, interactive=False).render()
+    text = training_report(trained).render()
     assert "Nothing was held back" in text
     assert "better" not in text.split("<h2")[0]
 
@@ -116,14 +119,14 @@ def test_validation_rows_that_were_given_are_the_ones_that_were_held_out():
     model = nd.DLinear(h=6, input_size=24)
     fitted = model.fit(rows[:190], config, validation=rows[190:])
     assert held_out_forecasts(fitted).truth.time.tolist() == [190, 191, 192, 193, 194]
-    text = training_report(fitted, interactive=False).render()
+    text = training_report(fitted).render()
     assert "5 forecasts of 1 series over the last 5 % of their rows" in text
     # Nothing but the given rows is held back, whatever the configuration says about a split.
     without = model.fit(rows[:190], config.replace(validation_split=None), validation=rows[190:])
     assert held_out_forecasts(without).truth.time.tolist() == [190, 191, 192, 193, 194]
     too_few = model.fit(rows[:195], config, validation=rows[195:])
     assert held_out_forecasts(too_few) is None
-    assert "less than one forecast" in training_report(too_few, interactive=False).render()
+    assert "less than one forecast" in training_report(too_few).render()
 
 
 def test_the_page_says_how_much_was_held_back_where_a_horizon_is_longer_than_the_split():
@@ -134,17 +137,17 @@ def test_the_page_says_how_much_was_held_back_where_a_horizon_is_longer_than_the
     fitted = nd.DLinear(h=30, input_size=20).fit(rows, config)
     held = held_out_forecasts(fitted)
     assert (held.truth.series.tolist(), held.truth.time.tolist()) == ([0], [70])
-    text = training_report(fitted, interactive=False).render()
+    text = training_report(fitted).render()
     assert "1 forecasts of 1 series over the last 30 % of their rows" in text
 
 
 def test_a_notebook_shows_it_apart_from_its_own_styles(fitted):
-    shown = training_report(fitted, interactive=False)._repr_html_()
+    shown = training_report(fitted)._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
 
 
 def test_text_is_escaped():
-    page = Page("<b>", "&", interactive=False)
+    page = Page("<b>", "&")
     page.heading("<i>")
     page.table(["<u>"], [["<s>"]])
     page.code("<a>")
@@ -156,10 +159,11 @@ def test_text_is_escaped():
 
 def test_numbers_for_json_and_for_people():
     assert plain([1.23456789, float("nan"), date(2024, 1, 2), 3]) == [1.23457, None, "2024-01-02", 3]
+    assert plain([datetime(2024, 1, 2), datetime(2024, 1, 2, 6, 30)]) == ["2024-01-02", "2024-01-02 06:30"]
     assert [figure(value) for value in (12345.6, 12.34, 0.01234, None)] == ["12,346", "12.3", "0.0123", "–"]
 
 
-def test_both_renderers_draw_the_same_kinds():
+def test_every_kind_is_drawn():
     traces = [
         Trace(name="a", x=[1, 2], y=[3.0, 4.0]),
         Trace(name="b", x=[1, 2], y=[3.0, 4.0], low=[1.0, 2.0], kind="band"),
@@ -167,7 +171,6 @@ def test_both_renderers_draw_the_same_kinds():
         Trace(name="d", x=[1, 2], y=[3.0, 4.0], kind="points"),
     ]
     chart = Chart(title="all <&>", traces=traces, log=True)
-    assert [part["type"] for part in chart.plotly()["traces"]] == ["scatter", "scatter", "scatter", "bar", "scatter"]
     drawn = ElementTree.fromstring(chart.svg(small=True))  # well-formed
     assert drawn.get("aria-label") == "all <&>"
     assert [part.tag for part in drawn if part.get("fill") == COLOURS[0] and part.get("y") != "9"] == [

@@ -28,7 +28,7 @@ def sales():
 
 def test_a_median_of_skewed_values_is_called_too_low(sales):
     """The mean of a lognormal with sigma 1.2 is exp(0.72) = 2.05 times its median: the bias is about -51 %."""
-    text = training_report(sales, interactive=False).render()
+    text = training_report(sales).render()
     bias = re.search(r"Bias (-\d+\.\d) %: the forecasts are too low, by more than chance explains", text)
     assert bias is not None
     assert -65 < float(bias[1]) < -35
@@ -42,7 +42,7 @@ def test_a_median_of_skewed_values_is_called_too_low(sales):
 def test_the_report_says_that_the_mean_is_shown(sales):
     sales.point = "mean"
     try:
-        text = training_report(sales, interactive=False).render()
+        text = training_report(sales).render()
     finally:
         sales.point = "median"
     assert "The line is the mean of the forecast distribution." in text
@@ -92,19 +92,19 @@ TABLE = pl.DataFrame(
     ("metric", "best"), [(None, "b"), ("mae", "a"), ("bias_percent", "c"), ("r2", "b"), ("coverage", "c")]
 )
 def test_the_coloured_row_is_the_best_by_the_metric_that_was_asked_for(metric, best):
-    page = Page("x", interactive=False)
+    page = Page("x")
     score_table(page, TABLE, metric)
     assert re.search(r"<tr class=best><td>(\w)</td>", "".join(page.parts))[1] == best
 
 
 def test_cards_and_charts_follow_the_metric_of_the_training(sales):
-    text = training_report(sales, interactive=False, metric="rmse").render()
+    text = training_report(sales, metric="rmse").render()
     assert "<span>RMSE</span>" in text
     assert "best by RMSE" in text
     followed = sales.config.replace(metrics=("smape",))
     before, sales.config = sales.config, followed
     try:
-        assert "best by sMAPE %" in training_report(sales, interactive=False).render()
+        assert "best by sMAPE %" in training_report(sales).render()
     finally:
         sales.config = before
 
@@ -118,4 +118,4 @@ def test_series_between_the_steps_of_others_have_a_report():
     ]
     config = nd.TrainingConfig(max_steps=2, progress=False)
     fitted = nd.NLinear(h=4, input_size=8).fit(pl.concat(rows), config, freq="1h")
-    assert "bias of the forecasts" in training_report(fitted, interactive=False).render()
+    assert "bias of the forecasts" in training_report(fitted).render()

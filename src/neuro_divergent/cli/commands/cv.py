@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import writable_directory
-from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
+from neuro_divergent.cli.io.tables_out import as_polars, coverage_facts, coverage_text, score_text, write_frame
 from neuro_divergent.cli.io.terminal import aside, note, say, say_json
 from neuro_divergent.cli.request.confine import confined
 from neuro_divergent.cli.request.horizon import check_horizon, lookback
@@ -26,6 +26,7 @@ from neuro_divergent.cli.request.run_file import (
     split,
     train_config,
 )
+from neuro_divergent.cli.request.shell_wording import spelled
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.names import REPORT
@@ -62,7 +63,7 @@ def cv(
     Parameters
     ----------
     data
-        A CSV or Parquet file; may also be named in the run file.
+        A CSV, Parquet or .xlsx file, or - for standard input; may also be named in the run file.
     models
         Names of models, such as nhits,dlinear,lstm; `neuro-divergent models` lists them.
     h
@@ -102,7 +103,7 @@ def cv(
         writable_directory(out)
     read = read_table(path, fields["data"])
     check_horizon(read, int(fields["model"]["h"]))
-    aside(json)(str(read.report()))
+    aside(json)("\n".join(read.report().lines(spelled)))
 
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
@@ -141,10 +142,13 @@ def cv(
         _write(found, board, out, path, by)
     if json:
         files = {} if out is None else {"report": str(out / REPORT), "forecasts": str(out / "forecasts.csv")}
-        say_json({"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()} | files)
+        facts = {"leaderboard": board.to_dicts(), "by_fold": as_polars(found.by_fold).to_dicts()}
+        say_json(facts | {"coverage": coverage_facts(found.evaluation)} | files)
         return
     say(f"\n{n_windows} tests of {steps} steps{f' after a gap of {gap}' if gap else ''}, best first:")
     say(score_text(board))
+    if found.evaluation.coverage:
+        say(coverage_text(found.evaluation, "held-out values"))
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import table_file
-from neuro_divergent.cli.io.tables_out import as_polars, score_text, write_frame
+from neuro_divergent.cli.io.tables_out import as_polars, coverage_facts, coverage_text, score_text, write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json
 from neuro_divergent.cli.request.hints import cv_command, fields_of
 from neuro_divergent.cli.request.read_table import read_again
@@ -57,7 +57,8 @@ def evaluate(
     out
         A .csv or .parquet file for the forecasts beside what happened.
     set
-        How the file is written: data.separator=";", data.encoding=latin-1 or data.decimal_comma=true.
+        How the file is written, if it is not as that of the training: data.separator=";", data.encoding=latin-1,
+        data.decimal_comma=true, data.time_format=%d.%m.%Y.
     json
         Print JSON for machines.
     """
@@ -78,9 +79,12 @@ def evaluate(
         note(f"the forecasts beside what happened were written to {out}")
     if json:
         by_step = as_polars(found.by_step).to_dicts()
-        say_json({"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step})
+        facts = {"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step}
+        say_json(facts | {"coverage": coverage_facts(found)})
         return
     say(score_text(found.table))
+    if found.coverage:
+        say(coverage_text(found))
 
 
 def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> str:

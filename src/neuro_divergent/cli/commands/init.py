@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import aside, say, say_json
-from neuro_divergent.cli.request.guess_roles import guess, peek
 from neuro_divergent.cli.request.hints import command
 from neuro_divergent.cli.request.horizon import lookback
-from neuro_divergent.cli.request.read_table import FILE_FIELDS, read_table
+from neuro_divergent.cli.request.read_table import read_table
 from neuro_divergent.cli.request.run_file import Columns, ModelNames, Settings, levels, sections
+from neuro_divergent.cli.request.shell_wording import spelled
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import StorageError
 
@@ -45,7 +45,7 @@ def init(
     Parameters
     ----------
     data
-        A CSV or Parquet file.
+        A CSV, Parquet or .xlsx file.
     model
         The model to describe; `neuro-divergent models` lists them.
     h
@@ -72,8 +72,8 @@ def init(
     registry.resolve("model", model)
     h = None if h is None else at_least_one("h", h)
     fields = sections(None, {"data": columns.fields()}, set)["data"]
-    fields = _roles(data, fields) | fields
     table = read_table(data, fields)
+    fields = _found(table) | fields
     store = table.store
     shortest = Model.from_dict({"kind": model, "h": h or 1, "input_size": 1})
     rows = training_rows(shortest, store, TrainingConfig())  # what will be held out decides nothing
@@ -92,7 +92,7 @@ def init(
     if json:
         say_json(summary)
         return
-    aside(json)(str(table.report()))
+    aside(json)("\n".join(table.report().lines(spelled)))
     aside(json)(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
     say(
         f"written: {out} ({described.kind}, h {steps}, input_size {size}); "
@@ -109,16 +109,22 @@ def proposed_horizon(table: TimeSeriesDataFrame, seasons: tuple[int, ...]) -> in
     return max(1, min(usual[0] if usual else 12, most))
 
 
-def _roles(data: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """The columns that a person did not name, where the table says which they are."""
-    frame = peek(data, fields)
-    found = guess(frame)
-    usual = {"time_col": ("ds", found.time), "target_col": ("y", found.target), "id_col": ("unique_id", found.id)}
-    return {
-        role: likely
-        for role, (default, likely) in usual.items()
-        if role not in fields and default not in frame.columns and likely is not None
-    }
+def _found(table: TimeSeriesDataFrame) -> dict[str, Any]:
+    """The columns, and how the file is written, where that is not the usual."""
+    schema, usual = table.schema, type(table.schema)()
+    keys: Any = list(schema.id_parts) or schema.id_col
+    roles = {"id_col": keys, "time_col": schema.time_col, "target_col": schema.target_col, "wide": schema.wide}
+    found = {name: value for name, value in roles.items() if value != getattr(usual, name)}
+    if schema.id_type == "none":
+        found.pop("id_col", None)
+    if schema.file is None:
+        return found
+    file = schema.file
+    written = {"separator": file.separator, "encoding": file.encoding, "header_line": file.header_line}
+    found |= {name: value for name, value in written.items() if value != getattr(type(file)(), name)}
+    if (file.decimal, file.thousands) != (".", ""):
+        found |= {"decimal_comma": file.decimal == ",", "thousands": file.thousands}
+    return found | ({} if file.time_format is None else {"time_format": file.time_format})
 
 
 def _document(
@@ -130,6 +136,7 @@ def _document(
     out: Path,
 ) -> str:
     from neuro_divergent.core import registry
+    from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.data.schema.schema import DataSchema
     from neuro_divergent.training.config.training_config import TrainingConfig
 

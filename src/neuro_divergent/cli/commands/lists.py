@@ -99,4 +99,6 @@ def _list(family: str, as_json: bool) -> None:
 
 
 def _first_sentence(cls: type) -> str:
-    return " ".join((cls.__doc__ or "").split("\n\n")[0].split())
+    from neuro_divergent.core.field_docs import own_doc
+
+    return " ".join(own_doc(cls).split("\n\n")[0].split())

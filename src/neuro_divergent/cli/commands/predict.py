@@ -45,7 +45,8 @@ def predict(
     out
         A .csv or .parquet file; without it the forecast is printed, as CSV to a pipe.
     set
-        How the file is written: data.separator=";", data.encoding=latin-1 or data.decimal_comma=true.
+        How the file is written, if it is not as that of the training: data.separator=";", data.encoding=latin-1,
+        data.decimal_comma=true, data.time_format=%d.%m.%Y.
     json
         Print JSON for machines.
     """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.output_paths import writable_directory
+from neuro_divergent.cli.io.tables_out import coverage_facts, coverage_text
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
 from neuro_divergent.cli.request.confine import confined
 from neuro_divergent.cli.request.hints import cv_command, predict_command, same_command_again
@@ -27,6 +28,7 @@ from neuro_divergent.cli.request.run_file import (
     sections,
     train_config,
 )
+from neuro_divergent.cli.request.shell_wording import spelled
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.names import CONFIG, EVENTS, MODEL, REPORT, STOPPED_ON_REQUEST
 
@@ -62,7 +64,7 @@ def train(
     Parameters
     ----------
     data
-        A CSV or Parquet file; may also be named in the run file.
+        A CSV, Parquet or .xlsx file, or - for standard input; may also be named in the run file.
     model
         The model's name, nhits unless given; `neuro-divergent models` lists them.
     h
@@ -106,7 +108,7 @@ def train(
     check_horizon(table, described.h)
     directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
     show = aside(json)
-    show(str(table.report()))
+    show("\n".join(table.report().lines(spelled)))
     _show_series(table, show)
     if "input_size" not in fields["model"]:
         from neuro_divergent.forecasting.fit.training_rows import training_rows
@@ -140,7 +142,7 @@ def train(
     if json:
         say_json(summary)
         return
-    _say_summary(fitted, summary, directory, fields["data"])
+    _say_summary(fitted, summary, held, predict_command(fitted, directory, fields["data"]))
 
 
 def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
@@ -152,7 +154,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
 
     directory = out
     if directory is None:
-        directory = first = Path("runs") / f"{data.stem or 'table'}-{kind.lower()}"
+        directory = first = Path("runs") / f"{table_name(data)}-{kind.lower()}"
         number = 2
         while not (overwrite or resume) and directory.exists() and any(directory.iterdir()):
             directory = first.with_name(f"{first.name}-{number}")
@@ -162,6 +164,17 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
     elif files.present(directory / MODEL).exists() and not (overwrite or resume):
         raise ConfigError(f"{directory / MODEL} exists already. Choose another --out, or say --overwrite or --resume")
     return writable_directory(directory, "the run's directory")
+
+
+def table_name(data: Path) -> str:
+    """What a run is called after: the file without its endings.
+
+    >>> table_name(Path("sales.csv.gz")), table_name(Path("-"))
+    ('sales', 'table')
+    """
+    packed = data.suffix.lower() in (".gz", ".zip", ".zst")
+    name = Path(data.stem).stem if packed else data.stem
+    return name.strip("-") or "table"
 
 
 def _newest(first: Path) -> Path:
@@ -236,13 +249,14 @@ def _summary(
         "stopped": history.stopped,
         "validated_on": validated_on(fitted),
         "held_back": None if held is None else held.evaluation.table.to_dicts(),
+        "coverage": None if held is None else coverage_facts(held.evaluation),
         "seconds": round(seconds, 3),
         "saved": str(directory / MODEL),
         "report": None if report is None else str(report),
     }
 
 
-def _say_summary(fitted: Forecaster, summary: dict[str, Any], directory: Path, fields: dict[str, Any]) -> None:
+def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | None, predict: str) -> None:
     history = fitted.history
     losses = history.validation_loss or history.train_loss
     say(f"{fitted!r} trained in {summary['seconds']:.1f} s: {history.stopped}")
@@ -252,15 +266,17 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], directory: Path, f
         say(f"{which} {sparkline(losses)} from {losses[0]:.4g} to {losses[-1]:.4g}, best {min(losses):.4g}{best}")
     if summary["held_back"] and summary["validated_on"]:
         say(verdict(summary["held_back"], summary["validated_on"]))
+    if held is not None and held.evaluation.coverage:
+        say(coverage_text(held.evaluation, "held-out values"))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:
         say("the training is not done: the same command goes on from there with --resume")
-    say(f"forecast with: {predict_command(fitted, directory, fields)}")
+    say(f"forecast with: {predict}")
     from neuro_divergent.forecasting.predict.ahead import asked_ahead
 
     if names := asked_ahead(fitted):
         schema = fitted.data.schema
-        parts = [*([schema.id_col] if schema.id_type != "none" else []), schema.time_col, *names]
+        parts = [*schema.id_columns, schema.time_col, *names]
         say(f"FILE has the columns {', '.join(map(repr, parts))} for the next {fitted.model.h} steps")
 
 

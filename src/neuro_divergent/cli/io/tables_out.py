@@ -11,6 +11,8 @@ from neuro_divergent.cli.io.terminal import table
 if TYPE_CHECKING:
     import polars as pl
 
+    from neuro_divergent.forecasting.evaluate.scores import Evaluation
+
 
 def as_polars(frame: Any) -> pl.DataFrame:
     """A forecast of any library as a polars table."""
@@ -70,3 +72,19 @@ def score_text(scores: pl.DataFrame) -> str:
 
 def _four_digits(value: Any) -> str:
     return "-" if value is None or value != value else f"{value:.4g}"
+
+
+def coverage_text(found: Evaluation, what: str = "values") -> str:
+    """The measured coverage of every interval, a line each; with the model's name where there are several models."""
+    names = {interval.model for interval in found.coverage}
+    return "\n".join(
+        (f"{interval.model}: " if len(names) > 1 else "") + interval.sentence(what) for interval in found.coverage
+    )
+
+
+def coverage_facts(found: Evaluation) -> list[dict[str, Any]]:
+    """The same for machines: the shares are between 0 and 1."""
+    return [
+        {"model": item.model, "level": item.level, "coverage": item.inside / item.values, "values": item.values}
+        for item in found.coverage
+    ]

@@ -9,13 +9,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_divergent.cli.request.read_table import COMMA, FILE_FIELDS, TIE
 from neuro_divergent.cli.request.shell_wording import FLAGS
 
 if TYPE_CHECKING:
     from neuro_divergent.data.schema.schema import DataSchema
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
+COMMA = ","
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
 """The arguments of the command that is running."""
 
@@ -50,6 +50,7 @@ def same_command_again() -> str:
 
 def predict_command(fitted: Forecaster, run: Path, fields: Mapping[str, Any]) -> str:
     """How a trained model is asked for its forecast; FILE stands for a table that the user has to write."""
+    from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.forecasting.evaluate.held_out import interval_levels
     from neuro_divergent.forecasting.predict.ahead import asked_ahead
 
@@ -76,8 +77,8 @@ def fields_of(schema: DataSchema) -> dict[str, Any]:
         value = getattr(schema, name)
         if name not in schema.found_when_loading and value != field.get_default(call_default_factory=True):
             found[name] = value
-    if TIE in schema.id_col:
-        found["id_col"] = schema.id_col.replace(TIE, COMMA)
+    if schema.id_parts:
+        found["id_col"] = COMMA.join(schema.id_parts)
     return found
 
 

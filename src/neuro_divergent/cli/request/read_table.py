@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neuro_divergent.cli.request.guess_roles import Guess, guess, is_parquet, peek
+from neuro_divergent.cli.request.findings import LENIENT, Finding, findings
 from neuro_divergent.core.errors import ConfigError, DataError, NeuroDivergentError
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from neuro_divergent.data.read.sniff.unpack import Source
+    from neuro_divergent.data.schema.file_format import FileFormat
     from neuro_divergent.data.schema.schema import DataSchema
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
 HOLES = 4
 """How many times as many rows may be absent as there are, before a table is refused."""
-COMMA, TIE = ",", "/"
-FILE_FIELDS = ("separator", "encoding", "decimal_comma")
+STANDARD_INPUT = "-"
 
 
 def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
@@ -30,7 +33,8 @@ def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
         return data
     if not fields.get("file"):
         raise ConfigError(
-            "which table? Give a CSV or Parquet file, or a run file whose data section names one (file: ...)"
+            "which table? Give a CSV, Parquet or .xlsx file, - for standard input, or a run file whose data section "
+            "names one (file: ...)"
         )
     path = Path(str(fields["file"]))
     if path.exists() and not (path.is_file() or path.is_dir()):
@@ -38,29 +42,125 @@ def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
     return path
 
 
+class Examined(NamedTuple):
+    """A table and everything that is worth a word about it."""
+
+    table: TimeSeriesDataFrame
+    findings: list[Finding]
+    error: DataError | None = None
+    """Why the table is refused; it was read with its bad rows repaired then, to find everything."""
+
+
 def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
-    """A CSV or Parquet file by its name, its columns as the fields of `DataSchema` say."""
+    """The table of a command. All reasons to refuse it are in one error."""
+    table, found, error = examine(path, fields)
+    refused = [item for item in found if item.refused]
+    if error is not None and len(refused) < 2:
+        raise error
+    if refused:
+        text = "\n".join(f"  {number}. {item.what}: {item.todo}" for number, item in enumerate(refused, 1))
+        raise DataError(f"{path} must be corrected before it is trained on, but has {len(refused)} problems:\n{text}")
+    return table
+
+
+def examine(path: Path, fields: dict[str, Any]) -> Examined:
+    """Read a table for `train`, `cv` and `data check` alike, so that they agree on what is ready."""
+    from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.data.schema.schema import DataSchema
-    from neuro_divergent.data.table import TimeSeriesDataFrame
 
     options = {name: value for name, value in fields.items() if name != "file"}
-    layout = {name: options.pop(name) for name in FILE_FIELDS if name in options}
-    DataSchema.from_dict(options)  # a misspelt field is better refused before the file is read
+    if isinstance(options.get("id_col"), str) and "," in options["id_col"]:
+        options["id_col"] = [part.strip() for part in options["id_col"].split(",")]
+    # A misspelt field is better refused before the file is read.
+    DataSchema.from_dict({name: value for name, value in options.items() if name not in FILE_FIELDS})
+    source = _source(path)
     with _warned_if_accepted("neuro_divergent.data.read.row_layout"):
         try:
-            if COMMA in str(options.get("id_col", "")):
-                frame = _frame(path, layout)
-                options["id_col"] = joined_name(str(options["id_col"]))
-                table = TimeSeriesDataFrame.from_frame(_joined(frame, options["id_col"]), **options)
-            elif is_parquet(path):
-                table = TimeSeriesDataFrame.from_parquet(path, **options)
-            else:
-                table = TimeSeriesDataFrame.from_csv(path, **layout, **options)
+            table = _read(source, options)
         except DataError as error:
-            raise advised(error, path, fields) from None
+            return _repaired(source, options, error)
         if "gaps" not in fields:
             _refuse_holes(table, path)
-    return table
+    return Examined(table, findings(table.report(), fields))
+
+
+def _repaired(source: Source, options: dict[str, Any], error: DataError) -> Examined:
+    """A refused table with its bad rows repaired; the error itself if repairs do not help."""
+    hint = _other_keys(source, options) if error.rule == "one row per time" else ""
+    told = DataError(f"{str(error).rstrip('.')}. {hint}", **error.facts) if hint else error
+    lenient = {name: value for name, value in LENIENT.items() if name not in options}
+    try:
+        table = _read(source, lenient | options)
+    except DataError:
+        raise told from None
+    return Examined(table, findings(table.report(), options, f"{hint} Otherwise " if hint else ""), told)
+
+
+def _other_keys(source: Source, options: dict[str, Any]) -> str:
+    """Which columns would tell rows of the same time apart, if there are some."""
+    from neuro_divergent.data.read.sniff.roles import find_roles
+
+    try:
+        frame = _frame(source, options, {name: value for name, value in options.items() if name != "id_col"})
+    except NeuroDivergentError:
+        return ""
+    asked = {name: value for name, value in options.items() if name != "id_col"}
+    found = find_roles(frame.drop("unique_id", strict=False), asked).fields.get("id_col")
+    if found is None or found == options.get("id_col"):
+        return ""
+    names = [found] if isinstance(found, str) else found
+    if frame.select(asked.get("time_col", "ds"), *names).is_duplicated().any():
+        return ""
+    which = ", ".join(map(repr, names))
+    what = f"column {which} names" if len(names) == 1 else f"columns {which} together name"
+    return f"If the {what} the series, say --id {shlex.quote(','.join(names))}."
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name says Parquet: a file, a pattern or a directory of files."""
+    return path.suffix.lower() in (".parquet", ".pq") or path.is_dir()
+
+
+def _source(path: Path) -> Source:
+    """The file of a command; standard input is read once, because it cannot be read again."""
+    if str(path) != STANDARD_INPUT:
+        return path
+    from neuro_divergent.data.read.sniff.unpack import contents
+
+    return io.BytesIO(contents(sys.stdin.buffer))
+
+
+def _read(source: Source, options: dict[str, Any]) -> TimeSeriesDataFrame:
+    from neuro_divergent.data.table import TimeSeriesDataFrame
+
+    if isinstance(source, Path) and is_parquet(source):
+        return TimeSeriesDataFrame.from_parquet(source, **_without_file_fields(options))
+    return TimeSeriesDataFrame.from_csv(_again(source), **options)
+
+
+def _again(source: Source) -> Source:
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    return source
+
+
+def _without_file_fields(options: dict[str, Any]) -> dict[str, Any]:
+    from neuro_divergent.data.read.load_file import FILE_FIELDS
+
+    return {name: value for name, value in options.items() if name not in FILE_FIELDS}
+
+
+def _frame(
+    source: Source, fields: dict[str, Any], asked: dict[str, Any], known: FileFormat | None = None
+) -> pl.DataFrame:
+    """The columns of a file, numbers and times read."""
+    from neuro_divergent.data.read.files import scan_parquet
+    from neuro_divergent.data.read.load_file import FILE_FIELDS, load_file
+
+    if isinstance(source, Path) and is_parquet(source):
+        return scan_parquet(source).collect()
+    given = {name: fields[name] for name in FILE_FIELDS if name in fields}
+    return load_file(_again(source), given, asked, known).frame
 
 
 @contextmanager
@@ -97,102 +197,25 @@ def _refuse_holes(table: TimeSeriesDataFrame, path: Path) -> None:
 
 
 def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSeriesDataFrame:
-    """Newer rows, or other series, of the kind that a model was trained on."""
+    """Newer rows, or other series, of the kind that a model was trained on, in a file written like the first or not."""
+    from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
-    layout = _layout(fields)
-    if TIE in schema.id_col:
-        return TimeSeriesDataFrame.from_frame(_joined(_frame(path, layout), schema.id_col), schema=schema)
     if is_parquet(path):
         return TimeSeriesDataFrame.from_parquet(path, schema=schema)
-    return TimeSeriesDataFrame.from_csv(path, schema=schema, **layout)
+    layout = {name: fields[name] for name in FILE_FIELDS if name in fields}
+    if fields.get("time_format") is not None:
+        schema = schema.replace(time_format=fields["time_format"])
+    return TimeSeriesDataFrame.from_csv(_source(path), schema=schema, **layout)
 
 
 def read_ahead(path: Path, schema: DataSchema, fields: dict[str, Any]) -> pl.DataFrame:
-    """The columns known ahead, their series named as in the table that a model was trained on."""
-    return _joined(_frame(path, _layout(fields)), schema.id_col)
-
-
-def _layout(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that say how a file is written; all others are about its columns."""
-    return {name: fields[name] for name in FILE_FIELDS if name in fields}
-
-
-def joined_name(columns: str) -> str:
-    """The one column that several make, which its parts can be read from again.
-
-    >>> joined_name("store, product")
-    'store/product'
-    """
-    return TIE.join(part.strip() for part in columns.split(COMMA))
-
-
-def _joined(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The table with its series named by several columns together; as it is where one of them is not there."""
-    import polars as pl
-
-    parts = name.split(TIE)
-    if name in frame.columns or not set(parts) <= set(frame.columns):
-        return frame
-    tied = pl.concat_str([pl.col(part).cast(pl.String) for part in parts], separator=TIE).alias(name)
-    return frame.select(tied, *(column for column in frame.columns if column not in parts))
-
-
-def _frame(path: Path, layout: dict[str, Any]) -> pl.DataFrame:
-    from neuro_divergent.data.read.files import read_csv, scan_parquet
-
-    return scan_parquet(path).collect() if is_parquet(path) else read_csv(path, **layout)
-
-
-def advised(error: DataError, path: Path, fields: dict[str, Any]) -> DataError:
-    """The error, with the flags that would probably mend it in place of advice for Python."""
-    try:
-        frame = peek(path, fields)
-    except (NeuroDivergentError, OSError):
-        return error
-    found = guess(frame)
-    time, target = fields.get("time_col", "ds"), fields.get("target_col", "y")
-    absent = [name for name in (time, target) if name not in found.columns]
-    if absent and not fields.get("wide"):
-        return DataError(_absent(path, absent, found, fields))
-    named = str(fields.get("id_col", "unique_id"))
-    lost = [name for name in map(str.strip, named.split(COMMA)) if name not in found.columns]
-    if lost and "id_col" in fields:
-        return DataError(_absent(path, lost, found, fields))
-    if found.id is not None and found.id != named and found.time == time and (lost or error.rule == "one row per time"):
-        return DataError(f"{str(error).rstrip('.')}. {naming(found.id)}", **error.facts)
-    return error
-
-
-def naming(columns: str) -> str:
-    """How to say which columns name the series.
-
-    >>> naming("store,product")
-    "If the columns 'store', 'product' together name the series, say --id store,product."
-    """
-    names = columns.split(COMMA)
-    which = ", ".join(map(repr, names))
-    what = f"column {which} names" if len(names) == 1 else f"columns {which} together name"
-    return f"If the {what} the series, say {flag('--id', columns)}."
-
-
-def _absent(path: Path, absent: list[str], found: Guess, fields: dict[str, Any]) -> str:
-    names = " and ".join(repr(name) for name in absent)
-    columns = ", ".join(repr(name) for name in found.columns[:20])
-    flags = [
-        flag(name, value)
-        for name, field, default, value in (
-            ("--time", "time_col", "ds", found.time),
-            ("--target", "target_col", "y", found.target),
-            ("--id", "id_col", "unique_id", found.id),
-        )
-        if value is not None and value != fields.get(field, default)
-    ]
-    advice = f"Probably: {' '.join(flags)}" if flags else "Name them with --time NAME --target NAME"
-    more = " ..." if len(found.columns) > 20 else ""
-    return f"{path} must have the column{'s' if len(absent) > 1 else ''} {names}, but it has {columns}{more}. {advice}"
-
-
-def flag(name: str, value: str) -> str:
-    """A flag as it is typed."""
-    return f"{name} {shlex.quote(value)}"
+    """The columns known ahead, read as the file of the training was."""
+    asked: dict[str, Any] = {
+        "time_col": schema.time_col,
+        "target_col": schema.target_col,
+        "time_format": schema.time_format,
+    }
+    asked |= {"id_col": list(schema.id_parts) or schema.id_col, "freq": schema.freq, "time_zone": schema.time_zone}
+    asked["future"] = [name for name in schema.future if name not in schema.categorical]
+    return _frame(_source(path), fields, asked | {"categorical": list(schema.categorical)}, schema.file)

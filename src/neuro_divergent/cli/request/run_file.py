@@ -28,6 +28,8 @@ ModelName = Annotated[str | None, Parameter(completer=complete_model)]
 ModelNames = Annotated[str, Parameter(completer=complete_model)]
 MetricNames = Annotated[str | None, Parameter(completer=complete_metric)]
 Sections = dict[str, dict[str, Any]]
+PLAIN_TEXT = ("separator", "thousands", "time_format")
+"""Fields of the data that are marks: what is typed is meant as it is, and not as YAML."""
 
 
 @Parameter(name="*", group="Table")
@@ -42,6 +44,8 @@ class Columns:
     id: str | None = None
     """The column that names the series, or several such as store,product; `unique_id` unless given, and a table without
     it is one series."""
+    wide: Annotated[bool, Parameter(negative="")] = False
+    """Each column beside the time is a series of its own."""
     freq: str | None = None
     """The distance of two rows, such as 1h, 1d, 1bd, 1mo; inferred unless given."""
     future: Names = ()
@@ -57,7 +61,9 @@ class Columns:
 
     def fields(self) -> dict[str, Any]:
         """What was given, in the names of `DataSchema`."""
-        named = {"time_col": self.time, "target_col": self.target, "id_col": self.id, "freq": self.freq}
+        keys = split((self.id or "",))
+        named: dict[str, Any] = {"time_col": self.time, "target_col": self.target, "freq": self.freq, "wide": self.wide}
+        named["id_col"] = list(keys) if len(keys) > 1 else self.id
         lists = ("future", "historical", "static", "categorical", "features")
         several = {name: list(split(getattr(self, name))) for name in lists}
         return {name: value for name, value in (named | several).items() if value}
@@ -137,6 +143,9 @@ def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> S
             raise ConfigError(
                 f"--set takes model.FIELD=VALUE or training.FIELD=VALUE (or data.FIELD=VALUE), but got {setting!r}"
             )
+        if section == "data" and names[0] in PLAIN_TEXT and not (len(value) > 1 and value[0] == value[-1] == '"'):
+            _put(fields[section], names, {"tab": "\t", "\\t": "\t", "space": " "}.get(value, value))
+            continue
         try:
             _put(fields[section], names, parse_yaml(value))
         except ConfigError:

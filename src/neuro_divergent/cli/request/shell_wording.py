@@ -53,12 +53,19 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     """
     if error.rule in _SENTENCES:
         return _SENTENCES[error.rule].format(got=error.got)
-    sentence = in_shell_words(str(error), error.advice)
+    # What to write in Python is of no use here: only the setting is named.
+    text = str(error.got) if error.rule == "belongs elsewhere" and error.advice else str(error)
+    sentence = in_shell_words(text, error.advice)
     if error.rule == "writable":
         sentence += ". Name a place that you may write to"
     if isinstance(error, CorruptFileError):
         sentence += ". It is damaged or not one of ours: copy it again, or train again"
     return sentence
+
+
+def spelled(advice: Advice) -> str:
+    """A setting as it is typed: a flag of its own, or --set."""
+    return _flag(advice)
 
 
 def in_shell_words(sentence: str, advice: Iterable[Advice]) -> str:

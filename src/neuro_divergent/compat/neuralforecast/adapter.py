@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from neuro_divergent.compat.neuralforecast.arguments import Entry, Field, Only, Unused
-from neuro_divergent.compat.neuralforecast.losses.pytorch import DistributionLoss, as_peer_loss
+from neuro_divergent.compat.neuralforecast.arguments import Checked, Entry, Field, Only, Unused
+from neuro_divergent.compat.neuralforecast.losses.pytorch import Accuracy, DistributionLoss, as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.table import MODELS, SHARED
 from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, warn_of
 from neuro_divergent.core import registry
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import ConfigError, NotFittedError
 from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+if TYPE_CHECKING:
+    from neuro_divergent.compat.neuralforecast.tsdataset import TimeSeriesDataset
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 _LISTS = {"futr_exog_list": "future", "hist_exog_list": "historical", "stat_exog_list": "static"}
 _KINDS = _LISTS | {"cat_exog_list": "categorical"}
+
+
+class Arguments(dict[str, Any]):
+    """Arguments by name, which are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(f"there is no argument named {name!r}")
+        return self[name]
+
+
+def refuse_unknown(method: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Refuse arguments that a method does not have; those it knows do nothing here."""
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{method} has no argument {name!r}")
 
 
 class PeerModel:
@@ -26,21 +47,31 @@ class PeerModel:
     h: int
     input_size: int
     alias: str | None
+    fitted: Forecaster | None = None
+    """What the last fit gave."""
+    test_size: int = 0
 
     def __init__(self, *positional: Any, **arguments: Any) -> None:
         name, entry = type(self).__name__, self.entry
         given, trainer = _read(name, entry, positional, arguments)
         given["loss"] = _loss(name, given["loss"])
+        if isinstance(given["loss"], Accuracy):
+            raise ConfigError("Accuracy has no gradient to train on. Use it as valid_loss, or to evaluate forecasts")
         self.__dict__.update(given)
         self.trainer_kwargs = trainer
         cls = registry.resolve("model", name)
         assert issubclass(cls, Model)
         _check_lists(name, given, cls.capabilities)
+        for theirs in _LISTS:
+            self.__dict__[theirs] = list(given[theirs] or ())
+            self.__dict__[f"{theirs.removesuffix('_list')}_size"] = len(given[theirs] or ())
         fields = _fields(name, entry, given)
         warn_of(name, _without_effect(entry, given, trainer))
         self.description: Model = cls(**fields)
         config = training_config(given, trainer)
         lists = {ours: tuple(given[theirs] or ()) for theirs, ours in _KINDS.items()}
+        # A column known ahead has its past with it.
+        lists["historical"] = tuple(column for column in lists["historical"] if column not in lists["future"])
         facts = Facts(
             given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
             pad=given["start_padding_enabled"], n_series=given.get("n_series"),
@@ -48,19 +79,105 @@ class PeerModel:
         self.member = Member(self.description, config, facts)
 
     @property
-    def hparams(self) -> dict[str, Any]:
-        """The arguments with their values."""
-        return {name: self.__dict__[name] for name in _defaults(self.entry)}
+    def hparams(self) -> Arguments:
+        """The arguments with their values, by name or as attributes."""
+        return Arguments({name: self.__dict__[name] for name in _defaults(self.entry) if name in self.__dict__})
+
+    @property
+    def train_trajectories(self) -> list[tuple[int, float]]:
+        """(step, loss) of every training step of the last fit."""
+        return [] if self.fitted is None else list(enumerate(self.fitted.history.step_loss))
+
+    @property
+    def valid_trajectories(self) -> list[tuple[int, float]]:
+        """(step, loss) of every validation of the last fit, the steps counted from 1."""
+        if self.fitted is None:
+            return []
+        history, each = self.fitted.history, self.fitted.config.steps_per_epoch
+        total = len(history.step_loss)
+        each = each if isinstance(each, int) else -(-total // max(1, len(history.epochs)))
+        return [
+            (min(int(record["epoch"]) * each, total), record["validation_loss"])
+            for record in history.epochs
+            if "validation_loss" in record
+        ]
+
+    def fit(self, dataset: TimeSeriesDataset, val_size: int = 0, test_size: int = 0, **ignored: Any) -> PeerModel:
+        """Train on a dataset without its last `test_size` rows; gives the model itself."""
+        from neuro_divergent.compat.neuralforecast.tsdataset import fit_on
+
+        refuse_unknown("fit", ignored, ("random_seed", "distributed_config"))
+        self.fitted, self.test_size = fit_on(self.member, dataset, val_size, test_size), test_size
+        return self
+
+    def predict(
+        self, dataset: TimeSeriesDataset, test_size: int | None = None, step_size: int = 1, **ignored: Any
+    ) -> Any:
+        """Forecasts [series · windows · h, outputs]: after the dataset, or inside its last `test_size` rows."""
+        from neuro_divergent.compat.neuralforecast.tsdataset import predict_on
+
+        refuse_unknown("predict", ignored, ("random_seed", "quantiles", "h", "explainer_config"))
+        if self.fitted is None:
+            raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
+        rows = self.test_size if test_size is None else test_size
+        return predict_on(self.fitted, self.member, dataset, rows, step_size)
+
+    def decompose(self, dataset: TimeSeriesDataset, **ignored: Any) -> Any:
+        """[series, parts, h] the parts that add up to the forecasts after a dataset, the window's level first."""
+        from neuro_divergent.compat.neuralforecast.tsdataset import decompose_on
+
+        refuse_unknown("decompose", ignored, ("step_size", "random_seed"))
+        if self.fitted is None:
+            raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
+        return decompose_on(self.fitted, self.member, dataset)
+
+    def set_test_size(self, test_size: int) -> None:
+        """How many rows at the end `predict` forecasts inside; 0 for the steps after the end."""
+        self.test_size = test_size
+
+    def get_test_size(self) -> int:
+        """How many rows at the end `predict` forecasts inside."""
+        return self.test_size
 
     def __repr__(self) -> str:
         return self.alias or type(self).__name__
 
 
+def as_member(model: Any) -> Member:
+    """A model of theirs, or a description of ours, with its training."""
+    if isinstance(model, PeerModel):
+        return model.member
+    if isinstance(model, Member):
+        return model
+    if isinstance(model, Model):
+        loss = TrainingConfig().resolved(model.recipe(1000)).loss
+        config = TrainingConfig(validation_split=None, early_stopping=None, loss=loss)
+        return Member(model, config, Facts(as_peer_loss(loss).outputs()))
+    raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
+
+
+def restored(cls: type[PeerModel], member: Member, fitted: Forecaster) -> PeerModel:
+    """A model that was read from a file: its lists, sizes and what became of it, without the training arguments."""
+    model = cls.__new__(cls)
+    description, facts = member.description, member.facts
+    model.description, model.member, model.fitted = description, member, fitted
+    model.__dict__ |= {name: getattr(description, name) for name in ("h", "input_size", "alias")}
+    model.__dict__ |= {theirs: list(getattr(facts, ours)) for theirs, ours in _KINDS.items()}
+    model.__dict__ |= {f"{name.removesuffix('_list')}_size": len(model.__dict__[name]) for name in _LISTS}
+    return model
+
+
 def model_class(name: str) -> type[PeerModel]:
     """The class of a model in the table."""
-    taken = ", ".join(MODELS[name].arguments) or "none"
+    entry, cls = MODELS[name], registry.resolve("model", name)
+    can = cls.capabilities
+    facts = {
+        "MULTIVARIATE": can.multivariate, "RECURRENT": entry.recurrent and name == "DeepAR",
+        "EXOGENOUS_FUTR": can.future, "EXOGENOUS_HIST": can.historical, "EXOGENOUS_STAT": can.static,
+    }  # fmt: skip
+    taken = ", ".join(entry.arguments) or "none"
     doc = f"{name}, as described in the table. Arguments besides the shared ones: {taken}."
-    return type(name, (PeerModel,), {"entry": MODELS[name], "__doc__": doc, "__module__": MODELS_MODULE})
+    return type(name, (PeerModel,), {"entry": entry, "__doc__": doc, "__module__": MODELS_MODULE} | facts)
 
 
 MODELS_MODULE = "neuro_divergent.compat.neuralforecast.models"
@@ -107,10 +224,13 @@ def _fields(name: str, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]
     """The fields of our description."""
     fields: dict[str, Any] = {"h": given["h"], "input_size": given["input_size"], "alias": given["alias"]}
     fields["scaler"] = given["scaler_type"] or "identity"
+    fields["sees_target"] = not given["exclude_insample_y"]
     for key, argument in entry.arguments.items():
         value = given[key]
         if isinstance(argument, Only):
             argument.check(name, key, value)
+        elif isinstance(argument, Checked):
+            argument.check(given)
         elif isinstance(argument, Field):
             converted = argument.convert(value)
             if converted is not None:  # None leaves the choice to the model
@@ -134,6 +254,8 @@ def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities) -> None
     for theirs, ours in _KINDS.items():
         if given[theirs] and not getattr(can, ours):
             raise ConfigError(f"{name} takes no {ours} columns, but got {theirs}={list(given[theirs])}. Leave them out")
+    if given["exclude_insample_y"] and not (can.future or can.historical or can.static):
+        raise ConfigError(f"{name} sees nothing but the target's past, but got exclude_insample_y=True. Leave it out")
     listed = {column for theirs in _LISTS for column in given[theirs] or ()}
     unknown = [column for column in given["cat_exog_list"] or () if column not in listed]
     if unknown:

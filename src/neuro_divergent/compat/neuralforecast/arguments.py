@@ -56,6 +56,16 @@ class Unused:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """An argument that decides nothing beyond what others say, but must go together with them."""
+
+    default: Any
+    """Their default."""
+    check: Callable[[Mapping[str, Any]], None]
+    """Refuses what does not go together."""
+
+
+@dataclass(frozen=True)
 class Part:
     """An argument that decides a field of ours together with others; `Entry.combined` says how."""
 
@@ -63,7 +73,7 @@ class Part:
     """Their default."""
 
 
-Argument = Field | Only | Unused | Part
+Argument = Field | Only | Unused | Checked | Part
 
 
 @dataclass(frozen=True)

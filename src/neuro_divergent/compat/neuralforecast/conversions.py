@@ -48,6 +48,17 @@ def stacks(kinds: Any) -> tuple[str, ...]:
     return tuple("generic" if kind == "identity" else str(kind) for kind in kinds)
 
 
+def identity_stacks(given: Mapping[str, Any]) -> None:
+    """Every stack of N-HiTS is of the kind identity; there are as many as n_blocks has entries."""
+    kinds = list(given["stack_types"])
+    if set(kinds) != {"identity"}:
+        raise ConfigError(f"every stack of NHITS is 'identity', but got stack_types={kinds}")
+    if len(kinds) != len(given["n_blocks"]):
+        raise ConfigError(
+            f"stack_types and n_blocks have one entry per stack, but got {len(kinds)} and {len(given['n_blocks'])}"
+        )
+
+
 def mixing(independence: Any) -> bool:
     """channel_independence 0 mixes the series, 1 does not."""
     if independence not in (0, 1):

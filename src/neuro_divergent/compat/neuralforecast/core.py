@@ -11,27 +11,29 @@ from typing import Any
 
 import polars as pl
 
-from neuro_divergent.compat.neuralforecast.adapter import PeerModel
+from neuro_divergent.compat.neuralforecast.adapter import PeerModel, as_member, restored
+from neuro_divergent.compat.neuralforecast.explain import Asked, explainable, explanations
 from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.folds import before, check_options, historical_frame, origins, windows_of
 from neuro_divergent.compat.neuralforecast.frames import (
+    WEIGHT,
     Columns,
     Source,
     Types,
     plain_frame,
     require_columns,
     static_part,
+    use_empty,
 )
-from neuro_divergent.compat.neuralforecast.losses.pytorch import as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
+from neuro_divergent.compat.neuralforecast.simulation import VALID_SIMULATION_METHODS
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NotFittedError
 from neuro_divergent.core.runs.names import INDEX_DOCUMENT
-from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.column_names import check_column_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -39,7 +41,6 @@ from neuro_divergent.forecasting.predict.historical import beside
 from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.several.neural_forecast import distinct
 from neuro_divergent.forecasting.storage.several import read_index, save_many
-from neuro_divergent.training.config.training_config import TrainingConfig
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
 """Losses and functions of the user's by name: files keep the name only."""
@@ -59,7 +60,7 @@ class NeuralForecast:
         self,
         models: Sequence[Any],
         freq: str | int,
-        local_scaler_type: str | None = None,
+        local_scaler_type: str | SeriesScaler | None = None,
         local_static_scaler_type: str | None = None,
     ) -> None:
         for scaler in (local_scaler_type, local_static_scaler_type):
@@ -68,13 +69,15 @@ class NeuralForecast:
         self.models = list(models)
         if not self.models:
             raise ConfigError("NeuralForecast needs at least one model, but got models=[]")
-        members = [_member(model) for model in self.models]
+        members = [as_member(model) for model in self.models]
         names = distinct([member.description for member in members])
         self.members = [member.renamed(name) for member, name in zip(members, names, strict=True)]
         self.freq = freq
         self.local_scaler_type = local_scaler_type
         self.local_static_scaler_type = local_static_scaler_type
         self.h = self.members[0].description.h
+        self.categorical_vocab_: dict[str, dict[Any, int]] = {}
+        """The values of each categorical column, numbered from 1; filled by `fit`."""
         self.forecasters: dict[str, Forecaster] = {}
         """The fitted models by the name of their column."""
         self._source: Source | None = None
@@ -114,6 +117,7 @@ class NeuralForecast:
             )
             for member in self.members
         }
+        self._note(source)
 
     def predict(
         self,
@@ -139,7 +143,7 @@ class NeuralForecast:
             columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
             values = forecaster.forecast_values(table, columns, future=future if member.facts.future else None, h=steps)
             own = forecaster.long_frame(table, columns, values)
-            if measured(forecaster, columns):
+            if measured(forecaster, columns) or forecaster.model.joint is not None:
                 own = own.with_columns(pl.col(columns.names).cast(pl.Float64))
             frame = own if frame is None else frame.hstack(own.select(columns.names))
         return self._give(frame, table)
@@ -167,7 +171,7 @@ class NeuralForecast:
     ) -> Any:
         """Forecast the last windows of every series with models that were trained on what lies before them.
 
-        They are trained afresh, whatever `use_init_models` says: fitted ones may have seen what is to be forecast.
+        They are trained afresh: fitted ones may have seen what is to be forecast.
         """
         self._refuse(**data_kwargs)
         steps, held_out = self._horizon(h), int(val_size or 0)
@@ -206,6 +210,7 @@ class NeuralForecast:
             trained[member.name] = forecaster
             frame = beside(frame, pl.concat(parts), columns.names)
         self.forecasters = trained
+        self._note(source)
         return self._give(self._sorted(frame), table)
 
     def predict_insample(
@@ -239,17 +244,57 @@ class NeuralForecast:
         method: str | None = None,
         **ignored: Any,
     ) -> Any:
-        """Sample paths: one row per series, path and step. The dependence is learned, so there is one method."""
-        if method not in (None, "gaussian_copula"):
+        """Sample paths: one row per series, path and step; a Gaussian copula is learned from the model's own errors."""
+        if method not in (None, *sorted(VALID_SIMULATION_METHODS)):
             raise ConfigError(
-                f"paths depend on each other as a Gaussian copula of the errors, but got method={method!r}"
+                f"method must be one of {', '.join(sorted(VALID_SIMULATION_METHODS))}, but got method={method!r}"
             )
         fitted = self._fitted()
         options: dict[str, Any] = {} if seed is None else {"seed": seed}
+        if method == "schaake_shuffle":
+            options["method"] = method
         ours = Ours.from_forecasters(list(fitted.values()))
         data = None if df is None else self._table(next(iter(fitted.values())), self.members[0], df, static_df)
         paths = ours.simulate(data, n_paths=n_paths, future=self._future(futr_df), **options)
-        return self._give(_polars(paths), ours.data if data is None else data)
+        wide = _polars(paths).with_columns(pl.col([member.name for member in self.members]).cast(pl.Float64))
+        return self._give(wide, ours.data if data is None else data)
+
+    def explain(
+        self,
+        horizons: Sequence[int] | None = None,
+        outputs: Sequence[int] | None = (0,),
+        series: Sequence[int] | None = None,
+        explainer: str = "IntegratedGradients",
+        df: Any = None,
+        static_df: Any = None,
+        futr_df: Any = None,
+        h: int | None = None,
+        verbose: bool = True,
+        engine: Any = None,
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        **data_kwargs: Any,
+    ) -> tuple[Any, dict[str, dict[str, Any]]]:
+        """Forecasts, and by model the attributions to what it saw; the shapes are in explain.py."""
+        if h not in (None, self.h):
+            raise ConfigError(f"the steps of the models are explained, h={self.h}, but got h={h}")
+        fitted, future = self._fitted(), self._future(futr_df)
+        asked = Asked(self.h, horizons, outputs, series, str(explainer))
+        members = explainable(self.members, fitted, asked, verbose=verbose)
+        told = {
+            member.name: explanations(
+                fitted[member.name],
+                self._table(fitted[member.name], member, df, static_df),
+                future if member.facts.future else None,
+                asked,
+            )
+            for member in members
+        }
+        kept, self.members = self.members, members
+        try:
+            return self.predict(df, static_df, futr_df, verbose, engine, level, quantiles, **data_kwargs), told
+        finally:
+            self.members = kept
 
     def make_future_dataframe(self, df: Any = None, h: int | None = None) -> Any:
         """The id and time of every step to forecast."""
@@ -286,7 +331,9 @@ class NeuralForecast:
                 "types": asdict(self._types),
             },
         }
-        save_many([fitted[member.name] for member in members], facts, path, context=save_dataset, overwrite=overwrite)
+        use_empty(path)
+        trained = [fitted[member.name] for member in members]
+        save_many(trained, facts, path, context=save_dataset, overwrite=overwrite)
 
     @staticmethod
     def load(
@@ -317,11 +364,18 @@ class NeuralForecast:
             if self._source is None:
                 raise NotFittedError("there is no table yet. Give one: fit(df=...)")
             return self._source
-        names = {"id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col}
-        check_column_names([member.name for member in self.members], DataSchema(**names))
+        check_column_names([member.name for member in self.members], DataSchema(**asdict(columns)))
         source = Source.of(df, static_df, columns, self.freq)
         self._source, self._columns, self._types = source, columns, source.types
         return source
+
+    def _note(self, source: Source) -> None:
+        """Let the models know what became of them, and count the values of the categorical columns."""
+        for model, member in zip(self.models, self.members, strict=True):
+            if isinstance(model, PeerModel):
+                model.fitted = self.forecasters[member.name]
+        names = sorted({name for member in self.members for name in member.facts.categorical})
+        self.categorical_vocab_ = {name: source.values_of(name) for name in names}
 
     def _check_validation(self, held_out: int, val_df: Any) -> None:
         if held_out and val_df is not None:
@@ -373,6 +427,8 @@ class NeuralForecast:
                 options["static"] = part
             else:  # a table that was joined with its validation rows has the statics in its own columns
                 frame = frame.drop(names, strict=False).join(part, on=self._columns.id_col, how="left")
+        if forecaster.data.schema.weight == WEIGHT and WEIGHT not in frame.columns:  # it counts in a training only
+            frame = frame.with_columns(pl.lit(1.0).alias(WEIGHT))
         table = TimeSeriesDataFrame.from_frame(frame, schema=forecaster.data.schema, **options)
         table.library = library
         return table
@@ -405,20 +461,10 @@ class NeuralForecast:
         return table.as_input_library(self._types.give_back(frame, self._columns))
 
 
-def _member(model: Any) -> Member:
-    if isinstance(model, PeerModel):
-        return model.member
-    if isinstance(model, Member):
-        return model
-    if isinstance(model, Model):
-        loss = TrainingConfig().resolved(model.recipe(1000)).loss
-        return Member(model, TrainingConfig(validation_split=None, early_stopping=None, loss=loss),
-                      Facts(as_peer_loss(loss).outputs()))  # fmt: skip
-    raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
-
-
 def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
     """The adapter around models that were read from files."""
+    from neuro_divergent.compat.neuralforecast import models
+
     forecasters = ours.forecasters
     members = [
         Member(forecaster.model, forecaster.config, Facts.from_dict(own))
@@ -426,6 +472,11 @@ def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
     ]
     nf = NeuralForecast(members, facts["freq"], local_scaler_type=ours.local_scaler_type)
     nf.forecasters = dict(forecasters)
+    classes = [getattr(models, member.description.kind, PeerModel) for member in members]
+    nf.models = [
+        restored(cls, member, fitted)
+        for cls, member, fitted in zip(classes, members, forecasters.values(), strict=True)
+    ]
     nf._columns, nf._types = Columns(**facts["columns"]), Types(**facts["types"])
     return nf
 
@@ -438,3 +489,12 @@ def register_loss(cls: type, name: str | None = None) -> type:
     """Let `load` make a loss of one's own: the class is called without arguments when a file names it."""
     REGISTERED[name or cls.__qualname__] = cls()
     return cls
+
+
+def __getattr__(name: str) -> Any:
+    """The models, which neuralforecast's `core` has too."""
+    from neuro_divergent.compat.neuralforecast import models
+
+    if name not in models.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(models, name)

@@ -8,6 +8,7 @@ import polars as pl
 
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit import fit
 from neuro_divergent.forecasting.fit.training_rows import note_parent
@@ -22,7 +23,7 @@ def train(
     *,
     held_out: int = 0,
     validation: pl.DataFrame | None = None,
-    local_scaler: str | None = None,
+    local_scaler: str | SeriesScaler | None = None,
     begin: Forecaster | None = None,
     intervals: PredictionIntervals | None = None,
 ) -> Forecaster:

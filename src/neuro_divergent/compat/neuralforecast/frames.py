@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
@@ -12,6 +15,7 @@ from neuro_divergent.compat.neuralforecast.errors import MissingColumnError
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.read.files import take_over
+from neuro_divergent.data.read.parquet_guard import check_pages
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
 MASK, WEIGHT = "available_mask", "sample_weight"
@@ -56,12 +60,39 @@ def _simple(name: str) -> Any:
 
 def plain_frame(frame: Any, id_col: str) -> tuple[pl.DataFrame, str]:
     """A user's table in polars with ids that are text or whole numbers, and the library that it came in."""
-    lazy, library = take_over(frame)
+    lazy, library = take_over(read_files(frame, id_col) if isinstance(frame, list | tuple) else frame)
     table = lazy.collect()
     if id_col in table.columns and table.schema[id_col].is_float():
         whole = bool((table[id_col].fill_null(0.0) % 1 == 0).all())
         table = table.with_columns(pl.col(id_col).cast(pl.Int64 if whole else pl.String))
     return table, library
+
+
+def read_files(paths: Sequence[Any], id_col: str) -> pl.DataFrame:
+    """The rows of Parquet files and of directories of them; a directory named id=value is the series of that name."""
+    parts = []
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise DataError(f"a list of files has paths of Parquet files or directories, but got {path!r} in it")
+        place = Path(path)
+        found = sorted(place.glob("**/*.parquet")) if place.is_dir() else [place]
+        if not found or not all(item.is_file() for item in found):
+            raise DataError(f"every path must be a Parquet file or a directory with some, but {place} is not")
+        for item in found:
+            check_pages(item)
+            part = pl.read_parquet(item, hive_partitioning=False)
+            if id_col not in part.columns:
+                holder = item.parent.name if item.parent.name.startswith(f"{id_col}=") else place.stem
+                part = part.with_columns(pl.lit(unquote(holder.rpartition("=")[2])).alias(id_col))
+            parts.append(part)
+    return pl.concat(parts, how="diagonal_relaxed")
+
+
+def use_empty(path: str | os.PathLike[str]) -> None:
+    """Let an empty folder be written to, as the peer does. A folder with anything else in it stays as it is."""
+    place = Path(path)
+    if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
+        place.rmdir()
 
 
 @dataclass
@@ -79,6 +110,8 @@ class Source:
     @classmethod
     def of(cls, df: Any, static_df: Any, columns: Columns, freq: Any) -> Source:
         """Take over a user's tables."""
+        if isinstance(df, list | tuple):
+            df = read_files(df, columns.id_col)
         lazy, _ = take_over(df)
         require_columns(lazy.collect_schema().names(), (columns.id_col, columns.time_col, columns.target_col), "df")
         types = Types.of(lazy.head(0).collect(), columns)
@@ -94,6 +127,11 @@ class Source:
             self._read[key] = self._table(member)
         member.check(self._read[key])
         return self._read[key]
+
+    def values_of(self, name: str) -> dict[Any, int]:
+        """The values of a column in order, numbered from 1."""
+        holder = self.frame if name in self.frame.columns or self.static is None else self.static
+        return {value: number for number, value in enumerate(holder[name].drop_nulls().unique().sort(), start=1)}
 
     def _table(self, member: Member) -> TimeSeriesDataFrame:
         columns, facts = self.columns, member.facts

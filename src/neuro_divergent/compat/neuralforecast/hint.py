@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neuro_divergent.compat.neuralforecast.adapter import MODELS_MODULE, PeerModel
+from neuro_divergent.compat.neuralforecast.adapter import MODELS_MODULE, Arguments, PeerModel
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.models import HINT as OURS
@@ -36,9 +36,9 @@ class HINT(PeerModel):
         self.member = Member(self.description, model.member.config, model.member.facts)
 
     @property
-    def hparams(self) -> dict[str, Any]:
+    def hparams(self) -> Arguments:
         """The arguments with their values."""
-        return {name: self.__dict__[name] for name in ("h", "S", "model", "reconciliation", "alias")}
+        return Arguments({name: self.__dict__[name] for name in ("h", "S", "model", "reconciliation", "alias")})
 
 
 HINT.__module__ = MODELS_MODULE

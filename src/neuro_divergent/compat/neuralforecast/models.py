@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 from neuro_divergent.compat.neuralforecast.adapter import model_class
@@ -44,6 +46,18 @@ VanillaTransformer = model_class("VanillaTransformer")
 XLinear = model_class("XLinear")
 iTransformer = model_class("iTransformer")  # noqa: N816
 xLSTM = model_class("xLSTM")  # noqa: N816
+
+_FILES = {"DilatedRNN": "dilated_rnn"}
+
+
+def _add_module_paths() -> None:
+    """Let `from ...models.mlp import MLP` work: one module per model, as neuralforecast has."""
+    for name in __all__:
+        module = ModuleType(f"{__name__}.{_FILES.get(name, name.lower())}", f"The module of {name}.")
+        module.__dict__[name] = globals()[name]
+        sys.modules[module.__name__] = module
+        globals()[module.__name__.rpartition(".")[2]] = module
+
 
 _ELSEWHERE = {
     "SOFTSSharp": "it has no counterpart here; SOFTS is the nearest",
@@ -98,3 +112,5 @@ __all__ = [
     "iTransformer",
     "xLSTM",
 ]
+
+_add_module_paths()

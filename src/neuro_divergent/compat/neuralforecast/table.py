@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from neuro_divergent.compat.neuralforecast.arguments import Argument, Entry, Field, Only, Part, Unused
+from neuro_divergent.compat.neuralforecast.arguments import Argument, Checked, Entry, Field, Only, Part, Unused
 from neuro_divergent.compat.neuralforecast.conversions import (
     activation,
     activation_or,
     decoder_sizes,
     groups,
+    identity_stacks,
     mixing,
     named,
     numbers,
@@ -220,7 +221,7 @@ MODELS: dict[str, Entry] = {
     "NHITS": Entry(
         _STACKED
         | {
-            "stack_types": Only(3 * ["identity"], reason="Every stack of N-HiTS is of one kind: set n_blocks alone"),
+            "stack_types": Checked(3 * ["identity"], identity_stacks),
             "n_pool_kernel_size": Field("pooling", [2, 2, 1], numbers),
             "n_freq_downsample": Field("downsample", [4, 2, 1], numbers),
             "pooling_mode": Field("pooling_mode", "MaxPool1d", named(MaxPool1d="max", AvgPool1d="average")),

@@ -7,21 +7,23 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from neuro_divergent.compat.neuralforecast.losses.pytorch import as_loss
+import torch
+from pydantic import Field
+
+from neuro_divergent.compat.neuralforecast.losses.pytorch import Accuracy, as_loss
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses import Loss
+from neuro_divergent.losses import Loss, Weighted
+from neuro_divergent.losses.distribution import Distributional
 from neuro_divergent.optim import (
+    SGD,
     Adam,
     ClipByNorm,
     ClipByValue,
-    CosineAnnealing,
-    CosineWarmRestarts,
     CustomSchedule,
-    ExponentialDecay,
-    MultiStepDecay,
-    OneCycle,
     Optimizer,
+    ReduceOnPlateau,
     Schedule,
+    ScheduleContext,
     StepDecay,
     TorchOptimizer,
 )
@@ -86,11 +88,11 @@ def warn_of(model: str, names: Mapping[str, str]) -> None:
 def training_config(given: Mapping[str, Any], trainer: Mapping[str, Any]) -> TrainingConfig:
     """The training of a model, from all its shared arguments and those of the trainer."""
     _refuse(given)
-    loss = as_loss(given["loss"])
+    loss = _with_floor(as_loss(given["loss"]), given["scaler_type"])
     validation = _validation(given, loss)
     fields: dict[str, Any] = {
         "max_epochs": None,
-        "max_steps": given["max_steps"],
+        "max_steps": given["max_steps"] or 1,
         "batch_size": given["windows_batch_size"] or given["batch_size"],
         "validation_split": None,
         "seed": given["random_seed"],
@@ -121,11 +123,6 @@ def _known(value: str, names: Mapping[str, str], argument: str) -> str:
 
 
 def _refuse(given: Mapping[str, Any]) -> None:
-    if given["exclude_insample_y"]:
-        raise ConfigError(
-            "a model always sees the past of its target, but got exclude_insample_y=True. Leave it out, and give the "
-            "columns that explain the target as futr_exog_list or hist_exog_list"
-        )
     if given["training_data_availability_threshold"] not in (0.0, [0.0, 0.0], (0.0, 0.0)):
         raise ConfigError(
             "training_data_availability_threshold has no counterpart: missing values are masked and windows without a "
@@ -137,7 +134,7 @@ def _refuse(given: Mapping[str, Any]) -> None:
 
 def _validation(given: Mapping[str, Any], loss: Loss) -> Loss | str | None:
     """What validations compute: a loss of the network's outputs, or a metric of the point when the two do not fit."""
-    if given["valid_loss"] is None:
+    if given["valid_loss"] is None or isinstance(given["valid_loss"], Accuracy) or given["valid_loss"] is Accuracy:
         return None
     wanted = as_loss(given["valid_loss"])
     if wanted.outputs == loss.outputs:
@@ -146,6 +143,15 @@ def _validation(given: Mapping[str, Any], loss: Loss) -> Loss | str | None:
         "Fraction"
     ).lower()  # our figure is in percent; which validation is best is the same
     return name if name in ("mae", "mse", "rmse", "mape", "smape") else None
+
+
+def _with_floor(loss: Loss, scaler: str | None) -> Loss:
+    """A distribution whose spread is at least theirs: a fifth of a scaled window's, a tenth for Student's t."""
+    if isinstance(loss, Weighted):
+        return loss.replace(loss=_with_floor(loss.loss, scaler))
+    if not isinstance(loss, Distributional) or scaler in (None, "identity"):
+        return loss
+    return loss.replace(floor=0.1 if getattr(loss, "distribution", None) == "StudentT" else 0.2)
 
 
 def _early_stopping(given: Mapping[str, Any], validation: Loss | str | None) -> EarlyStopping | None:
@@ -170,6 +176,8 @@ def _optimizer(given: Mapping[str, Any]) -> Optimizer:
     arguments = dict(given["optimizer_kwargs"] or {})
     arguments.pop("lr", None)  # theirs ignores it too: learning_rate decides
     cls = given["optimizer"]
+    if given["max_steps"] == 0:
+        return SGD(learning_rate=1e-30)  # one step that moves no weight: the networks stay as they were drawn
     if cls is None:
         return Adam(learning_rate=given["learning_rate"])
     decay = arguments.pop("weight_decay", _own_decay(cls))
@@ -192,51 +200,46 @@ def _schedule(given: Mapping[str, Any]) -> Schedule | None:
         decays = given["num_lr_decays"]
         return StepDecay(every=max(1, steps // decays), factor=0.5, unit="step") if decays > 0 else None
     name = getattr(cls, "__name__", str(cls))
-    if name not in _SCHEDULES:
-        raise ConfigError(
-            f"lr_scheduler must be one of {', '.join(_SCHEDULES)} of torch.optim.lr_scheduler, but got {name}. "
-            "Another shape is a function: lr_scheduler=LambdaLR, lr_scheduler_kwargs={'lr_lambda': ...}"
-        )
     arguments.pop("optimizer", None)
+    if name == "ReduceLROnPlateau":
+        return _plateau(arguments)
+    if name == "LambdaLR" and callable(arguments.get("lr_lambda")):
+        return CustomSchedule(function=arguments["lr_lambda"])
+    return RateTable(factors=_measured(cls, arguments, max(1, steps), given["learning_rate"]))
+
+
+class RateTable(Schedule):
+    """The rates of a scheduler of torch, one factor for each step; the last one holds on."""
+
+    factors: tuple[float, ...] = Field(min_length=1)
+    """The multiplier of each step's rate."""
+
+    def factor_at(self, step: int, context: ScheduleContext) -> float:  # noqa: ARG002
+        """What was measured."""
+        return self.factors[min(step, len(self.factors) - 1)]
+
+
+def _measured(cls: Any, arguments: dict[str, Any], steps: int, rate: float) -> tuple[float, ...]:
+    """The rates that a scheduler gives to an optimizer that does nothing, as multiples of the first one asked for."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate, momentum=0.9)
     try:
-        schedule: Schedule = _SCHEDULES[name](arguments, steps, given["learning_rate"])
-    except KeyError as error:
-        raise ConfigError(f"{name} needs {error} in lr_scheduler_kwargs, but got {sorted(arguments)}") from None
-    return schedule
-
-
-def _cosine(arguments: dict[str, Any], steps: int, _: float) -> Schedule:
-    if arguments["T_max"] != steps:
-        raise ConfigError(f"CosineAnnealingLR falls over the whole run: T_max must be max_steps={steps}, but got "
-                          f"T_max={arguments['T_max']}. For shorter waves use CosineAnnealingWarmRestarts")  # fmt: skip
-    return CosineAnnealing(min_lr=arguments.get("eta_min", 0.0))
-
-
-def _one_cycle(arguments: dict[str, Any], steps: int, rate: float) -> Schedule:
-    if arguments.get("total_steps", steps) != steps or arguments.get("max_lr", rate) != rate:
+        scheduler, factors = cls(optimizer, **arguments), []
+        for _ in range(steps):
+            factors.append(float(optimizer.param_groups[0]["lr"]) / rate)
+            optimizer.step()
+            scheduler.step()
+    except (TypeError, ValueError, AttributeError) as error:
+        name = getattr(cls, "__name__", str(cls))
         raise ConfigError(
-            f"OneCycleLR spans the run up to learning_rate: total_steps must be max_steps={steps} and max_lr must be "
-            f"learning_rate={rate}, but got {arguments}"
-        )
-    shape = {"cos": "cosine"}.get(arguments.get("anneal_strategy", "cos"), "linear")
-    return OneCycle(
-        share_rising=arguments.get("pct_start", 0.3),
-        start_divisor=arguments.get("div_factor", 25.0),
-        end_divisor=arguments.get("final_div_factor", 1e4),
-        shape=shape,
-    )
+            f"lr_scheduler must be a scheduler of torch with its lr_scheduler_kwargs, but got {name} with "
+            f"{sorted(arguments)}, which failed: {error}"
+        ) from error
+    return tuple(factors)
 
 
-_SCHEDULES: dict[str, Any] = {
-    "StepLR": lambda a, *_: StepDecay(every=a["step_size"], factor=a.get("gamma", 0.1), unit="step"),
-    "MultiStepLR": lambda a, *_: MultiStepDecay(
-        milestones=tuple(a["milestones"]), factor=a.get("gamma", 0.1), unit="step"
-    ),
-    "ExponentialLR": lambda a, *_: ExponentialDecay(factor=a["gamma"], unit="step"),
-    "CosineAnnealingLR": _cosine,
-    "CosineAnnealingWarmRestarts": lambda a, *_: CosineWarmRestarts(
-        period=a["T_0"], growth=a.get("T_mult", 1), min_lr=a.get("eta_min", 0.0), unit="step"
-    ),
-    "OneCycleLR": _one_cycle,
-    "LambdaLR": lambda a, *_: CustomSchedule(function=a["lr_lambda"]),
-}
+def _plateau(arguments: dict[str, Any]) -> Schedule:
+    """ReduceLROnPlateau watches the validations: its patience counts them."""
+    known = {"mode": "mode", "factor": "factor", "patience": "patience", "threshold": "min_delta",
+             "cooldown": "cooldown", "min_lr": "min_lr"}  # fmt: skip
+    given = {"factor": 0.1, "patience": 10} | arguments
+    return ReduceOnPlateau(**{ours: given[theirs] for theirs, ours in known.items() if theirs in given})

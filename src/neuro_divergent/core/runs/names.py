@@ -5,6 +5,7 @@ run/
   events.jsonl           one line per fact; in a remote directory the folder events/ with numbered parts
   checkpoints/step-N/    state.json, weights, optimizer and a manifest each
   checkpoints-earlier/   checkpoints of an earlier run in the same directory
+  context/               what a checkpoint lacks to be a forecaster: the model's description and its last rows
   model/                 the trained model (model.json), or several of them (index/, model-00/, ...)
   report.html            the report
   refit/                 the run that trains on all rows, for refit_on_all
@@ -23,6 +24,7 @@ EVENT_PARTS = "events"
 CHECKPOINTS = "checkpoints"
 EARLIER = "checkpoints-earlier"
 STATE = "state.json"
+CONTEXT = "context"
 MODEL = "model"
 MODEL_DOCUMENT = "model.json"
 INDEX = "index"

@@ -9,21 +9,37 @@ from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, Sto
 from neuro_divergent.core.extras import require
 
 ADVICE = "Check the address, the credentials and the connection"
-_STORES = frozenset({"s3", "gs", "abfs", "az", "oci", "oss"})
+_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss"})
 """Protocols of stores in which a folder is nothing but the beginning of names."""
+
+
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+"""Which extra of this distribution brings the file system of a protocol."""
+
+
+def extra_of(address: str) -> str:
+    """The extra that an address needs.
+
+    >>> extra_of("gs://bucket/run"), extra_of("abfs://container/run")
+    ('gcs', 'azure')
+    """
+    return _EXTRAS.get(address.partition("://")[0], "s3")
 
 
 class RemoteFolder:
     """A directory that is reached by fsspec. A failure of the network is an error, never an empty directory."""
 
     def __init__(self, address: str) -> None:
-        fsspec = require("fsspec", extra="s3", purpose="A remote run directory")
+        protocol, extra = address.partition("://")[0], extra_of(address)
+        fsspec = require("fsspec", extra=extra, purpose="A remote run directory")
         self.address = address.rstrip("/")
         try:
             self.system, self.root = fsspec.core.url_to_fs(address)
         except (ImportError, ValueError) as error:
+            known = f"For {protocol}:// install it with: pip install 'neuro-divergent[{extra}]'"
+            other = "Addresses begin with s3://, gs://, az:// or abfs://, or with a protocol that fsspec knows"
             raise StorageError(
-                f"{address} could not be opened: {error}. For s3:// install it with: pip install 'neuro-divergent[s3]'"
+                f"{address} could not be opened: {error}. {known if protocol in _EXTRAS else other}"
             ) from error
 
     def path(self, name: str = "") -> str:

@@ -14,11 +14,13 @@ from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.features.attach import span_in
 from neuro_divergent.data.read.columns import Numbers, Stamps, exact_values, first_true, is_text, read_numbers
 from neuro_divergent.data.read.exogenous import read_exogenous
-from neuro_divergent.data.read.files import guarded
+from neuro_divergent.data.read.guard import guarded
+from neuro_divergent.data.read.keys import with_joined_id
 from neuro_divergent.data.read.roles import check_columns, has_id, wide_to_long
 from neuro_divergent.data.read.row_layout import Layout, Runs, lay_out
 from neuro_divergent.data.read.series_checks import check_series
 from neuro_divergent.data.read.timestamps import check_zone, localise, read_stamps
+from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import CODES, fill
@@ -42,7 +44,10 @@ def build(
     """Check a table and lay it out as a store; a file is read piece by piece where that saves memory."""
     report = DataReport()
     with guarded("the table"):
+        lazy, schema = with_joined_id(lazy, schema)
         columns = lazy.collect_schema()
+    if static_table is not None:
+        static_table = with_joined_id(static_table.lazy(), schema)[0].drop(schema.id_parts, strict=False).collect()
     schema, static_table = _static_source(columns, schema, static_table)
     wide = schema.wide and not (schema.resolved and schema.id_col in columns and schema.target_col in columns)
     check_columns(columns, schema, wide=wide)
@@ -52,7 +57,8 @@ def build(
     wanted = _wanted(schema)
     _refuse_objects(columns, columns if wide else {*wanted, schema.id_col})
     if not wide:
-        spare = [name for name in columns if name not in wanted and not (named and name == schema.id_col)]
+        keys = {schema.id_col, *schema.id_parts} if named else set()
+        spare = [name for name in columns if name not in wanted and name not in keys]
         report.ignored_columns = tuple(spare)
     runs = _runs(lazy, schema, from_file) if named else None
     with guarded("the table"):
@@ -222,7 +228,13 @@ class _Builder:
             check_zone(self.schema.time_zone)
         column = self._column(self.schema.time_col)
         zone = self.schema.time_zone
-        stamps = read_stamps(column, self.runs.where, zone=zone, form=self.schema.time_format)
+        file = self.schema.file
+        known = None if file is None else file.time_format
+        stamps = read_stamps(column, self.runs.where, zone=zone, form=self.schema.time_format, known=known)
+        if stamps.assumption is not None:
+            self.report.assumptions.append(stamps.assumption)
+        if stamps.form is not None:
+            self.schema = self.schema.replace(file=(file or FileFormat()).replace(time_format=stamps.form))
         if zone is not None and stamps.zone is None:
             return localise(stamps, zone, self.runs.codes, self.schema.time_col, self.runs.where)
         if self.schema.resolved and stamps.zone != zone:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
-from neuro_divergent.data.schema.load_report import DataReport
+from neuro_divergent.data.schema.load_report import Assumption, DataReport
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,10 @@ class Stamps:
     label: str
     """The type in which time stamps are given back."""
     zone: str | None = None
+    form: str | None = None
+    """How text was written, None for ISO forms."""
+    assumption: Assumption | None = None
+    """What was decided about the form of text."""
 
     def times(self, rows: Any = slice(None)) -> npt.NDArray[Any]:
         """The stamps as datetime64 or int64."""
@@ -73,7 +77,7 @@ def read_numbers(
     """The column in the asked precision; text that is clean numbers is converted and counted."""
     name = series.name
     if is_text(series):
-        series = _numbers_from_text(series, where, report)
+        series = numbers_from_text(series, where, report)
     if series.dtype == pl.Null or (len(series) and series.null_count() == len(series)):
         return Numbers(np.zeros(len(series), dtype), np.zeros(len(series), dtype=bool))
     if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
@@ -161,7 +165,8 @@ def _check_range(
         report.vanished[name] = report.vanished.get(name, 0) + vanished
 
 
-def _numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> pl.Series:
+def numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> pl.Series:
+    """Text as numbers, null where it stands for nothing; a cell that is no number is an error that names it."""
     text = series.cast(pl.String).str.strip_chars()
     numbers = text.cast(pl.Float64, strict=False)
     empty = text.str.to_lowercase().is_in(list(MISSING_TEXT)).fill_null(True)

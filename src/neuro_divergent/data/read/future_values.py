@@ -124,7 +124,8 @@ def _series_numbers(table: pl.DataFrame, store: SeriesStore, schema: DataSchema)
 def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSchema) -> Stamps:
     """The time column of a future table, read as that of the data was; `numbers` tells its series apart."""
     where: Where = lambda row: f"row {row} of the future table"  # noqa: E731
-    stamps = read_stamps(table[schema.time_col], where, zone=schema.time_zone, form=schema.time_format)
+    known = None if schema.file is None else schema.file.time_format
+    stamps = read_stamps(table[schema.time_col], where, zone=schema.time_zone, form=schema.time_format, known=known)
     whole = schema.freq is not None and schema.freq.endswith("i")
     if (stamps.unit == "i") != whole:
         raise DataError(

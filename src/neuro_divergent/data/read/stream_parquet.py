@@ -21,7 +21,8 @@ import polars as pl
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.files import new_directory
 from neuro_divergent.data.read.columns import Numbers, Stamps, category_text, exact_values, read_numbers
-from neuro_divergent.data.read.files import guarded, scan_parquet
+from neuro_divergent.data.read.files import scan_parquet
+from neuro_divergent.data.read.guard import guarded
 from neuro_divergent.data.read.timestamps import read_stamps
 from neuro_divergent.data.schema.load_report import DataReport, sparse
 from neuro_divergent.data.store.files import HEADER, header
@@ -377,7 +378,7 @@ def _read_ids(series: pl.Series, begin: int) -> pl.Series:
 
 
 def _read_times(series: pl.Series, begin: int) -> Stamps:
-    return read_stamps(series, lambda row: f"row {begin + row}")
+    return read_stamps(series, lambda row: f"row {begin + row}", iso_only=True)
 
 
 def _ticks(stamps: Stamps) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,39 @@ import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Stamps, Where, first_true, is_text
+from neuro_divergent.data.read.sniff.times import ISO_FORMS, Reading, decide, parse
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")
 """Behind a clock or a whole date only: the end of 2024-01-31 and of 31-01-2024 is none."""
-_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
-_ASKED = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y")
-"""Forms that are proposed, never assumed: day and month may be the other way round."""
-_DATETIMES = tuple(
-    f"{day}{gap}{clock}" for day in _DATES for gap in (" ", "T") for clock in ("%H:%M:%S", "%H:%M:%S%.f", "%H:%M")
-)
 
 
-def read_stamps(series: pl.Series, where: Where, *, zone: str | None = None, form: str | None = None) -> Stamps:
+def read_stamps(
+    series: pl.Series,
+    where: Where,
+    *,
+    zone: str | None = None,
+    form: str | None = None,
+    known: str | None = None,
+    iso_only: bool = False,
+) -> Stamps:
     """The column as whole numbers with their meaning.
 
     Stamps that say their zone or offset are in UTC and carry it (`zone`, if given, instead); others carry none.
+
+    Args:
+        series: the time column.
+        where: names a row for a message.
+        zone: the zone whose wall clock stamps without one show.
+        form: how text is written; every cell must fit it.
+        known: how text was written in earlier data; taken where every cell fits it.
+        iso_only: refuse text in other forms; for a column of which only a part is here.
     """
     if is_text(series):
-        series = _from_text(series.cast(pl.String).str.strip_chars(), where, zone=zone, form=form)
+        found = _from_text(
+            series.cast(pl.String).str.strip_chars(), where, zone=zone, form=form, known=known, iso_only=iso_only
+        )
+        return replace(read_stamps(found.values, where, zone=zone), form=found.form, assumption=found.assumption)
     row = first_true(series.is_null()) if series.null_count() else None
     if row is not None:
         raise DataError(
@@ -112,7 +127,9 @@ def _check_years(series: pl.Series, first: int, last: int, where: Where) -> None
     )
 
 
-def _from_text(text: pl.Series, where: Where, *, zone: str | None, form: str | None) -> pl.Series:
+def _from_text(
+    text: pl.Series, where: Where, *, zone: str | None, form: str | None, known: str | None, iso_only: bool
+) -> Reading:
     row = first_true(text.is_null() | (text == ""))
     if row is not None:
         raise DataError(
@@ -120,64 +137,41 @@ def _from_text(text: pl.Series, where: Where, *, zone: str | None, form: str | N
             "Fill it in or remove the row."
         )
     if not len(text):
-        return text.cast(pl.Int64, strict=False)
+        return Reading(text.cast(pl.Int64, strict=False), None)
     if form is not None:
-        return _strict(text, _parse(text, form), where, f"written as time_format={form!r}")
+        return Reading(_strict(text, parse(text, form), where, f"written as time_format={form!r}"), form)
     given = OFFSET.search(text[0])
     if given is not None:
-        return _with_offsets(text, given[2], where, zone)
+        return Reading(_with_offsets(text, given[2], where, zone), None)
     whole = text.cast(pl.Int64, strict=False)
     if whole.null_count() == 0:
-        return whole
-    return _recognised(text, where)
+        return Reading(whole, None)
+    return _recognised(text, where, known, iso_only=iso_only)
 
 
-def _recognised(text: pl.Series, where: Where) -> pl.Series:
+def _recognised(text: pl.Series, where: Where, known: str | None = None, *, iso_only: bool = True) -> Reading:
     """Choose the form by the first cell; every other cell must have it too, or be a longer or shorter ISO form."""
     result: pl.Series | None = None
-    for form in ("%Y-%m", *_DATES, *_DATETIMES):
-        parsed = _parse(text.head(1), form)
+    for form in ISO_FORMS:
+        parsed = parse(text.head(1), form)
         if parsed.null_count():
             continue
-        parsed = _parse(text, form)
+        parsed = parse(text, form)
         result = parsed if result is None or result.null_count() > parsed.null_count() else result
         if not parsed.null_count():
-            return parsed
-    if result is None:
-        todo, advice = _form_advice(text)
+            return Reading(parsed, None)
+    if result is not None:
+        return Reading(_strict(text, result, where, "written like the first one"), None)
+    found = None if iso_only else decide(text, known=known)
+    if found is None:
         raise DataError(
             f"column {text.name!r} must hold time stamps such as 2024-01-31 or 2024-01-31 13:00, "
-            f"but got {text[0][:60]!r} at {where(0)}. {todo}",
-            advice=advice,
+            f"but got {text[0][:60]!r} at {where(0)}. "
+            'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...',
+            advice=[Advice("data.time_format", "%d.%m.%Y"), Advice("data.time_col")],
         )
-    return _strict(text, result, where, "written like the first one")
-
-
-def _form_advice(text: pl.Series) -> tuple[str, list[Advice]]:
-    """The forms that every cell has; a day and a month that cannot be told apart are left to the person."""
-    year = "%Y" if re.search(r"\d{4}", text[0]) else "%y"
-    clocks = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-    forms = [f"{day}{clock}".replace("%Y", year) for day in _ASKED for clock in clocks]
-    fitting = [form for form in forms if not _parse(text, form).null_count()]
-    if not fitting:
-        todo = 'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...'
-        return todo, [Advice("data.time_format", "%d.%m.%Y"), Advice("data.time_col")]
-    advice = [Advice("data.time_format", form) for form in fitting]
-    if len(fitting) == 1:
-        return f'Say time_format="{fitting[0]}", which every row fits.', advice
-    either = " or ".join(f'time_format="{form}"' for form in fitting)
-    return f"Every row fits several forms. Say which it is: {either}.", advice
-
-
-def _parse(text: pl.Series, form: str) -> pl.Series:
-    try:
-        if form == "%Y-%m":
-            return (text + "-01").str.to_date("%Y-%m-%d", strict=False)
-        if "%H" in form or "%I" in form or "%s" in form:
-            return text.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
-        return text.str.to_date(form, strict=False)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"time_format must be a known form, but got time_format={form!r}: {error}") from None
+    _strict(text, found.values, where, f"written like the first one ({found.form})")
+    return found
 
 
 def _strict(text: pl.Series, parsed: pl.Series, where: Where, rule: str) -> pl.Series:
@@ -212,7 +206,7 @@ def _with_offsets(text: pl.Series, first: str, where: Where, zone: str | None) -
             advice=[Advice("data.time_zone", "Europe/Berlin")],
         )
     plain = text.str.strip_suffix(first) if one else text.str.replace(OFFSET.pattern, "${1}")
-    local = _recognised(plain.str.strip_chars_end(), where).cast(pl.Datetime("us"))
+    local = _recognised(plain.str.strip_chars_end(), where).values.cast(pl.Datetime("us"))
     minutes = (offsets.str.slice(1, 2).cast(pl.Int64) * 60 + offsets.str.slice(3, 2).cast(pl.Int64)) * pl.select(
         pl.when(offsets.str.starts_with("-")).then(-1).otherwise(1)
     ).to_series()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -31,11 +32,17 @@ Floats = npt.NDArray[np.floating[Any]]
 Doubles = npt.NDArray[np.float64]
 
 
-def series_scaler(name: str) -> SeriesScaler:
-    """The series scaler of that name, not fitted yet: one of `SERIES_SCALERS`, or a registered subclass."""
-    cls = _SERIES.get(name) or registry.find(SeriesScaler.family, name)
+def series_scaler(item: str | SeriesScaler | type[SeriesScaler]) -> SeriesScaler:
+    """A series scaler, not fitted yet: by name (`SERIES_SCALERS`, a registered subclass), of a class, or a copy."""
+    if isinstance(item, SeriesScaler):
+        fresh = copy(item)
+        fresh._state = None
+        return fresh
+    if not isinstance(item, str | type) or (isinstance(item, type) and not issubclass(item, SeriesScaler)):
+        raise ConfigError(f"a series scaler is a name, a SeriesScaler or a subclass of it, but got {item!r}")
+    cls = item if isinstance(item, type) else _SERIES.get(item) or registry.find(SeriesScaler.family, item)
     if cls is None:
-        raise registry.unknown(SeriesScaler.family, name, SERIES_SCALERS)
+        raise registry.unknown(SeriesScaler.family, str(item), SERIES_SCALERS)
     scaler: SeriesScaler = cls()
     return scaler
 
@@ -55,7 +62,8 @@ def register_scaler(cls: type[Any], own: Sequence[str]) -> None:
 class SeriesScaler(ABC):
     """Scales each series by statistics of its training rows. All arithmetic is in float64.
 
-    A subclass is known by its `name`, or by the name of the class.
+    A subclass is known by its `name`, or by the name of the class. It overrides `measure`; one whose state is not
+    location and scale also overrides `fields`, `affine`, `to_scaled` and `to_original`.
     """
 
     family: ClassVar[str] = "series scaler"
@@ -104,17 +112,17 @@ class SeriesScaler(ABC):
             values = y[first:last].astype(np.float64)
             if mask is not None:
                 values = values[mask[first:last]]
-            found[:, place] = self._fit_one(values, number if ids is None else ids[number])
+            found[:, place] = self._measured(values, number if ids is None else ids[number])
         self._state = dict(zip(self.fields, found, strict=True))
         return self
 
     def transform(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
         """Scaled values; `series` has the numbers of the series for the leading dimensions of `values`."""
-        return self._forward(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
+        return self.to_scaled(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
 
     def inverse(self, values: Floats, series: npt.NDArray[np.integer[Any]]) -> Floats:
         """Original units; for forecasts [B, H] or [B, H, Q], `series` is [B]."""
-        return self._backward(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
+        return self.to_original(values.astype(np.float64), *self._columns(values, series)).astype(values.dtype)
 
     def transform_flat(
         self, y: Floats, offsets: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_] | None = None
@@ -150,15 +158,29 @@ class SeriesScaler(ABC):
         shape = (*series.shape, *(1 for _ in range(values.ndim - series.ndim)))
         return [array[series].reshape(shape) for array in self._fitted().values()]
 
-    @abstractmethod
-    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:
-        """The fields of one series from its observed training values."""
+    def _measured(self, values: Doubles, series: object) -> tuple[float, ...]:
+        found = tuple(self.measure(values, series))
+        rule = f"measure() gives one finite number for each of {', '.join(self.fields)}, a scale above 0"
+        if len(found) != len(self.fields) or not np.isfinite(found).all():
+            raise ConfigError(f"{rule}, but {self.name} gave {found} for series {series!r}")
+        if self.affine and not found[self.fields.index("scale")] > 0:
+            raise ConfigError(f"{rule}, but {self.name} gave {found} for series {series!r} of {len(values)} values")
+        return found
 
-    def _forward(self, values: Doubles, *state: Doubles) -> Doubles:
+    @abstractmethod
+    def measure(self, values: Doubles, series: object) -> tuple[float, ...]:
+        """The numbers of one series, as `fields` names them, from its observed training values; there may be none.
+
+        `series` is its name, for messages.
+        """
+
+    def to_scaled(self, values: Doubles, *state: Doubles) -> Doubles:
+        """Scaled values; `state` has the fields, each in a shape that fits."""
         location, scale = state
         return (values - location) / scale
 
-    def _backward(self, values: Doubles, *state: Doubles) -> Doubles:
+    def to_original(self, values: Doubles, *state: Doubles) -> Doubles:
+        """The inverse of `to_scaled`."""
         location, scale = state
         return values * scale + location
 
@@ -168,7 +190,7 @@ class _SeriesStandard(SeriesScaler):
 
     name = "standard"
 
-    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+    def measure(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
         return _spread(values, np.mean, np.std)
 
 
@@ -177,7 +199,7 @@ class _SeriesRobust(SeriesScaler):
 
     name = "robust"
 
-    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+    def measure(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
         deviation = lambda x: np.median(np.abs(x - np.median(x)))  # noqa: E731
         return _spread(values, np.median, deviation, lambda x: MAD_OF_STANDARD * np.std(x))
 
@@ -187,7 +209,7 @@ class _SeriesRobustIqr(SeriesScaler):
 
     name = "robust-iqr"
 
-    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+    def measure(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
         return _spread(values, np.median, _interquartile, lambda x: 2 * MAD_OF_STANDARD * np.std(x))
 
 
@@ -196,7 +218,7 @@ class _SeriesMinMax(SeriesScaler):
 
     name = "minmax"
 
-    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
+    def measure(self, values: Doubles, series: object) -> tuple[float, ...]:  # noqa: ARG002
         return _spread(values, np.min, np.ptp)
 
 
@@ -211,7 +233,7 @@ class _SeriesBoxCox(SeriesScaler):
     affine = False
     fields = ("lmbda", "geometric_mean")
 
-    def _fit_one(self, values: Doubles, series: object) -> tuple[float, ...]:
+    def measure(self, values: Doubles, series: object) -> tuple[float, ...]:
         if values.size == 0:
             return 1.0, 1.0
         if not values.min() > 0:
@@ -223,7 +245,7 @@ class _SeriesBoxCox(SeriesScaler):
         logs = np.log(values)
         return _likeliest_lambda(logs - logs.mean()), float(np.exp(logs.mean()))
 
-    def _forward(self, values: Doubles, *state: Doubles) -> Doubles:
+    def to_scaled(self, values: Doubles, *state: Doubles) -> Doubles:
         lmbda, geometric = state
         if values.size and not values.min() > 0:
             raise DataError(
@@ -232,7 +254,7 @@ class _SeriesBoxCox(SeriesScaler):
             )
         return _boxcox(np.log(values) - np.log(geometric), lmbda)
 
-    def _backward(self, values: Doubles, *state: Doubles) -> Doubles:
+    def to_original(self, values: Doubles, *state: Doubles) -> Doubles:
         lmbda, geometric = state
         # A forecast below the transform's range (lambda > 0) means 0, one above it (lambda < 0) very much.
         base = np.maximum(lmbda * values, -1 + 1e-12)

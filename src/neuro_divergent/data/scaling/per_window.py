@@ -9,10 +9,11 @@ Letters: B windows, L lookback, T steps, C channels, Q outputs.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import AfterValidator
+from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from neuro_divergent.core import registry
@@ -36,6 +37,7 @@ __all__ = [
     "series_scaler",
     "trailing",
     "window_scaler",
+    "window_size",
 ]
 
 WINDOW_SCALERS = ("identity", "standard", "robust", "minmax", "minmax1", "invariant", "revin")
@@ -51,6 +53,8 @@ class Statistics(NamedTuple):
     """[B, 1, C]"""
     scale: Tensor
     """[B, 1, C], always positive and finite."""
+    size: Tensor | None = None
+    """[B, 1, C] of windows that are not scaled: `window_size`, where a loss asks for it."""
 
 
 def trailing(statistic: Tensor, values: Tensor) -> Tensor:
@@ -59,13 +63,15 @@ def trailing(statistic: Tensor, values: Tensor) -> Tensor:
     return statistic.reshape(*statistic.shape, *(1 for _ in range(further))) if further else statistic
 
 
-def _known(name: str) -> str:
-    """The name of a window scaler as files spell it; an unknown one is answered with the closest."""
-    return name if name in _WINDOW else str(_window_class(name).kind)
-
-
-WindowScalerName = Annotated[str, AfterValidator(_known)]
-"""A field that names a window scaler: one of `WINDOW_SCALERS`, or a registered subclass."""
+def _known(item: Any) -> str | WindowScaler:
+    """The name of a window scaler as files spell it, or an object; an unknown name is answered with the closest."""
+    if isinstance(item, WindowScaler) or (isinstance(item, str) and item in _WINDOW):
+        return item
+    if isinstance(item, type) and issubclass(item, WindowScaler):
+        return str(item.kind)
+    if not isinstance(item, str):
+        raise ConfigError(f"scaler must be a name, a WindowScaler or a subclass of it, but got scaler={item!r}")
+    return str(_window_class(item).kind)
 
 
 def _window_class(name: str) -> type[WindowScaler]:
@@ -75,14 +81,16 @@ def _window_class(name: str) -> type[WindowScaler]:
     return cls
 
 
-def window_scaler(name: str, channels: int = 1) -> WindowScaler:
-    """The window scaler of that name.
+def window_scaler(item: str | WindowScaler, channels: int = 1) -> WindowScaler:
+    """A new window scaler of that name, or a copy of an object.
 
     Args:
-        name: one of `WINDOW_SCALERS`, or a registered subclass of `WindowScaler`.
+        item: one of `WINDOW_SCALERS`, a registered subclass of `WindowScaler`, or an object.
         channels: how many channels have learnable weights of their own (revin only); 1 shares them among all.
     """
-    cls = _window_class(name)
+    if isinstance(item, WindowScaler):
+        return deepcopy(item)
+    cls = _window_class(item)
     if channels < 1:
         raise ConfigError(f"channels must be at least 1, but got channels={channels}")
     return cls(channels)
@@ -91,8 +99,10 @@ def window_scaler(name: str, channels: int = 1) -> WindowScaler:
 class WindowScaler(nn.Module):
     """Scales each window by its own statistics; also the identity, whose location is 0 and scale is 1.
 
-    A subclass is known by its `kind`, or by the name of the class. It overrides `_measure`, and `_bend` and `_unbend`
-    (with affine = False) where values are bent after they were standardised.
+    A subclass is known by its `kind`, or by the name of the class. It overrides `measure`, and `bend` and `unbend`
+    (with affine = False) where values are bent after they were standardised. One that scales in another way overrides
+    `transform`, `inverse` and `affine_map` together. By name it is made as `MyScaler(channels)`; one with further
+    arguments is handed over as an object.
     """
 
     family: ClassVar[str] = "window scaler"
@@ -100,11 +110,16 @@ class WindowScaler(nn.Module):
     """How the scaler is called in files."""
     affine: ClassVar[bool] = True
     """Whether `affine_map` answers: the map back is one multiplication and one addition."""
+    scales: ClassVar[bool] = True
+    """Whether scaled windows are of about the same size, whatever the data's size is."""
+    _strange: ClassVar[bool] = False
+    """Whether what it measures is checked: the library's own have been."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "kind" not in cls.__dict__:
             cls.kind = cls.__name__
+        cls._strange = not cls.__name__.startswith("_")
         register_scaler(cls, WINDOW_SCALERS)
 
     def __init__(self, channels: int = 1) -> None:
@@ -113,16 +128,20 @@ class WindowScaler(nn.Module):
 
     def statistics(self, y: Tensor, mask: Tensor | None = None) -> Statistics:
         """Location and scale of `y` [B, L, C] where `mask` is true (everywhere if None), without gradient."""
-        return self._measure(_at_least_float32(y.detach() if y.requires_grad else y), mask)
+        y = _at_least_float32(y.detach() if y.requires_grad else y)
+        found = Statistics(*self.measure(y, mask))
+        if self._strange:
+            self._check(y, found)
+        return found
 
     def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:
         """Scaled `values` [B, T, C] (or [B, T, C, Q]); with a mask, unobserved positions become 0."""
         scaled = (values - trailing(stats.location, values)) / trailing(stats.scale, values)
-        return _settle(self._bend(scaled), values, mask)
+        return _settle(self.bend(scaled), values, mask)
 
     def inverse(self, values: Tensor, stats: Statistics) -> Tensor:
         """Original units of scaled `values` [B, T, C] (or [B, T, C, Q])."""
-        original = self._unbend(values) * trailing(stats.scale, values) + trailing(stats.location, values)
+        original = self.unbend(values) * trailing(stats.scale, values) + trailing(stats.location, values)
         return _as(values.dtype, original)
 
     def affine_map(self, stats: Statistics) -> tuple[Tensor, Tensor]:
@@ -134,20 +153,42 @@ class WindowScaler(nn.Module):
         stats = self.statistics(y, mask)
         return self.transform(y, stats, mask), stats
 
-    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:  # noqa: ARG002
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics | tuple[Tensor, Tensor]:  # noqa: ARG002
+        """(location, scale) of each window, both [B, 1, C]; the scale is above 0. `mask` is true where y was seen."""
         location = y.new_zeros(y.shape[0], 1, y.shape[2])
-        return Statistics(location, torch.ones_like(location))
+        return location, torch.ones_like(location)
 
-    def _bend(self, scaled: Tensor) -> Tensor:
+    def bend(self, scaled: Tensor) -> Tensor:
         """What follows the standardisation."""
         return scaled
 
-    def _unbend(self, scaled: Tensor) -> Tensor:
+    def unbend(self, scaled: Tensor) -> Tensor:
+        """The inverse of `bend`."""
         return scaled
+
+    def _check(self, y: Tensor, found: Statistics) -> None:
+        wanted = (y.shape[0], 1, y.shape[2])
+        for name, part in zip(("location", "scale"), found[:2], strict=True):
+            if part.shape != wanted:
+                raise ConfigError(
+                    f"measure() gives a {name} of shape {wanted} for windows of shape {tuple(y.shape)}, but "
+                    f"{self.kind} gave {tuple(part.shape)}"
+                )
+        if torch.compiler.is_compiling():
+            return
+        good = found.location.isfinite() & found.scale.isfinite() & (found.scale > 0)
+        if not bool(good.all()):
+            raise ConfigError(
+                "measure() gives finite locations and scales above 0, also for constant and unobserved windows, but "
+                f"{self.kind} gave the location {float(found.location[~good][0]):g} and the scale "
+                f"{float(found.scale[~good][0]):g}"
+            )
 
 
 class _Identity(WindowScaler):
     """Leaves values as they are: no arithmetic at all."""
+
+    scales: ClassVar[bool] = False
 
     def transform(self, values: Tensor, stats: Statistics, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return _settle(values, values, mask)
@@ -159,7 +200,7 @@ class _Identity(WindowScaler):
 class _Standard(WindowScaler):
     """Mean and population standard deviation."""
 
-    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         mean, deviation = _moments(y, mask)
         if _clear(mean, deviation):
             return Statistics(mean, deviation)
@@ -169,7 +210,7 @@ class _Standard(WindowScaler):
 class _Robust(WindowScaler):
     """Median and median absolute deviation; the scaled standard deviation where more than half the values agree."""
 
-    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         mean, deviation = _moments(y, mask)
         peak, median = _peak(mean, deviation), _median(y, mask)
         spread = _median((y - median).abs(), mask)
@@ -181,7 +222,7 @@ class _Robust(WindowScaler):
 class _MinMax(WindowScaler):
     """The smallest observed value becomes 0, the largest 1."""
 
-    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         low, high = _extremes(y, mask)
         return Statistics(low, _positive(high - low, torch.maximum(low.abs(), high.abs())))
 
@@ -189,7 +230,7 @@ class _MinMax(WindowScaler):
 class _MinMax1(WindowScaler):
     """The smallest observed value becomes -1, the largest 1."""
 
-    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         low, high = _extremes(y, mask)
         # Halving first: the sum of two float32 numbers near the limit is not a float32 number.
         half = high * 0.5 - low * 0.5
@@ -207,10 +248,10 @@ class _Invariant(_Robust):
             "Use inverse(), or choose another scaler"
         )
 
-    def _bend(self, scaled: Tensor) -> Tensor:
+    def bend(self, scaled: Tensor) -> Tensor:
         return torch.asinh(scaled)
 
-    def _unbend(self, scaled: Tensor) -> Tensor:
+    def unbend(self, scaled: Tensor) -> Tensor:
         return torch.sinh(scaled.clamp(-_SINH_LIMIT, _SINH_LIMIT))
 
 
@@ -255,6 +296,17 @@ _WINDOW: dict[str, type[WindowScaler]] = {
     "invariant": _Invariant,
     "revin": _RevIN,
 }
+
+WindowScalerName = Annotated[str | WindowScaler, BeforeValidator(_known)]
+"""A field that takes a window scaler: one of `WINDOW_SCALERS`, a registered subclass or its name, or an object of one.
+
+A file keeps an object by reference: give it back with `nd.load(path, using={"MyScaler": MyScaler(...)})`."""
+
+
+def window_size(y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The root of the mean square of each window's observed steps, [B, 1, C]; 1 where that is 0."""
+    mean, deviation = _moments(_at_least_float32(y.detach()), mask)
+    return _positive(torch.hypot(mean, deviation), _peak(mean, deviation))
 
 
 # What changes nothing is not called: for a single window, calls are most of the cost.

@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from neuro_divergent.core.errors import Advice
 
 SHOWN = 5
 """How many names a line of the report shows before it says how many more there are."""
+
+
+Spell = Callable[[Advice], str]
+"""How a setting is written: as a Python argument, or as a flag of the command line."""
+
+
+class Assumption(NamedTuple):
+    """Something that was read out of a file instead of being told, and the setting that says otherwise."""
+
+    what: str
+    otherwise: Advice | None = None
+
+    def sentence(self, spell: Spell) -> str:
+        """The assumption with the way to say otherwise."""
+        return self.what if self.otherwise is None else f"{self.what} (otherwise say {spell(self.otherwise)})"
+
+
+def in_python(advice: Advice) -> str:
+    """A setting as a Python argument.
+
+    >>> in_python(Advice("data.separator", ";")), in_python(Advice("data.wide", True)), in_python(Advice("data.freq"))
+    ("separator=';'", 'wide=True', 'freq=...')
+    """
+    return f"{advice.field.rpartition('.')[2]}={'...' if advice.value == '...' else repr(advice.value)}"
 
 
 @dataclass(kw_only=True)
@@ -62,8 +89,10 @@ class DataReport:
     """Columns that no argument gave a role."""
     notes: list[str] = field(default_factory=list)
     """Decisions worth a sentence, such as the role that a categorical column was found to have."""
+    assumptions: list[Assumption] = field(default_factory=list)
+    """What was read out of the file instead of being told: separator, marks, date form, roles of columns."""
 
-    def lines(self) -> list[str]:
+    def lines(self, spell: Spell = in_python) -> list[str]:
         """The report as sentences, only those that have something to say."""
         how = "inferred" if self.freq_inferred else "as given"
         zone = f", time zone {self.time_zone}" if self.time_zone else ""
@@ -102,7 +131,7 @@ class DataReport:
             (self.ignored_columns, "columns without a role, ignored"),
         )
         text += [f"{len(names):,} {_one(what, len(names))}: {listing(names)}" for names, what in named if names]
-        return text + self.notes
+        return text + self.notes + [f"assumed: {found.sentence(spell)}" for found in self.assumptions]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

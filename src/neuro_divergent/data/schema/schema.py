@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypedDict
 
 from pydantic import field_validator, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, Takes, default
+from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.time.frequency import Frequency
+
+TIE = "/"
+"""Between the parts of an id that several columns make."""
 
 Fill = Literal["forward", "backward", "linear", "mean", "zero"]
 MaskOrFill = Literal["mask", "error", Fill]
 ErrorOrFill = Literal["error", Fill]
 Keep = Literal["keep", "drop", "error"]
+Names = Takes[tuple[str, ...], Sequence[str] | str]
+"""Columns by name; one may be given as a text."""
 
 
 class DataSchema(Description):
     """Names, roles, frequency and policies; after loading also the time type and the known categories."""
 
     id_col: str = "unique_id"
-    """The column that names the series; a table without it is one series."""
+    """The column that names the series, or a list of columns that do so together; a table without it is one series."""
     time_col: str = "ds"
     """The column of time stamps: datetimes, dates, text that parses, or whole numbers."""
     target_col: str = "y"
     """The column to forecast."""
-    freq: str | None = None
+    freq: Takes[str | None, str | int | None] = default(None)
     """The distance of two rows in pandas or polars spelling; None infers it."""
     time_zone: str | None = None
     """The zone of the time stamps; stamps without one are read as its wall clock."""
     time_format: str | None = None
-    """How text time stamps are written, such as "%d.%m.%Y %H:%M"; None recognises ISO forms."""
+    """How time stamps are written, such as "%d.%m.%Y %H:%M", "%Y Q%q" or "epoch:s"; None decides by all rows."""
     wide: bool = False
     """Whether the table has one column per series instead of one row per series and time."""
-    future: tuple[str, ...] = ()
+    future: Names = default(())
     """Columns known ahead of time."""
-    historical: tuple[str, ...] = ()
+    historical: Names = default(())
     """Columns known only up to now."""
-    static: tuple[str, ...] = ()
+    static: Names = default(())
     """Columns with one value per series."""
-    categorical: tuple[str, ...] = ()
+    categorical: Names = default(())
     """Columns whose values are names instead of numbers."""
-    features: tuple[str, ...] = ()
+    features: Several[str] = default(())
     """Columns that the calendar or the target itself gives, such as "hour", "fourier:24:3" or "lag:24"."""
     weight: str | None = None
     """The column with the importance of each row."""
@@ -72,6 +80,12 @@ class DataSchema(Description):
     """The precision in which numbers are kept."""
     span: tuple[int, int] | None = None
     """Found when loading: first and last time of the data, for the feature "time"."""
+    id_parts: tuple[str, ...] = ()
+    """Found when loading: the columns that name the series together."""
+    integer_parts: tuple[str, ...] = ()
+    """Found when loading: those of them that hold whole numbers."""
+    file: FileFormat | None = None
+    """Found when loading: how the file was written."""
     id_type: Literal["none", "text", "integer"] | None = None
     """Found when loading: "none" when the table has no id column."""
     time_type: str | None = None
@@ -86,6 +100,18 @@ class DataSchema(Description):
     """Found when loading: the static columns that came in a table of their own."""
     categories: dict[str, tuple[str, ...]] = {}
     """Found when loading: for each categorical column its known values; the code of values[i] is i + 1."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_keys(cls, value: Any) -> Any:
+        """A list of id columns is one id with parts."""
+        keys = value.get("id_col") if isinstance(value, dict) else None
+        if not isinstance(keys, list | tuple):
+            return value
+        if not keys or not all(isinstance(key, str) for key in keys) or len(set(keys)) != len(keys):
+            raise ConfigError(f"id_col must be a column or a list of different columns, but got id_col={keys!r}")
+        several = {"id_parts": tuple(keys)} if len(keys) > 1 else {}
+        return value | {"id_col": TIE.join(keys)} | several
 
     @field_validator("freq", mode="before")
     @classmethod
@@ -114,6 +140,12 @@ class DataSchema(Description):
         seen: dict[str, str] = {}
         pairs = [(role, name) for role, name in single.items() if name is not None]
         pairs += [(role, name) for role in ("future", "historical", "static") for name in getattr(self, role)]
+        varying = {self.time_col, self.target_col, self.weight, self.available_mask, *self.future, *self.historical}
+        clash = [part for part in self.id_parts if part in varying]
+        if clash:
+            raise ConfigError(
+                f"{clash[0]!r} names the series, so it has the same value in all of their rows. Name it once."
+            )
         for role, name in pairs:
             if name in seen:
                 raise ConfigError(f"a column has one role, but {name!r} is both {seen[name]} and {role}. Name it once.")
@@ -137,6 +169,11 @@ class DataSchema(Description):
         return self.id_type is not None
 
     @property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that name the series in frames that are handed out; none where the table has no ids."""
+        return () if self.id_type == "none" else self.id_parts or (self.id_col,)
+
+    @property
     def time_varying_categorical(self) -> tuple[str, ...]:
         """The columns of `store.categorical`, known-ahead ones first."""
         return self.future_categorical + self.historical_categorical
@@ -145,7 +182,7 @@ class DataSchema(Description):
 class LoadOptions(TypedDict, total=False):
     """The keyword arguments that every loader takes; the fields of `DataSchema` describe them."""
 
-    id_col: str
+    id_col: str | list[str] | tuple[str, ...]
     time_col: str
     target_col: str
     freq: str | int | None

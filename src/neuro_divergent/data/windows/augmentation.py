@@ -20,6 +20,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.core.seeding import key, numpy_generator, torch_generator
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -110,7 +111,7 @@ class WindowWarp(Augmentation):
 
     share: OpenShare = 0.1
     """Length of the stretch as a share of past and horizon."""
-    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.5, 2.0)
+    scales: Annotated[Several[Positive], Field(min_length=1)] = default((0.5, 2.0))
     """How many times as long the stretch becomes; one of them is drawn for each window."""
 
     def _change(self, batch: Batch, chosen: Tensor, generator: torch.Generator) -> Batch:
@@ -172,7 +173,7 @@ class Masking(Augmentation):
 class Compose(Augmentation):
     """Several augmentations, one after the other; `probability` is the chance of a batch to be changed at all."""
 
-    steps: Annotated[tuple[Augmentation, ...], Field(min_length=1)]
+    steps: Annotated[Several[Augmentation], Field(min_length=1)]
     """What to apply, in order."""
     probability: Probability = 1.0
     """Chance of a batch to be changed at all; which windows, each step decides by its own probability."""

@@ -7,7 +7,7 @@ forecast is made from a table that was cut at its origin.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.forecasting.evaluate.fold_job import (
@@ -30,6 +31,7 @@ from neuro_divergent.forecasting.evaluate.fold_job import (
 )
 from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
 from neuro_divergent.forecasting.evaluate.folds import Fold, TimeSeriesSplit, user_folds
+from neuro_divergent.forecasting.evaluate.leaderboard import Leaderboard, leaderboard
 from neuro_divergent.forecasting.evaluate.scores import (
     Aggregate,
     Evaluation,
@@ -49,7 +51,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.column_names import check_column_names, check_figure_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
-from neuro_divergent.metrics.base import AnyMetric, Metric
+from neuro_divergent.metrics.base import AnyMetric, Metric, canonical
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
 
@@ -79,6 +81,8 @@ class CrossValidation:
     """Everything together, per series and per step ahead."""
     table: pl.DataFrame = field(repr=False)
     """`scores` as a polars frame."""
+    folds_table: pl.DataFrame = field(repr=False)
+    """`by_fold` as a polars frame."""
     folds: tuple[Fold, ...] = field(repr=False)
     data: TimeSeriesDataFrame = field(repr=False)
     """The whole table."""
@@ -86,8 +90,56 @@ class CrossValidation:
     """What happened at every origin."""
     hindcasts: dict[str, HistoricalForecasts] = field(repr=False)
     """The forecasts as arrays, by model."""
+    fold_of: Ints = field(repr=False)
+    """For each origin, the place of its fold in `folds`."""
     forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
     """The models of the last training; empty when folds ran in other processes."""
+    score: Callable[[AnyMetric], pl.DataFrame] = field(repr=False)
+    """Scores every fold by another metric: model, metric, fold, value."""
+
+    def mean(self, metric: str, model: str | None = None) -> float:
+        """The mean of a metric over the folds: cv.mean("mae"). A metric that was not asked for is computed now.
+
+        Args:
+            metric: its name, in small or capital letters.
+            model: whose; None for the only one (with several, name one, or see `leaderboard`).
+        """
+        return float(self._values(metric, model).mean())  # type: ignore[arg-type]
+
+    def std(self, metric: str, model: str | None = None) -> float:
+        """The standard deviation of a metric over the folds (n - 1 in the divisor; 0 for one fold): cv.std("mape")."""
+        values = self._values(metric, model)
+        return 0.0 if len(values) < 2 else float(values.std())  # type: ignore[arg-type]
+
+    def _values(self, metric: str, model: str | None) -> pl.Series:
+        """The figures of all folds."""
+        if model is None:
+            if len(self.hindcasts) > 1:
+                raise ConfigError(
+                    f"several models were compared, {', '.join(self.hindcasts)}: name one, cv.mean({metric!r}, "
+                    f"{next(iter(self.hindcasts))!r}), or see cv.leaderboard({metric!r})"
+                )
+            model = next(iter(self.hindcasts))
+        metric = metric if metric in self.table["metric"] else canonical(metric)
+        known = self.folds_table if metric in self.table["metric"] else self.score(metric)
+        found = known.filter((pl.col("model") == model) & (pl.col("metric") == metric))
+        if not len(found):
+            names = ", ".join(dict.fromkeys(known["model"]))
+            raise ConfigError(f"there is no {metric} of {model!r}; known models are: {names}")
+        return found["value"]
+
+    def leaderboard(self, by: str | None = None) -> Leaderboard:
+        """The models side by side, best first, with the naive forecast among them; it shows itself as a table.
+
+        Args:
+            by: the metric that decides the order; None for the first one.
+        """
+        first = str(self.table["metric"][0])
+        by = first if by is None else by if by in self.table["metric"] else canonical(by)
+        table = self.table
+        if by not in table["metric"]:
+            table = pl.concat([_summed(self.score(by)), table])
+        return leaderboard(table, by)
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, series: int = 4) -> Figure:
         """Some series with the forecasts of every fold; written to `path` if given."""
@@ -98,7 +150,10 @@ class CrossValidation:
 
     def __repr__(self) -> str:
         count = len(self.folds)
-        return f"CrossValidation({count} fold{'' if count == 1 else 's'})\n{self.table}"
+        return f"CrossValidation({count} fold{'' if count == 1 else 's'})\n{self.leaderboard()}"
+
+    def _repr_html_(self) -> str:
+        return self.leaderboard()._repr_html_()
 
 
 def cross_validation(
@@ -118,7 +173,7 @@ def cross_validation(
     n_jobs: int = 1,
     season: int | None = None,
     short: str = "error",
-    local_scaler: str | None = None,
+    local_scaler: str | SeriesScaler | None = None,
     stacked: Stacked = "auto",
     aggregate: Aggregate = "pooled",
     **columns: Any,
@@ -130,7 +185,8 @@ def cross_validation(
         data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
         config: how to train, for all models or by name; None trains with their recipes.
         splitter: a TimeSeriesSplit, or anything that yields pairs of training and test positions (an object with a
-            split method, a function of the number of steps, a list of pairs).
+            split method, a function of the number of steps, a list of pairs). One with an argument named dates is
+            given the time stamp of every position, and may yield masks such as `dates < cut`.
         n_windows: instead of a splitter: so many horizons at the end of the table. Series with time stamps are cut at
             the same times, others each at its own end.
         step_size: with n_windows, their distance; None for h.
@@ -151,7 +207,7 @@ def cross_validation(
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
     models = [models] if isinstance(models, Model) else list(models)
-    check_arguments(columns, TimeSeriesSplit, TrainingConfig, PredictionIntervals)
+    check_arguments(columns, TimeSeriesSplit, PredictionIntervals)
     if "min_length" in columns:
         columns["short"] = short
     table = TimeSeriesDataFrame.from_frame(data, **columns)
@@ -266,9 +322,7 @@ def _result(
         season = season_of(part_of(table, *oldest.train).store)
     truths = [_truth(part, season) for part in parts]
     by_fold = _by_fold(parts, truths, check_names(names), names is not None, aggregate)
-    scores = by_fold.group_by("model", "metric", maintain_order=True).agg(
-        pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
-    )
+    scores = _summed(by_fold)
     origins, found = joined(parts)
     whole = Truth(
         origins=origins, season=season,
@@ -281,8 +335,17 @@ def _result(
     return CrossValidation(
         frame=give(frame.sort(keys, maintain_order=True)), scores=give(scores), by_fold=give(by_fold), table=scores,
         evaluation=scored(whole, found, names, aggregate), folds=tuple(part.fold for part in parts), forecasters=last,
-        data=table, truth=whole, hindcasts=found,
+        data=table, truth=whole, hindcasts=found, folds_table=by_fold,
+        fold_of=np.repeat(np.arange(len(parts)), [len(part.origins) for part in parts]),
+        score=lambda metric: _by_fold(parts, truths, check_names([metric]), True, aggregate),
     )  # fmt: skip
+
+
+def _summed(by_fold: pl.DataFrame) -> pl.DataFrame:
+    """Mean and deviation over the folds of every model and metric."""
+    return by_fold.group_by("model", "metric", maintain_order=True).agg(
+        pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
+    )
 
 
 def _inside(part: FoldForecasts) -> npt.NDArray[np.bool_]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.read.series_checks import cut_rows
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.folds import Fold
 from neuro_divergent.forecasting.evaluate.hidden_rows import without_rows
@@ -36,7 +37,7 @@ class Plan:
     intervals: PredictionIntervals | None = None
     h: int | None = None
     short: str = "error"
-    local_scaler: str | None = None
+    local_scaler: str | SeriesScaler | None = None
 
     @property
     def steps(self) -> int:

@@ -86,10 +86,10 @@ def _do(job: tuple[str, int, int]) -> tuple[str, dict[str, Any]] | None:
 
 def _described(plan: Plan) -> dict[str, Any]:
     for name, config in plan.configs.items():
-        if not_in_files(config):
+        if found := not_in_files(config, *plan.models, plan.local_scaler):
             raise ConfigError(
                 "folds in other processes are described by files, which cannot hold your own callables, but the "
-                f"configuration of {name} has some. Use n_jobs=1"
+                f"configuration of {name} has some ({', '.join(found)}). Use n_jobs=1"
             )
     return {
         "models": [model.to_dict() for model in plan.models],

@@ -12,6 +12,7 @@ test part is longer than the horizon, the rows of the gap stay hidden from the l
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
@@ -201,14 +202,16 @@ def user_folds(splitter: Any, table: TimeSeriesDataFrame) -> list[Fold]:
     """Folds from anything that yields pairs of training and test positions.
 
     Positions count the time steps of the table from its earliest to its newest time stamp (for one series: its rows).
-    Positions between the training and the test side are a gap, as in `TimeSeriesSplit`: no forecast of the fold sees
-    them.
+    A splitter with an argument named `dates` is also given the time stamp of every position, and may give its sides as
+    one True or False per position: `dates < cut`. Positions between the training and the test side are a gap, as in
+    `TimeSeriesSplit`: no forecast of the fold sees them.
     Whatever the order in which they come, folds are numbered in the order of time.
     """
     store = table.store
     shifts, _ = shifts_from_earliest(store)
     steps = int((shifts + store.lengths).max())
-    pairs = [_positions(number, pair, steps) for number, pair in enumerate(_pairs(splitter, steps))]
+    found = _pairs(splitter, steps, lambda: _dates(table, steps))
+    pairs = [_positions(number, pair, steps) for number, pair in enumerate(found)]
     folds = [_user_fold(number, pair, shifts, store.lengths) for number, pair in enumerate(pairs)]
     if not folds:
         raise ConfigError("a splitter must yield at least one pair of training and test positions, but got none")
@@ -216,12 +219,19 @@ def user_folds(splitter: Any, table: TimeSeriesDataFrame) -> list[Fold]:
     return [replace(folds[place], number=number) for number, place in enumerate(order)]
 
 
-def _pairs(splitter: Any, steps: int) -> Pairs:
-    if hasattr(splitter, "split"):
-        pairs: Pairs = splitter.split(np.arange(steps).reshape(-1, 1))
-        return pairs
-    if isinstance(splitter, Callable):  # type: ignore[arg-type]
-        found: Pairs = splitter(steps)
+def _dates(table: TimeSeriesDataFrame, steps: int) -> npt.NDArray[Any]:
+    """[steps] the time stamp of every position, from the earliest of the table on."""
+    store = table.store
+    shifts, _ = shifts_from_earliest(store)
+    first = int(np.argmin(shifts))
+    return store.times(np.arange(steps), np.full(steps, first))
+
+
+def _pairs(splitter: Any, steps: int, dates: Callable[[], npt.NDArray[Any]]) -> Pairs:
+    function = getattr(splitter, "split", splitter)
+    if callable(function):
+        rows: Any = np.arange(steps).reshape(-1, 1) if function is not splitter else steps
+        found: Pairs = function(rows, dates=dates()) if _takes_dates(function) else function(rows)
         return found
     if isinstance(splitter, Iterable):
         return splitter
@@ -231,9 +241,19 @@ def _pairs(splitter: Any, steps: int) -> Pairs:
     )
 
 
+def _takes_dates(function: Callable[..., Any]) -> bool:
+    """Whether a splitter has an argument named dates."""
+    try:
+        return "dates" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def _positions(number: int, pair: Any, steps: int) -> tuple[Ints, Ints]:
     """The two sides of a pair in order; whatever is no pair of positions of the table is refused."""
     sides = [np.asarray(side).reshape(-1) for side in pair] if isinstance(pair, Iterable) else []
+    # Comparing dates gives one True or False per step: dates < "2024-01-01".
+    sides = [np.flatnonzero(side) if side.dtype == bool and len(side) == steps else side for side in sides]
     if len(sides) != 2 or any(len(side) and not np.issubdtype(side.dtype, np.integer) for side in sides):
         raise ConfigError(
             "a splitter must yield pairs (training positions, test positions) of whole numbers, such as "

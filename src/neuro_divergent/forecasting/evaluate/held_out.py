@@ -15,10 +15,19 @@ import polars as pl
 
 from neuro_divergent.data.windows.grid import shifts_from_earliest
 from neuro_divergent.forecasting.evaluate.residuals import Bias, Dependence, bias_of, dependence_of
-from neuro_divergent.forecasting.evaluate.scores import Evaluation, HistoricalForecasts, Truth, scored, truth_of
+from neuro_divergent.forecasting.evaluate.scores import (
+    DEFAULT,
+    Evaluation,
+    HistoricalForecasts,
+    Truth,
+    scored,
+    truth_of,
+)
 from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.metrics.base import AnyMetric, metric_name
+from neuro_divergent.metrics.by_name import METRICS, PROBABILISTIC
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -119,6 +128,13 @@ def held_out_forecasts(fitted: Forecaster) -> HeldOut | None:
     return forecasts_between(fitted, table, trained_rows(fitted, table), table.store.lengths)
 
 
+def _figures(fitted: Forecaster, found: HistoricalForecasts) -> list[AnyMetric] | None:
+    """The common figures (None), with those of the user's own that the training followed."""
+    own = [item for item in fitted.config.metrics if metric_name(item) not in METRICS]
+    common = DEFAULT if len(found.columns.names) > 1 else [name for name in DEFAULT if name not in PROBABILISTIC]
+    return [*common, *own] if own else None
+
+
 def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> HeldOut | None:
     """Forecasts of rows first to last of every series, at origins spread so that it stays quick."""
     h, lengths = fitted.model.h, table.store.lengths
@@ -139,7 +155,7 @@ def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Int
     return HeldOut(
         truth=truth,
         found=found,
-        evaluation=scored(truth, {fitted.model.name: found}),
+        evaluation=scored(truth, {fitted.model.name: found}, _figures(fitted, found)),
         share=float((last - first)[seen].sum() / lengths[seen].sum()),
         neighbours=() if together else _neighbours(fitted, table, first, last),
     )

@@ -18,6 +18,7 @@ from neuro_divergent import metrics
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.evaluate.coverage import IntervalCoverage, measured_coverage
 from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, naive_scales, season_of
 from neuro_divergent.forecasting.network.column_names import check_figure_names
 from neuro_divergent.forecasting.network.output_columns import Columns
@@ -118,6 +119,8 @@ class Evaluation:
     """How `overall` and `by_step` sum up the series."""
     table: pl.DataFrame = field(repr=False)
     """`overall` as a polars frame."""
+    coverage: tuple[IntervalCoverage, ...] = field(repr=False, default=())
+    """For each model and interval, how many actual values were inside; the widest interval first."""
 
     def __getitem__(self, key: tuple[str, str]) -> float:
         """One figure: evaluation["NHITS", "mae"]."""
@@ -239,6 +242,11 @@ def scored(
         season=truth.season,
         aggregate=aggregate,
         table=frames[0],
+        coverage=tuple(
+            interval
+            for name, item in found.items()
+            for interval in measured_coverage(name, truth.actual, item.columns, item.values)
+        ),
     )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NoCheckpointError, StorageError
+from neuro_divergent.core.runs.names import CHECKPOINTS, is_remote
 from neuro_divergent.data.join import joined_tables, later_rows
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
@@ -19,6 +23,7 @@ from neuro_divergent.forecasting.fit.training_rows import (
     trained_rows,
     training_rows,
 )
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.ahead import check_series
@@ -26,6 +31,8 @@ from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.runs.requested import is_checkpoint
+from neuro_divergent.training.runs.resume import Resume, kept_facts
 
 UPDATE_EPOCHS = 5
 FINE_TUNE_RATE = 0.1
@@ -147,3 +154,58 @@ def _added(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> int:
     before = dict(zip(known.ids.tolist(), known.store.lengths.tolist(), strict=True))
     pairs = zip(joined.ids.tolist(), joined.store.lengths.tolist(), strict=True)
     return int(np.max([rows - before.get(name, 0) for name, rows in pairs], initial=1))
+
+
+def resume_training(
+    path: str | os.PathLike[str],
+    data: Any,
+    *,
+    resume_with: Mapping[str, Any] | None = None,
+    using: Mapping[str, Callable[..., Any]] | None = None,
+    **options: Any,
+) -> Forecaster:
+    """Train a run to its end from a checkpoint, with the model and the configuration that it was saved with.
+
+    A run goes on in its own directory. A checkpoint that `save_checkpoint` wrote belongs to none: what follows is not
+    saved, unless `resume_with={"checkpoints": nd.Checkpoints(...)}` says where.
+
+    Args:
+        path: the directory of a run (its newest checkpoint is taken) or one checkpoint.
+        data: the table that the run was trained on; another one is refused.
+        resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
+        using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
+        options: arguments that `fit` was called with besides: validation, local_scaler, columns of the frame.
+    """
+    facts = kept_facts(TrainingConfig(), Resume(path))
+    if facts is None:
+        raise NoCheckpointError(f"{path} holds no checkpoint to go on from")
+    if "model" not in facts["identity"]:
+        raise StorageError(
+            f"{path} is a training of your own module, which no file describes. Go on with it by "
+            "Trainer(config).resume_training(module, data, path)"
+        )
+    try:
+        model = Model.from_dict(facts["identity"]["model"])
+        short = facts["identity"].get("short", "error")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(f"{path} must say which model it trains, but does not: {error!r}") from None
+    config = _in_place(TrainingConfig.from_dict(facts["config"], using=using), path)
+    return fit(model, data, config, resume=path, resume_with=resume_with, short=short, **options)
+
+
+def _in_place(config: TrainingConfig, path: str | os.PathLike[str]) -> TrainingConfig:
+    """The configuration whose checkpoints are where the run is now, which may have been moved."""
+    run = _run_of(path)
+    if run is None or config.checkpoints is None:
+        return config.unsaved()
+    return config.replace(checkpoints=config.checkpoints.replace(directory=run))
+
+
+def _run_of(path: str | os.PathLike[str]) -> str | Path | None:
+    """The run that a path names or a checkpoint lies in; None for a checkpoint by itself."""
+    if is_remote(path):
+        return str(path).partition(f"/{CHECKPOINTS}/")[0]
+    place = Path(path)
+    if not is_checkpoint(place):
+        return place
+    return place.parent.parent if place.parent.name == CHECKPOINTS else None

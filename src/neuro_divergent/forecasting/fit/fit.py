@@ -14,7 +14,8 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.join import later_rows
 from neuro_divergent.data.read.series_checks import cut_rows
-from neuro_divergent.data.schema.schema import DataSchema
+from neuro_divergent.data.scaling.per_series import SeriesScaler
+from neuro_divergent.data.schema.schema import LoadOptions
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import rows_before
 from neuro_divergent.data.windows.windows import Short
@@ -25,6 +26,7 @@ from neuro_divergent.forecasting.fit.training_rows import split_rule
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.training.config.misplaced import answer, as_code, not_a_config
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.resume import Resume
 
@@ -56,7 +58,7 @@ def job_of(
     *,
     validation: Any = None,
     short: Short = "error",
-    local_scaler: str | None = None,
+    local_scaler: str | SeriesScaler | None = None,
     task: Callable[..., ForecastTask] = ForecastTask,
     resume: str | os.PathLike[str] | None = None,
     resume_with: Mapping[str, Any] | None = None,
@@ -64,9 +66,9 @@ def job_of(
     **columns: Any,
 ) -> Job:
     """The job of the arguments that `Model.fit` takes; the tables are read here."""
-    check_arguments(columns, TrainingConfig, PredictionIntervals)
+    check_arguments(columns, PredictionIntervals)
     if config is not None and not isinstance(config, TrainingConfig):
-        raise ConfigError(f"config must be a TrainingConfig(...), but got {type(config).__name__}")
+        raise not_a_config(config, TrainingConfig.model_fields)
     if "min_length" in columns:  # `short` answers for both lengths: the one asked for, and the one the model needs
         columns["short"] = short
     table = TimeSeriesDataFrame.from_frame(data, **columns)
@@ -84,13 +86,21 @@ def job_of(
 
 
 def check_arguments(columns: Mapping[str, Any], *owners: type[Description]) -> None:
-    """Refuse arguments that are no columns but fields of one of these classes, and say where they belong."""
-    for name in columns:
-        if name in TrainingConfig.elsewhere and name not in DataSchema.model_fields:
-            raise ConfigError(f"there is no argument {name!r}; write TrainingConfig({TrainingConfig.elsewhere[name]})")
+    """Refuse arguments that are settings of something else, and say where they belong."""
+    for name in columns.keys() - LoadOptions.__annotations__.keys():
         owner = next((owner for owner in owners if name in owner.model_fields), None)
-        if owner is not None and name not in DataSchema.model_fields:
-            raise ConfigError(f"there is no argument {name!r}; it is a field: {owner.__name__}({name}=...)")
+        if owner is not None:
+            raise ConfigError(
+                f"there is no argument {name!r}; it is a field: {owner.__name__}({name}={as_code(columns[name])})"
+            )
+        found = answer(name, columns[name], "fit", {}, TrainingConfig.model_fields)
+        if found is not None:
+            raise ConfigError(
+                f"there is no argument {name!r}; {found.sentence}",
+                rule="belongs elsewhere",
+                got=f"there is no argument {name!r}",
+                advice=found.advice,
+            )
 
 
 def check_resumable(

@@ -7,21 +7,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from neuro_divergent.core import errors, files
-from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
-from neuro_divergent.core.json import parse_json
+from neuro_divergent.core import files
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.process.supervisor import supervise
+from neuro_divergent.training.process.worker import error_of
 from neuro_divergent.training.runs.checkpoint_store import forget
 from neuro_divergent.training.runs.resume import Resume
 
 FOLDER = "job"
 """In the run's directory: the job of the watched process, while it runs."""
-ERROR = "error.json"
-"""In the job's folder: the error that ended its process, for the process that waits for it."""
 WORKER = "neuro_divergent.forecasting.fit.worker"
 
 
@@ -48,7 +46,7 @@ def train_supervised(job: Job) -> Resume:
     assert tolerance is not None
     alone = tolerance.replace(retries=0)  # what is left of it inside the process: batches halved for a small memory
     own = config.replace(fault_tolerance=alone, progress=False, checkpoints=settings.replace(on_stop=True))
-    _refuse_callables(own)
+    _refuse_callables(own, job)
     folder = Path(settings.directory) / FOLDER
     try:
         replace(job, config=own).write(folder)
@@ -58,28 +56,17 @@ def train_supervised(job: Job) -> Resume:
         for sentence in supervise(command, tolerance, settings.directory):
             logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
     except ConfigError as error:
-        raise _error_of(folder) or error from None
+        raise error_of(folder) or error from None
     finally:  # however it ended: this is a copy of the whole table
         files.remove_directory(folder)
     return Resume("auto", resume.changes, finished=True)
 
 
-def _refuse_callables(config: TrainingConfig) -> None:
-    found = not_in_files(config)
+def _refuse_callables(config: TrainingConfig, job: Job) -> None:
+    found = not_in_files(config, job.model, job.local_scaler)
     if found:
         raise ConfigError(
             "a watched training is described to its process by files, which cannot hold your own callables, but got "
             f"{', '.join(found)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script "
             "with neuro_divergent.training.process.supervisor.supervise"
         )
-
-
-def _error_of(folder: Path) -> NeuroDivergentError | None:
-    """The error that a process left behind, of the class that it had there; only classes of our own are looked up."""
-    try:
-        left = parse_json((folder / ERROR).read_bytes(), ERROR)
-        kind = getattr(errors, left["kind"])
-        known = isinstance(kind, type) and issubclass(kind, NeuroDivergentError)
-        return kind(str(left["sentence"]), **left["facts"]) if known else None
-    except (OSError, NeuroDivergentError, AttributeError, KeyError, TypeError):
-        return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_divergent.core import files
 from neuro_divergent.core.json import MAX_JSON_BYTES, parse_json
 from neuro_divergent.core.plain_files import plain_bytes
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.store import SeriesStore
@@ -40,8 +41,8 @@ class Job:
     """Later rows of the same series to validate on, instead of the last part of the table."""
     short: Short = "error"
     """What to do with series shorter than input_size + h."""
-    local_scaler: str | None = None
-    """How each series is scaled before training, by name; None leaves the table as it is."""
+    local_scaler: str | SeriesScaler | None = None
+    """How each series is scaled before training; None leaves the table as it is. A file can hold a name only."""
     resume: Resume = Resume()  # noqa: RUF009  # frozen
     """Whether to go on from a checkpoint."""
     task: Callable[..., ForecastTask] = ForecastTask

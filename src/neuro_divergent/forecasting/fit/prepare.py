@@ -9,6 +9,7 @@ import numpy as np
 
 from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.join import joined
+from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.vocabulary import categories_in, with_categories
@@ -123,7 +124,7 @@ def _countable(problem: Problem) -> Problem:
     return replace(problem, store=store.replace(mask=store.mask | held_out), indexed={})
 
 
-def _check_targets(loss: Loss, store: SeriesStore, local_scaler: str | None) -> None:
+def _check_targets(loss: Loss, store: SeriesStore, local_scaler: str | SeriesScaler | None) -> None:
     """Refuse targets that the loss's distribution cannot take: a count is never negative."""
     wrong = outside_support(loss, store.y)
     if wrong is not None and store.mask is not None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuro_divergent.core.errors import Advice, ConfigError, NotFittedError
+from neuro_divergent.core.errors import Advice, ConfigError, NeuroDivergentError, NotFittedError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
@@ -28,12 +32,15 @@ from neuro_divergent.training.runs.resume import FREE, Resume, differences, newe
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.training_run import TrainingRun
 
+log = logging.getLogger(__name__)
+
 
 class Run:
     """One training of a job, made by `prepare`.
 
         run = prepare(Job(model, table, config))
         run.advance(500)                 # the first 500 steps
+        run.save_checkpoint("half-way")  # at a moment of one's own choice
         forecaster = run.finish()        # what is left of them, then the forecaster
 
     `training` is the engine's run: its task and state are there before the first step.
@@ -53,6 +60,7 @@ class Run:
     ) -> None:
         self.job, self.problem, self.config, self.training = job, problem, config, training
         self._table, self._held_out, self._whole, self._local = table, held_out, whole, local
+        training.state.context = self._context
 
     def advance(self, until: int | None = None) -> Run:
         """Train until `until` steps are done (None: all of them), or until it is stopped.
@@ -62,6 +70,15 @@ class Run:
         if supervised(self.config) and not self.training.resume.finished:
             self._supervise()
         self.training.advance(until)
+        return self
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
+        """Write the present state to a directory and return it; `nd.load(path)` gives a forecaster of these weights."""
+        return self.training.save_checkpoint(path)
+
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> Run:
+        """Go to the step of a checkpoint of this training; what differs from it is refused with its name."""
+        self.training.load_checkpoint(path)
         return self
 
     def finish(self) -> Forecaster:
@@ -82,25 +99,41 @@ class Run:
             rows, cutoff = self._table.store.lengths - np.asarray(self._held_out[0]), self.cutoff
             split: How = "series" if cutoff is None else "date"
             note_held_out(state.history, rows, "given" if self.job.validation is not None else split, cutoff)
-        module = state.module
-        assert isinstance(module, ForecastModule)
-        model = self.problem.model
-        fitted = Forecaster(
-            model=model,
-            config=state.config,
-            module=module,
-            data=self._table,
-            history=state.history,
-            anchor=self.problem.anchor,
-        )
+        fitted = self._with(state)
         if self.job.begin_with is None:  # weights that were handed over bring what was learned after the steps, too
-            model.after_fit(fitted)
+            self.problem.model.after_fit(fitted)
         if self._local is not None:
             fitted.local = self._local
         if self._whole is not None:
             fitted.data = self._whole
         fitted.begin_lineage()
         return fitted
+
+    def _with(self, state: TrainState) -> Forecaster:
+        """The forecaster of a state, without what is learned after the last step."""
+        module = state.module
+        assert isinstance(module, ForecastModule)
+        return Forecaster(
+            model=self.problem.model,
+            config=state.config,
+            module=module,
+            data=self._table,
+            history=state.history,
+            anchor=self.problem.anchor,
+        )
+
+    def _context(self) -> Mapping[str, bytes]:
+        """What a checkpoint lacks to be a forecaster: the description of the model and the last rows."""
+        from neuro_divergent.forecasting.storage.save_load import context_files
+
+        described = self._with(self.training.state)
+        described.local = self._local
+        described.data = self._table if self._whole is None else self._whole
+        try:
+            return context_files(described)
+        except NeuroDivergentError as error:  # what cannot be saved as a model can be trained and resumed
+            log.warning("checkpoints of this run cannot be loaded as a forecaster: %s", error)
+            return {}
 
     @property
     def cutoff(self) -> Any:

@@ -15,6 +15,7 @@ from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.losses import Loss
+from neuro_divergent.metrics.base import Metric
 from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
 
 
@@ -53,7 +54,7 @@ class ForecastTask(ScoredTask):
     Args:
         loss: what is minimised.
         validation_loss: what a validation computes; None for the same.
-        metrics: names of metrics that a validation computes besides.
+        metrics: what a validation computes besides.
         horizon: how many steps of the horizon count now; None for all.
         names: of the series, by their number.
         columns: names of the columns in the batch's fields, such as {"future": ("price",)}.
@@ -63,7 +64,7 @@ class ForecastTask(ScoredTask):
         self,
         loss: Loss,
         validation_loss: Loss | None = None,
-        metrics: Sequence[str] = (),
+        metrics: Sequence[str | Metric] = (),
         horizon: Callable[[], int] | None = None,
         names: Sequence[object] = (),
         columns: Mapping[str, Sequence[str]] | None = None,

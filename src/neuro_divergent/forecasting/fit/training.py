@@ -35,6 +35,12 @@ def training_of(
     model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
+    if precision.weights_dtype is not None:
+        raise ConfigError(
+            f"a model on a table scales its windows with float32 statistics, but precision={config.precision!r} has "
+            "half-precision weights, which only a Trainer on arrays takes. Use precision='bf16'",
+            advice=[Advice("training.precision", "bf16")],
+        )
     loss = config.loss
     assert isinstance(loss, Loss)
     refuse_classes(loss)
@@ -61,6 +67,8 @@ def training_of(
     )
     scored = None if held_out is None else validation_source(validated, config, held_out, placed)
     state = prepare(module, config, source, scored, precision)
+    if scored is None and config.metrics:
+        state.scored = validation_source(problem, config, trained, placed)
     if not isinstance(state.module, ForecastModule):
         raise ConfigError(
             "a strategy trains a model's own module, changed in place, but "

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, cast
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.batch import InputSpec
-from neuro_divergent.core.config import field_docs
 from neuro_divergent.core.errors import NeuroDivergentError
+from neuro_divergent.core.field_docs import field_docs, own_doc
 from neuro_divergent.forecasting.model.model import Model
+
+log = logging.getLogger(__name__)
 
 HORIZON, LOOKBACK, SERIES = 24, 96, 7
 """The standard size at which parameters are counted: a day ahead from four days of hours, seven channels."""
@@ -39,7 +42,7 @@ def catalogue() -> list[Entry]:
 def entry(cls: type[Model]) -> Entry:
     """The facts of one model."""
     docs = field_docs(cls)
-    text = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
+    text = " ".join(own_doc(cls).split("\n\n")[0].split())
     return Entry(
         name=cls.kind,
         family=cls.group,
@@ -48,7 +51,7 @@ def entry(cls: type[Model]) -> Entry:
         paper=cls.paper,
         parameters=count_parameters(cls),
         fields=tuple((name, _default(field), docs.get(name, "")) for name, field in cls.model_fields.items()),
-        text=cls.__doc__ or "",
+        text=own_doc(cls),
     )
 
 
@@ -66,6 +69,9 @@ def count_parameters(cls: type[Model]) -> int | None:
             InputSpec(horizon=HORIZON, lookback=LOOKBACK, series=series)
         )
     except NeuroDivergentError:
+        return None
+    except Exception as error:  # a stranger's network may raise anything; the list of models goes on without it
+        log.warning("the network of %s could not be built: %s: %s", cls.kind, type(error).__name__, error)
         return None
     return sum(parameter.numel() for parameter in network.parameters())
 

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack, get_args, overload
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.errors import Advice, ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.data.scaling.per_window import WindowScalerName
+from neuro_divergent.data.schema.schema import LoadOptions
 from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
+from neuro_divergent.training.config import misplaced
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.network.parameters import ParameterCount
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.reconciliation import Reconciliation
+
+
+class FitOptions(LoadOptions, total=False):
+    """The keyword arguments of `Model.fit`: its own, and those of `TimeSeriesDataFrame.from_frame`."""
+
+    validation: Any
+    prediction_intervals: PredictionIntervals | None
+    resume: str | os.PathLike[str] | None
+    resume_with: Mapping[str, Any] | None
+
 
 AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 
@@ -54,24 +71,15 @@ class Model(Description):
     capabilities: ClassVar[Capabilities] = Capabilities()
     paper: ClassVar[str] = ""
     """Where the model was published."""
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        "learning_rate": "fit(data, TrainingConfig(optimizer=AdamW(learning_rate=...)))",
-        "early_stop_patience_steps": "fit(data, TrainingConfig(early_stopping=EarlyStopping(patience=...)))",
-        "random_seed": "fit(data, TrainingConfig(seed=...))",
-        "scaler_type": "scaler=...",
-    } | {
-        name: f"fit(data, TrainingConfig({name}=...))"
-        for name in (
-            "max_steps",
-            "max_epochs",
-            "batch_size",
-            "loss",
-            "validation_loss",
-            "optimizer",
-            "callbacks",
-            "seed",
-        )
-    }
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        if cls.group not in get_args(ModelFamily):
+            raise ConfigError(
+                f"the group of a model is one of {', '.join(get_args(ModelFamily))}, whose training recipe it takes, "
+                f"but {cls.__name__} has group={cls.group!r}"
+            )
+        super().__pydantic_init_subclass__(**options)
 
     h: Annotated[int, Field(ge=1)]
     """How many steps ahead are forecast."""
@@ -81,8 +89,25 @@ class Model(Description):
     """Name of the forecast's column; the model's name unless given."""
     scaler: WindowScalerName = "standard"
     """How each window is scaled before the network sees it."""
-    anchor: AnchorField = None
+    anchor: Takes[AnchorField, Literal["last", "seasonal", "auto"] | Sequence[int] | None] = default(None)
     """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+    sees_target: bool = True
+    """Whether the network sees the past of the target. With False it forecasts from the columns alone, and the past
+    of the target only scales the window."""
+
+    @model_validator(mode="after")
+    def _anchor_of_what_is_seen(self) -> Self:
+        if not self.sees_target and self.anchor is not None:
+            raise ConfigError(
+                f"an anchor is a naive forecast from the target's past, which sees_target=False hides, but got "
+                f"anchor={self.anchor!r}. Set anchor=None"
+            )
+        return self
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:
+        """Where a setting lives that is no field of a model: in the TrainingConfig, or in the call of fit."""
+        return misplaced.answer(name, value, "model", cls.model_fields, TrainingConfig.model_fields)
 
     @abstractmethod
     def build(self, spec: InputSpec) -> nn.Module:
@@ -107,6 +132,18 @@ class Model(Description):
         """The recommended training for this many windows."""
         return recipe_for(self.group, windows)
 
+    @overload
+    def fit(
+        self, data: pl.DataFrame | pl.LazyFrame, config: TrainingConfig | None = None, **options: Unpack[FitOptions]
+    ) -> Forecaster[pl.DataFrame]: ...
+    @overload
+    def fit(
+        self, data: pd.DataFrame, config: TrainingConfig | None = None, **options: Unpack[FitOptions]
+    ) -> Forecaster[pd.DataFrame]: ...
+    @overload
+    def fit(  # type: ignore[overload-cannot-match]  # where pandas has no types
+        self, data: Any, config: TrainingConfig | None = None, **options: Unpack[FitOptions]
+    ) -> Forecaster[Any]: ...
     def fit(
         self,
         data: Any,
@@ -118,7 +155,7 @@ class Model(Description):
         resume: str | os.PathLike[str] | None = None,
         resume_with: Mapping[str, Any] | None = None,
         **columns: Any,
-    ) -> Forecaster:
+    ) -> Forecaster[Any]:
         """Train on a table and give the fitted forecaster.
 
         Args:

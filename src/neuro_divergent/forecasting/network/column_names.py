@@ -41,8 +41,7 @@ def check_column_names(models: Sequence[str], schema: DataSchema | None = None) 
                     f"{other!r} is a column of the forecasts of {name!r}, but another model has that name. Give "
                     "another alias=..."
                 )
-    for role in () if schema is None else ("id_col", "time_col", "target_col"):
-        column = getattr(schema, role)
+    for role, column in () if schema is None else _columns(schema):
         owner = _owner(column, models) or (_figure(column) if role == "id_col" else None)
         if owner is not None:
             raise ConfigError(
@@ -53,11 +52,17 @@ def check_column_names(models: Sequence[str], schema: DataSchema | None = None) 
 
 def check_figure_names(schema: DataSchema, figures: Iterable[str]) -> None:
     """Refuse figures with the name of the id column: the scores by series would have two columns of it."""
-    if schema.id_col in figures:
+    for column in {*schema.id_columns, schema.id_col} & {*figures}:
         raise ConfigError(
-            f"a table of scores has the id column and a column for each figure, but {schema.id_col!r} is both. Rename "
+            f"a table of scores has the id column and a column for each figure, but {column!r} is both. Rename "
             "the figure, or the column"
         )
+
+
+def _columns(schema: DataSchema) -> list[tuple[str, str]]:
+    """The columns of a table that stand in frames of forecasts, each with its role."""
+    ids = [("id_col", name) for name in schema.id_parts or (schema.id_col,)]
+    return [*ids, ("time_col", schema.time_col), ("target_col", schema.target_col)]
 
 
 def _owner(column: str, models: Sequence[str]) -> str | None:

@@ -15,17 +15,18 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.core.seeding import isolated
-from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler, window_scaler
+from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler, trailing, window_scaler, window_size
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.anchor import Anchor
 from neuro_divergent.losses import Loss, Weighted
+from neuro_divergent.losses.distribution import Distributional
 
 
 class Forecast(NamedTuple):
     """What a network says about a batch, and what is needed to read it in either units."""
 
     raw: Tensor
-    """[B, H, C, Q] straight from the network (through the loss's head, if it has one)."""
+    """[B, H, C, Q] from the network, through the loss's head if it has one, as parameters in units of the window."""
     anchor: Tensor | None
     """[B, H, C] naive forecast in scaled units."""
     stats: Statistics
@@ -35,7 +36,14 @@ class ForecastModule(nn.Module):
     """A network with everything around it that a raw window needs."""
 
     def __init__(
-        self, network: nn.Module, loss: Loss, scaler: WindowScaler, spec: InputSpec, anchor: Anchor | None = None
+        self,
+        network: nn.Module,
+        loss: Loss,
+        scaler: WindowScaler,
+        spec: InputSpec,
+        anchor: Anchor | None = None,
+        *,
+        sees_target: bool = True,
     ) -> None:
         super().__init__()
         innermost = loss
@@ -51,12 +59,19 @@ class ForecastModule(nn.Module):
         self.loss = loss
         self.scaler = scaler
         self.anchor = anchor
+        self.sees_target = sees_target
         self.spec = spec
         self.head = loss.head()
         self._watcher: Callable[[Tensor], None] | None = None
         # A recursive network is told its forecast, not just its first output.
         recursive = hasattr(network, "feedback")
-        self._told_by_window = recursive and (self.head is not None or loss.units == "original")
+        if recursive and not sees_target:
+            raise ConfigError(
+                "a recursive network reads the target's past and its own forecasts, but got sees_target=False. "
+                "Choose a model that forecasts all steps at once"
+            )
+        self._natural = isinstance(innermost, Distributional) and innermost.floor > 0
+        self._told_by_window = recursive and (self.head is not None or loss.units == "original" or self._natural)
         if recursive and not self._told_by_window:
             network.feedback = loss.centre  # type: ignore[assignment]  # torch says Module
         # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
@@ -102,6 +117,8 @@ class ForecastModule(nn.Module):
     def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
         if self.head is not None:
             raw = self.head(raw, levels)
+        if self._natural:
+            raw = self._in_natural_units(raw, stats)
         if self._watcher is not None:
             self._watcher(raw)
         anchor = None if self.anchor is None else self.anchor(scaled.y, scaled.mask)
@@ -110,6 +127,10 @@ class ForecastModule(nn.Module):
     def as_network_sees(self, batch: Batch) -> tuple[Batch, Statistics]:
         """Raw windows scaled and their columns standardised, and the statistics to go back by."""
         y, stats = self.scaler.forward(batch.y, batch.mask)
+        if not self.sees_target:
+            y = torch.zeros_like(y)
+        if self._natural and not self.scaler.scales:
+            stats = stats._replace(size=window_size(batch.y, batch.mask))
         if batch.future is None and batch.historical is None and batch.static is None:
             return Batch(y, *batch[1:]), stats
         scaled = batch._replace(
@@ -150,7 +171,8 @@ class ForecastModule(nn.Module):
         draw: Callable[..., Tensor] = self.network.sample_paths  # type: ignore[assignment]  # torch says Module
         if self.scaler.affine:
             location, scale = self.scaler.affine_map(stats)
-            return draw(scaled, self.loss, number, generator, location=location, scale=scale)
+            size = {} if stats.size is None else {"size": stats.size}
+            return draw(scaled, self.loss, number, generator, location=location, scale=scale, **size)
         drawn = draw(scaled, self.loss, number, generator)
         return self.scaler.inverse(drawn.movedim(0, -1), stats).movedim(-1, 0)
 
@@ -163,6 +185,11 @@ class ForecastModule(nn.Module):
             return loss.values(self.original(forecast), batch.target, batch)
         target = self.scaler.transform(batch.target, forecast.stats)
         return loss.values(self.scaled(forecast), target, batch)
+
+    def _in_natural_units(self, raw: Tensor, stats: Statistics) -> Tensor:
+        """Outputs [B, H, C, Q], or [B, 1, Q] of a single channel, as parameters of the loss's distribution."""
+        raw = _raised(raw, stats.location.dtype)
+        return self.loss.natural(raw, None if stats.size is None else trailing(stats.size, raw))
 
     def _run(self, batch: Batch, stats: Statistics) -> Tensor:
         told = self._feedback(stats)
@@ -183,6 +210,8 @@ class ForecastModule(nn.Module):
             """[B, 1, Q] → [B, 1] the point forecast in scaled units; the median where a head wants a level."""
             if self.head is not None:
                 output = self.head(output, output.new_tensor([0.5]))
+            if self._natural:
+                output = self._in_natural_units(output, stats)
             # A scaler that bends values takes only losses whose outputs are values, and their point is one of them.
             if self.loss.units == "scaled" or not self.scaler.affine:
                 return self.loss.centre(output)
@@ -216,4 +245,5 @@ def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, .
             scaler=window_scaler(model.scaler, channels),
             spec=spec,
             anchor=Anchor(anchor, model.h) if anchor else None,
+            sees_target=model.sees_target,
         )

@@ -94,7 +94,9 @@ def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Ten
         rows = slice(first, first + size)
         some = scaled.rows(first, min(first + size, batch.size))
         generator = torch_generator(0, "quantiles of paths", first)
-        drawn = module.paths(some, Statistics(stats.location[rows], stats.scale[rows]), number, generator)
+        sizes = None if stats.size is None else stats.size[rows]
+        some_stats = Statistics(stats.location[rows], stats.scale[rows], sizes)
+        drawn = module.paths(some, some_stats, number, generator)
         parts.append(drawn.quantile(places, dim=0).movedim(0, -1))
     return torch.cat(parts)
 

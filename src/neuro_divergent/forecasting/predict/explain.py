@@ -7,7 +7,7 @@ explained steps, L lookback, F, X, K columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from torch import Tensor
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
+from neuro_divergent.core.seeding import numpy_generator
 from neuro_divergent.data.scaling.per_window import Statistics
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.network.module import ForecastModule
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Floats = npt.NDArray[np.float64]
-ExplanationMethod = Literal["integrated_gradients", "input_x_gradient", "gradient_shap", "decomposition"]
+ExplanationMethod = Literal[
+    "integrated_gradients", "input_x_gradient", "gradient_shap", "shapley_sampling", "decomposition"
+]
 
 FIELDS = ("y", "future", "historical", "static")
 
@@ -112,6 +115,7 @@ def explain(
     steps: Sequence[int] | None = None,
     points: int = 32,
     future: Any = None,
+    output: int | None = None,
 ) -> Explanation:
     """Attribute the forecasts after every series to what the model saw.
 
@@ -119,10 +123,15 @@ def explain(
         forecaster: the fitted model.
         table: what to forecast after.
         method: "integrated_gradients" (Sundararajan et al. 2017); "input_x_gradient"; "gradient_shap" (needs captum);
+            "shapley_sampling" (Strumbelj & Kononenko 2010), which counts each column, and the target's past, as one
+            feature per step and is slow;
             "decomposition": what the model itself says, such as the stacks of N-BEATS or the attention of TFT.
         steps: which steps ahead, from 1; None for all.
-        points: points on the way from the baseline (integrated gradients), or samples (gradient_shap).
+        points: points on the way from the baseline (integrated gradients), samples (gradient_shap), or orders of the
+            features (shapley_sampling).
         future: the columns known ahead.
+        output: which of the numbers that the network gives per step is explained, such as one of several quantiles;
+            None for the point forecast.
     """
     h = forecaster.model.h
     chosen = tuple(range(1, h + 1)) if steps is None else tuple(steps)
@@ -146,19 +155,21 @@ def explain(
     if method == "decomposition":
         values, baseline = _decomposed(forecaster, module, scaled, stats, chosen), None
     else:
-        values, baseline = _attributed(module, scaled, stats, chosen, method, points)
+        values, baseline = _attributed(module, scaled, stats, chosen, method, points, output)
     with torch.no_grad():
-        point = _by_series(_point(module, scaled, stats))[:, [step - 1 for step in chosen]]
+        point = _by_series(_point(module, scaled, stats, output))[:, [step - 1 for step in chosen]]
     return Explanation(
         method=method, steps=chosen, forecast=point, baseline=baseline, values=values, table=table,
         lookback=forecaster.model.input_size, names=names,
     )  # fmt: skip
 
 
-def _point(module: ForecastModule, scaled: Batch, stats: Statistics) -> Tensor:
-    """[B, H, C] the point forecast in original units, differentiable in the scaled batch."""
+def _point(module: ForecastModule, scaled: Batch, stats: Statistics, number: int | None = None) -> Tensor:
+    """[B, H, C] the point forecast, or one of the outputs, in original units, differentiable in the scaled batch."""
     median = None if module.head is None else scaled.y.new_tensor([0.5])
     output = module.original(module.from_scaled(scaled, stats, median))
+    if number is not None:
+        return output[..., number]
     return output[..., 0] if module.head is not None else module.loss.point(output)
 
 
@@ -169,7 +180,13 @@ def _by_series(values: Tensor) -> Floats:
 
 
 def _attributed(
-    module: ForecastModule, scaled: Batch, stats: Statistics, steps: tuple[int, ...], method: str, points: int
+    module: ForecastModule,
+    scaled: Batch,
+    stats: Statistics,
+    steps: tuple[int, ...],
+    method: str,
+    points: int,
+    output: int | None,
 ) -> tuple[dict[str, Floats], Floats]:
     if points < 1:
         raise ConfigError(f"points must be at least 1, but got points={points}")
@@ -181,9 +198,9 @@ def _attributed(
     def function(step: int, channel: int) -> Callable[..., Tensor]:
         def run(*tensors: Tensor) -> Tensor:
             times = tensors[0].shape[0] // scaled.size
-            wide, wide_stats = _repeated(scaled, times), Statistics(*(_tiled(part, times) for part in stats))
+            wide, wide_stats = Batch(*_repeated(scaled, times)), Statistics(*_repeated(stats, times))
             changed = wide._replace(**dict(zip(fields, tensors, strict=True)))
-            return _point(module, changed, wide_stats)[:, step - 1, channel]
+            return _point(module, changed, wide_stats, output)[:, step - 1, channel]
 
         return run
 
@@ -195,7 +212,7 @@ def _attributed(
                 found[name][channel].append(part.detach())
     with torch.no_grad():
         flat = scaled._replace(**dict(zip(fields, nothing, strict=True)))
-        baseline = _by_series(_point(module, flat, stats))[:, [step - 1 for step in steps]]
+        baseline = _by_series(_point(module, flat, stats, output))[:, [step - 1 for step in steps]]
     return {name: _arranged(name, parts, channels) for name, parts in found.items()}, baseline
 
 
@@ -210,8 +227,8 @@ def _arranged(name: str, parts: list[list[Tensor]], channels: int) -> Floats:
     return result
 
 
-def _repeated(batch: Batch, times: int) -> Batch:
-    return Batch(*(None if tensor is None else _tiled(tensor, times) for tensor in batch))  # type: ignore[arg-type]
+def _repeated(parts: Iterable[Any], times: int) -> list[Any]:
+    return [None if tensor is None else _tiled(tensor, times) for tensor in parts]
 
 
 def _tiled(tensor: Tensor, times: int) -> Tensor:
@@ -249,6 +266,26 @@ def _gradient_shap(
     return list(found)
 
 
+def _shapley(function: Callable[..., Tensor], inputs: list[Tensor], nothing: list[Tensor], points: int) -> list[Tensor]:
+    """Mean change of the forecast when a feature is added, over `points` random orders of all features."""
+    sizes = [tensor[0].numel() for tensor in inputs]
+    starts = np.append(0, np.cumsum(sizes))
+    total = [torch.zeros_like(tensor) for tensor in inputs]
+    generator = numpy_generator(0, "shapley")
+    with torch.no_grad():
+        for _ in range(points):
+            present = [tensor.clone() for tensor in nothing]
+            before = function(*present)
+            for feature in generator.permutation(int(starts[-1])):
+                kind = int(np.searchsorted(starts, feature, side="right")) - 1
+                place = int(feature - starts[kind])
+                present[kind].flatten(1)[:, place] = inputs[kind].flatten(1)[:, place]
+                after = function(*present)
+                total[kind].flatten(1)[:, place] += (after - before) / points
+                before = after
+    return total
+
+
 def _gradients(function: Callable[..., Tensor], at: list[Tensor]) -> list[Tensor]:
     leaves = [tensor.detach().clone().requires_grad_(True) for tensor in at]
     found = torch.autograd.grad(function(*leaves).sum(), leaves, allow_unused=True)
@@ -259,6 +296,7 @@ _METHODS: dict[str, Callable[..., list[Tensor]]] = {
     "integrated_gradients": _integrated,
     "input_x_gradient": _input_times_gradient,
     "gradient_shap": _gradient_shap,
+    "shapley_sampling": _shapley,
 }
 
 

@@ -6,12 +6,13 @@ import html
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
@@ -29,6 +30,8 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from matplotlib.figure import Figure
 
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
@@ -37,10 +40,26 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
     from neuro_divergent.forecasting.predict.predictor import Predictor
+    from neuro_divergent.forecasting.storage.save_load import ReadOptions
+
+Frame = TypeVar("Frame", default=Any)
 
 
-class Forecaster(PredictBase):
-    """A trained model with the end of the data it was trained on."""
+class PredictOptions(TypedDict, total=False):
+    """The keyword arguments of `Forecaster.predict`."""
+
+    future: Any
+    level: Sequence[float] | None
+    quantiles: Sequence[float] | None
+    h: int | None
+
+
+class Forecaster(PredictBase, Generic[Frame]):
+    """A trained model with the end of the data it was trained on.
+
+    For type checkers it is a `Forecaster[Frame]`, where Frame is the type of table that it was trained on, if that is
+    known: `predict()` gives such a table.
+    """
 
     def __init__(
         self,
@@ -123,6 +142,14 @@ class Forecaster(PredictBase):
     def _parameters(self) -> ParameterCount:
         return count_parameters(self.module, self.config.freeze)
 
+    @overload
+    def predict(self, data: None = None, **options: Unpack[PredictOptions]) -> Frame: ...
+    @overload
+    def predict(self, data: pl.DataFrame | pl.LazyFrame, **options: Unpack[PredictOptions]) -> pl.DataFrame: ...
+    @overload
+    def predict(self, data: pd.DataFrame, **options: Unpack[PredictOptions]) -> pd.DataFrame: ...
+    @overload
+    def predict(self, data: Any, **options: Unpack[PredictOptions]) -> Any: ...  # type: ignore[overload-cannot-match]  # where pandas has no types
     def predict(
         self,
         data: Any = None,
@@ -298,6 +325,13 @@ class Forecaster(PredictBase):
         from neuro_divergent.forecasting.storage.save_load import save
 
         save(self, path, context=context, overwrite=overwrite)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Forecaster[Any]:
+        """Read one saved model; see `load`. A directory that holds several models is refused."""
+        from neuro_divergent.forecasting.storage.save_load import load_one
+
+        return load_one(path, Forecaster, **options)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Write the weights alone as a safetensors file."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neuro_divergent.core.config import given_back, reference
 from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.store.fills import shown_rows
@@ -18,20 +19,21 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 class LocalScaling:
     """The scaler of every series that was trained on; a new series is measured on the rows it may be forecast from."""
 
-    def __init__(self, name: str, scaler: SeriesScaler, ids: npt.NDArray[np.generic]) -> None:
-        self.name, self.scaler, self.ids = name, scaler, ids
+    def __init__(self, how: str | SeriesScaler, scaler: SeriesScaler, ids: npt.NDArray[np.generic]) -> None:
+        self.how, self.scaler, self.ids = how, scaler, ids
+        """What was asked for, a name or an object; the fitted scaler; the names of its series."""
 
     @classmethod
     def fit(
-        cls, name: str, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1
+        cls, how: str | SeriesScaler, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1
     ) -> LocalScaling:
         """Measure the first `until` rows of each series: what is held back must not be seen.
 
         A series with fewer than `least` of them, or with none observed, is not trained on and stays a new one.
         """
         store, some = table.store, _measurable(table, until, least)
-        scaler = series_scaler(name).fit(store.y, store.offsets, store.mask, until[some], store.ids, some)
-        return cls(name, scaler, store.ids[some])
+        scaler = series_scaler(how).fit(store.y, store.offsets, store.mask, until[some], store.ids, some)
+        return cls(how, scaler, store.ids[some])
 
     def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1) -> LocalScaling:
         """The scaling with the new series of a table, measured on their first `until` rows; `least` as in `fit`."""
@@ -41,7 +43,7 @@ class LocalScaling:
         found = self.of(table, new, until[new]).to_arrays()
         arrays = {name: np.concatenate([array, found[name]]) for name, array in self.scaler.to_arrays().items()}
         ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # other tables, other types
-        return LocalScaling(self.name, series_scaler(self.name).from_arrays(arrays), ids)
+        return LocalScaling(self.how, series_scaler(self.how).from_arrays(arrays), ids)
 
     def of(
         self,
@@ -57,10 +59,10 @@ class LocalScaling:
         state, new = {name: array[rows] for name, array in self.scaler.to_arrays().items()}, np.flatnonzero(rows < 0)
         if len(new):
             seen = None if until is None else until[new]
-            fresh = series_scaler(self.name).fit(store.y, store.offsets, store.mask, seen, store.ids, series[new])
+            fresh = series_scaler(self.how).fit(store.y, store.offsets, store.mask, seen, store.ids, series[new])
             for name, array in fresh.to_arrays().items():
                 state[name][new] = array
-        return series_scaler(self.name).from_arrays(state)
+        return series_scaler(self.how).from_arrays(state)
 
     def scaled(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
         """The table with its target scaled."""
@@ -77,14 +79,19 @@ class LocalScaling:
 
     def facts(self) -> dict[str, Any]:
         """Plain data for a file."""
-        return {"name": self.name, "ids": self.ids.tolist()}
+        name = self.how if isinstance(self.how, str) else {"reference": reference(self.how)}
+        return {"name": name, "ids": self.ids.tolist()}
 
     @classmethod
-    def from_parts(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LocalScaling:
-        """What `facts` and the scaler's arrays were."""
-        return cls(
-            facts["name"], series_scaler(facts["name"]).from_arrays(arrays), np.array(facts["ids"], dtype=object)
-        )
+    def from_parts(
+        cls,
+        facts: Mapping[str, Any],
+        arrays: Mapping[str, npt.NDArray[Any]],
+        using: Mapping[str, Any] | None = None,
+    ) -> LocalScaling:
+        """What `facts` and the scaler's arrays were; `using` gives back a scaler that the file knows by reference."""
+        how = given_back(facts["name"], using or {})
+        return cls(how, series_scaler(how).from_arrays(arrays), np.array(facts["ids"], dtype=object))
 
 
 def _measurable(table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int64]:

@@ -22,7 +22,7 @@ def output_frame(
     """The forecasts [S, h, K] as a frame of the table's library."""
     flat = values.reshape(-1, values.shape[-1]).astype(dtype)
     times = None if table.library != "pandas" else _plain_times(table, values.shape[1])
-    if times is None:
+    if times is None or table.schema.id_parts:
         return table.as_input_library(polars_frame(table, names, flat, values.shape[1]))
     return _pandas_frame(table, names, flat, values.shape[1], times)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Floats = npt.NDArray[np.float64]
-Method = Literal["auto", "gaussian_copula", "model"]
+Method = Literal["auto", "gaussian_copula", "schaake_shuffle", "model"]
 
 MOST_WINDOWS = 2000
 """Errors of about so many past windows are enough to see how the steps depend on each other."""
@@ -56,7 +56,8 @@ def simulate(
         seed: key of the draws; None for the training's.
         method: "model" draws step by step with models that can (DeepAR, but for implicit quantiles);
             "gaussian_copula" draws from the forecast distribution of each step, tied together by the correlation of
-            past errors; "auto" is the first if possible.
+            past errors; "schaake_shuffle" draws each step on its own and orders the draws as stretches of the series'
+            own past are ordered (Clark et al. 2004); "auto" is the first if possible.
         future: the columns known ahead, as for `predict`.
         h: how many steps; at most the model's.
     """
@@ -75,10 +76,10 @@ def simulate(
         raise ConfigError(
             f"{forecaster.model.kind} with {forecaster.loss.kind} draws no paths itself. Use method='gaussian_copula'"
         )
-    if own and method != "gaussian_copula":
+    if own and method not in ("gaussian_copula", "schaake_shuffle"):
         paths = _drawn_by_model(forecaster, table, n_paths, seed, future, steps)
     else:
-        paths = _drawn_by_copula(forecaster, table, n_paths, seed, future, steps)
+        paths = _drawn_by_copula(forecaster, table, n_paths, seed, future, steps, method)
     if forecaster.model.joint is not None:
         paths = forecaster.model.joint.paths(paths, table)
     return _frame(forecaster, table, paths)
@@ -106,7 +107,7 @@ def _drawn_by_model(
 
 
 def _drawn_by_copula(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any, steps: int
+    forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int, future: Any, steps: int, method: Method
 ) -> Floats:
     """[S, N, steps]"""
     if not (forecaster.loss.probabilistic or forecaster.intervals is not None):
@@ -118,9 +119,42 @@ def _drawn_by_copula(
     grid = probabilities(forecaster.loss)
     columns = Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid))
     values = _distribution(forecaster, table, columns, future, steps)[:, :, 1:]
+    if method == "schaake_shuffle":
+        return _shuffled(table, inverted(values, np.array(grid), _uniform(table, n_paths, seed, steps)), seed)
     factor = np.linalg.cholesky(error_correlation(forecaster, table))
     normal = _normal(forecaster, table, n_paths, seed) @ factor.T
     return inverted(values, np.array(grid), _normal_cdf(normal[:, :, :steps]))
+
+
+def _uniform(table: TimeSeriesDataFrame, n_paths: int, seed: int, steps: int) -> Floats:
+    return numpy_generator(seed, "paths").uniform(size=(table.n_series, n_paths, steps))
+
+
+def _shuffled(table: TimeSeriesDataFrame, draws: Floats, seed: int) -> Floats:
+    """[S, N, H] every series' draws in the order of its own past."""
+    store, generator = table.store, numpy_generator(seed, "paths shuffled")
+    paths = []
+    for number, own in enumerate(draws):
+        rows = slice(int(store.offsets[number]), int(store.offsets[number + 1]))
+        past = store.y[rows] if store.mask is None else store.y[rows][store.mask[rows]]
+        if len(past) < draws.shape[2]:
+            raise DataError(
+                f"schaake_shuffle orders paths as stretches of {draws.shape[2]} past rows, but series "
+                f"{table.ids[number]!r} has {len(past)}. Use method='gaussian_copula'"
+            )
+        paths.append(shuffled_as(own, past, generator))
+    return np.stack(paths)
+
+
+def shuffled_as(draws: Floats, past: npt.NDArray[np.floating], generator: np.random.Generator) -> Floats:
+    """[N, H] the draws of each step, ordered among the paths as N stretches of the past are ordered at that step.
+
+    Every step keeps its draws; which path gets which of them is what the past decides.
+    """
+    stretches = np.lib.stride_tricks.sliding_window_view(past, draws.shape[1])
+    chosen = stretches[generator.choice(len(stretches), len(draws), replace=len(stretches) < len(draws))]
+    ranks = chosen.argsort(axis=0).argsort(axis=0)
+    return np.take_along_axis(np.sort(draws, axis=0), ranks, axis=0)
 
 
 def _normal(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int) -> Floats:

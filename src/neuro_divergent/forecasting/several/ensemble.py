@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.forecasting.several.tables import tables_together
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.storage.save_load import ReadOptions
 
 Floats = npt.NDArray[np.float64]
 Combination = Literal["mean", "median", "weighted", "greedy"]
@@ -126,6 +129,13 @@ class Ensemble:
         facts: dict[str, Any] = {"kind": "Ensemble", "method": self.method, "name": self.name}
         facts["weights"] = self.weights.tolist() if self.method == "mean" else None
         save_many(self.members, facts, path, context=context, overwrite=overwrite)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Ensemble:
+        """Read what `save` wrote; see `load`. A directory that holds something else is refused."""
+        from neuro_divergent.forecasting.storage.save_load import load_one
+
+        return load_one(path, Ensemble, **options)
 
     def __repr__(self) -> str:
         parts = [f"{weight:.2f} {member.model.name}" for weight, member in zip(self.weights, self.members, strict=True)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import polars as pl
 
 from neuro_divergent.core.errors import ConfigError, NotFittedError, UnknownNameError
-from neuro_divergent.data.scaling.per_series import series_scaler
+from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.cross_validation import Configs, CrossValidation, configs_of, cross_validation
 from neuro_divergent.forecasting.evaluate.scores import Evaluation, evaluate, insample
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from neuro_divergent.forecasting.predict.explain import Explanation
+    from neuro_divergent.forecasting.storage.save_load import ReadOptions
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 
@@ -38,11 +39,16 @@ class NeuralForecast:
     Args:
         models: descriptions; two of one name get a number behind it (NHITS, NHITS1, NHITS2).
         freq: distance of two rows; None finds it in the data.
-        local_scaler_type: scale each series by its own training rows: standard, robust, robust-iqr, minmax or boxcox.
+        local_scaler_type: scale each series by its own training rows: standard, robust, robust-iqr, minmax or boxcox,
+            or a `SeriesScaler` of your own.
     """
 
     def __init__(
-        self, models: Sequence[Model] | Model, freq: str | int | None = None, *, local_scaler_type: str | None = None
+        self,
+        models: Sequence[Model] | Model,
+        freq: str | int | None = None,
+        *,
+        local_scaler_type: str | SeriesScaler | type[SeriesScaler] | None = None,
     ) -> None:
         given = [models] if isinstance(models, Model) else list(models)
         if not given:
@@ -54,6 +60,8 @@ class NeuralForecast:
                 )
         if local_scaler_type is not None:
             series_scaler(local_scaler_type)
+        if isinstance(local_scaler_type, type):
+            local_scaler_type = local_scaler_type.name
         self.models = tuple(distinct(given))
         self.freq = freq
         self.local_scaler_type = local_scaler_type
@@ -67,7 +75,7 @@ class NeuralForecast:
         self = cls(
             [forecaster.model for forecaster in forecasters],
             forecasters[0].data.freq,
-            local_scaler_type=None if local is None else local.name,
+            local_scaler_type=None if local is None else local.how,
         )
         for forecaster in forecasters:
             check_column_names([model.name for model in self.models], forecaster.data.schema)
@@ -228,11 +236,11 @@ class NeuralForecast:
         save_many(list(self._fitted().values()), facts, path, context=context, overwrite=overwrite)
 
     @staticmethod
-    def load(path: str | os.PathLike[str], **options: Any) -> Any:
-        """Read what `save` wrote; see `load`."""
-        from neuro_divergent.forecasting.storage.save_load import load
+    def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> NeuralForecast:
+        """Read what `save` wrote; see `load`. A directory that holds something else is refused."""
+        from neuro_divergent.forecasting.storage.save_load import load_one
 
-        return load(path, **options)
+        return load_one(path, NeuralForecast, **options)
 
     def plot(
         self,

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDive
 from neuro_divergent.core.formats import check_format
 from neuro_divergent.core.json import dump_json, from_plain, to_plain
 from neuro_divergent.core.plain_files import settled
-from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT
+from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, is_remote
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
@@ -47,10 +47,18 @@ from neuro_divergent.forecasting.storage.check_saved import (
     checked_library,
     checked_spec,
 )
+from neuro_divergent.forecasting.storage.of_checkpoint import Found, find_checkpoint
 from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.distribution import as_written
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
+
+if TYPE_CHECKING:
+    from neuro_divergent.forecasting.several.ensemble import Ensemble
+    from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast
+
+Kind = TypeVar("Kind")
 
 _BLOCKS = (*ROW_ARRAYS, "static", "static_categorical")
 MODEL_FORMAT = 1
@@ -66,17 +74,32 @@ def save(
     forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
 ) -> None:
     """Write a forecaster; see `Forecaster.save`."""
+    weights = _plain_tensors(forecaster.module)
+    contents = context_files(forecaster, context=context, history=forecaster.history, weights=weights)
+    contents["weights.safetensors"] = write_tensors(weights)
+    bundle.write(path, contents, overwrite=overwrite)
+
+
+def context_files(
+    forecaster: Forecaster,
+    *,
+    context: bool = True,
+    history: History | None = None,
+    weights: Mapping[str, Tensor] | None = None,
+) -> dict[str, bytes]:
+    """The files of a saved forecaster without its weights: its description, its last rows, and what else it keeps."""
     data = forecaster.data.tail(context_rows(forecaster.model, forecaster.data.schema))
     if not context:
         data = data.head(1)  # the names and the schema stay, the values do not
-    weights = _plain_tensors(forecaster.module)
     check_limits(
-        forecaster.model, int(data.store.lengths.max(initial=0)), _widest(weights)
+        forecaster.model,
+        int(data.store.lengths.max(initial=0)),
+        _widest(forecaster.module.state_dict() if weights is None else weights),
     )  # or it could not be read again
     arrays, facts = _pack(data.store, values=context)
     extras, extra_facts = _pack_extras(forecaster)
-    history = forecaster.history.to_dict()
-    steps = {name: np.array(history.pop(name), dtype=np.float64) for name in _PER_STEP}
+    told = (history or History()).to_dict()
+    steps = {name: np.array(told.pop(name), dtype=np.float64) for name in _PER_STEP}
     document = {
         "schema": MODEL_FORMAT,
         "kind": "Forecaster",
@@ -90,38 +113,77 @@ def save(
         "data": forecaster.data.schema.to_dict(),
         "library": forecaster.data.library,
         "context": facts,
-        "history": to_plain(history, "history"),
+        "history": to_plain(told, "history"),
         "extras": extra_facts,
     }
     if forecaster.lineage is not None:
         document["lineage"] = asdict(forecaster.lineage)
-    contents = {
+    return {
         MODEL_DOCUMENT: dump_json(document, MODEL_DOCUMENT),
-        "weights.safetensors": write_tensors(weights),
         "context.safetensors": safetensors.numpy.save(arrays),
         _HISTORY: safetensors.numpy.save(steps),
     } | extras
-    bundle.write(path, contents, overwrite=overwrite)
+
+
+class ReadOptions(TypedDict, total=False):
+    """The keyword arguments of `load`."""
+
+    device: str
+    using: Mapping[str, Callable[..., Any]] | None
+
+
+def load_one(path: str | os.PathLike[str], kind: type[Kind], **options: Unpack[ReadOptions]) -> Kind:
+    """What `load` reads, if it is of this kind; anything else is refused."""
+    found = load(path, **options)
+    if not isinstance(found, kind):
+        raise StorageError(
+            f"{kind.__name__}.load reads a saved {kind.__name__}, but {path} holds a {type(found).__name__}. Write "
+            f"nd.{type(found).__name__}.load({str(path)!r}), or nd.load for either"
+        )
+    return found
 
 
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
-) -> Any:
-    """Read a saved Forecaster, NeuralForecast or Ensemble. Nothing in the directory is executed.
+) -> Forecaster[Any] | NeuralForecast | Ensemble:
+    """Read a saved Forecaster, NeuralForecast or Ensemble, or the Forecaster of a run or a checkpoint.
+
+    Nothing in the directory is executed. A run gives the model that it saved, else the one of its newest checkpoint:
+    the weights that the run would have returned if it had ended there.
 
     Its `config` is the one it was trained with, without callbacks and checkpoints: those belong to the run.
 
     Args:
-        path: the directory that `save` made, or the directory of a run that has one named `model`.
+        path: the directory that `save` made, that of a run, or a checkpoint (of a run, or of `save_checkpoint`).
         device: where to put the weights; a model saved on one device loads on another.
-        using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
+        using: your own callables and scalers that the file knows only by reference, such as {"my_loss": my_loss}.
     """
+    if is_remote(path):
+        raise StorageError(
+            f"nd.load reads a local directory, but got {path}. Copy the model here, or go on with the run: "
+            "resume_training(path, data)"
+        )
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside
+    found = find_checkpoint(Path(path))
+    if found is not None:
+        return _of_checkpoint(found, device=device, using=using)
     if settled(Path(path), lambda: is_many(path)):
-        return load_many(path, lambda part, contents: _load(part, contents, device=device, using=using))
+        several: NeuralForecast | Ensemble = load_many(
+            path, lambda part, contents: _load(part, contents, device=device, using=using)
+        )
+        return several
     return _load(path, bundle.read(path), device=device, using=using)
+
+
+def _of_checkpoint(found: Found, *, device: str, using: Mapping[str, Callable[..., Any]] | None) -> Forecaster:
+    """The forecaster of a checkpoint: what its run wrote of the model, with the weights and the history of then."""
+    contents = dict(found.context) | {"weights.safetensors": write_tensors(found.weights())}
+    forecaster = _load(found.place, contents, device=device, using=using)
+    found.finish(forecaster)
+    check_events(forecaster.history, forecaster.data.store)
+    return forecaster
 
 
 def _load(
@@ -141,7 +203,7 @@ def _load(
     tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
     try:
         check_sizes({name: document[name] for name in ("model", "spec", "anchor")}, MODEL_DOCUMENT)
-        model = Model.from_dict(document["model"])
+        model = Model.from_dict(document["model"], using=using)
         config = _config(document["config"], using)
         schema = DataSchema.from_dict(document["data"])
         spec = checked_spec(document["spec"])
@@ -179,7 +241,7 @@ def _load(
     )
     forecaster.has_context = document["context"].get("values") is not False
     try:
-        return _unpack_extras(forecaster, contents, document.get("extras") or {})
+        return _unpack_extras(forecaster, contents, document.get("extras") or {}, using)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if isinstance(error, NeuroDivergentError):
             raise
@@ -241,6 +303,7 @@ def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> Traini
     """How the model was trained, without the places where that run was kept: going on with it would write there."""
     if isinstance(data, dict):  # models of versions without this field were split series by series
         data = {"split_by": "series"} | data
+        data |= {name: as_written(data[name]) for name in ("loss", "validation_loss") if name in data}
     config = TrainingConfig.from_dict(data, using=using)
     if config.callbacks:
         raise CorruptFileError(
@@ -368,7 +431,9 @@ def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, An
     }, facts
 
 
-def _unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any]) -> Forecaster:
+def _unpack_extras(
+    forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any], using: Mapping[str, Any] | None
+) -> Forecaster:
     """Give a loaded forecaster what `_pack_extras` kept."""
     if not facts:
         return forecaster
@@ -389,6 +454,6 @@ def _unpack_extras(forecaster: Forecaster, contents: Mapping[str, bytes], facts:
         forecaster.intervals = Calibration.from_parts(facts["intervals"], part("intervals."))
         check_calibration(forecaster.intervals, forecaster.model.h)
     if "local" in facts:
-        forecaster.local = LocalScaling.from_parts(facts["local"], part("local."))
+        forecaster.local = LocalScaling.from_parts(facts["local"], part("local."), using)
         check_scaling(forecaster.local)
     return forecaster

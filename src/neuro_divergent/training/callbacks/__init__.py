@@ -1,6 +1,7 @@
 """Callbacks: the base with its hooks, and the built-in ones."""
 
 from neuro_divergent.training.callbacks.base import HOOKS, Callback, CallbackList, CallbackSettings
+from neuro_divergent.training.callbacks.functions import CustomCallback
 from neuro_divergent.training.callbacks.monitors import GradientNormMonitor, LearningRateMonitor, Timer
 from neuro_divergent.training.callbacks.progress import ProgressLine
 from neuro_divergent.training.callbacks.writers import CsvLog, JsonLines, LossPlot, TensorBoard
@@ -11,6 +12,7 @@ __all__ = [
     "CallbackList",
     "CallbackSettings",
     "CsvLog",
+    "CustomCallback",
     "GradientNormMonitor",
     "JsonLines",
     "LearningRateMonitor",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import from_plain, to_plain
+from neuro_divergent.core.registry import closest
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
@@ -47,6 +48,17 @@ class Callback:
     ...         if state.loss < 0.01:
     ...             state.stop("the loss is low")
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, value in vars(cls).items():
+            if name.startswith("on_") and name not in HOOKS and callable(value):
+                near = closest(name, list(HOOKS))
+                hint = f"did you mean {near[0]}?" if near else f"the hooks are {', '.join(HOOKS)}."
+                raise CallbackError(
+                    f"a method of a callback that begins with on_ is a hook, but {cls.__name__}.{name} is none and "
+                    f"would never be called; {hint}"
+                )
 
     engine: ClassVar[bool] = False
     """Whether it is one of the engine's own callbacks."""

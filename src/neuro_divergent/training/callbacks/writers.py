@@ -17,6 +17,7 @@ from pydantic import Field
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
 from neuro_divergent.core.extras import require
+from neuro_divergent.core.field_types import AnyPath
 from neuro_divergent.core.json import to_plain
 from neuro_divergent.core.plain_files import open_plain
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
@@ -30,8 +31,8 @@ class JsonLines(CallbackSettings):
 
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
-    path: Path
-    """The file. Lines are appended to it."""
+    path: AnyPath
+    """The file; lines are appended."""
 
     def build(self) -> Callback:
         """The live callback."""
@@ -107,7 +108,7 @@ class CsvLog(CallbackSettings):
 
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
-    path: Path
+    path: AnyPath
     """The file."""
 
     def build(self) -> Callback:
@@ -133,8 +134,8 @@ class TensorBoard(CallbackSettings):
 
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
-    directory: Path
-    """Directory of the event files."""
+    directory: AnyPath
+    """Where the event files go."""
     every: Annotated[int, Field(ge=1)] = 10
     """Write loss and gradient norm of every n-th step."""
 
@@ -178,8 +179,8 @@ class LossPlot(CallbackSettings):
 
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
-    path: Path
-    """The image file, such as loss.png."""
+    path: AnyPath
+    """The picture."""
     every: Annotated[int, Field(ge=1)] = 5
     """Redraw after every n-th epoch, and at the end."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from neuro_divergent.core.config import Description
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.core.runs.names import is_remote as is_remote
 
 Count = Annotated[int, Field(ge=1)]
@@ -19,6 +21,11 @@ def _as_address(value: object) -> object:
     return Path(value) if isinstance(value, str) and not is_remote(value) else value
 
 
+def _as_compression(value: object) -> object:
+    return ("zstd" if value else None) if isinstance(value, bool) else value
+
+
+Compression = Annotated[Literal["zstd"] | None, BeforeValidator(_as_compression)]
 RunAddress = Annotated[Path | str, BeforeValidator(_as_address)]
 """A local directory, or an address that fsspec knows (s3://, gs://, memory://)."""
 
@@ -26,10 +33,9 @@ RunAddress = Annotated[Path | str, BeforeValidator(_as_address)]
 class Checkpoints(Description):
     """Where and when the state of a run is written, and how much of it is kept."""
 
-    positional: ClassVar[tuple[str, ...]] = ("directory",)
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
-    directory: RunAddress
+    directory: Takes[RunAddress, str | os.PathLike[str]] = Field(kw_only=False)
     """The run's directory: a local one, or an address such as s3://bucket/run."""
     every_n_epochs: Count | None = 10
     """Save after every n-th epoch."""
@@ -49,8 +55,8 @@ class Checkpoints(Description):
     """Every n-th checkpoint is kept for good besides."""
     asynchronous: bool = True
     """Write in the background while the training goes on; False waits for each write."""
-    compression: Literal["zstd"] | None = None
-    """Compress the tensors."""
+    compression: Takes[Compression, bool | str | None] = default(None)
+    """Compress the tensors: "zstd" (or True), None (or False) for plain ones."""
     on_failure: Literal["stop", "continue"] = "stop"
     """When a checkpoint cannot be written: stop with the error, or go on without it, say so and try the next one."""
 

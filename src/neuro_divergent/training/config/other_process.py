@@ -9,8 +9,10 @@ from neuro_divergent.core.config import Description, encode
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 
-def not_in_files(config: TrainingConfig) -> list[str]:
+def not_in_files(config: TrainingConfig, *others: Any) -> list[str]:
     """The names of all live objects and callables in a configuration; empty when a file can hold the whole.
+
+    `others` are descriptions, names or live objects that the file is to hold besides.
 
     >>> not_in_files(TrainingConfig(loss="mae"))
     []
@@ -23,6 +25,11 @@ def not_in_files(config: TrainingConfig) -> list[str]:
             live += [type(item).__name__ for item in value if not isinstance(item, Description)]
             value = [item for item in value if isinstance(item, Description)]
         references += _references(encode(value))
+    for item in others:
+        if item is None or isinstance(item, str | Description):
+            references += _references(encode(item))
+        else:
+            live.append(type(item).__name__)
     return live + references
 
 

@@ -5,18 +5,22 @@ What is true of one field by itself is declared at the field: see facts.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss, Weighted
-from neuro_divergent.optim import Constant, ScheduleFreeAdamW
+from neuro_divergent.metrics.base import Metric, metric_name
+from neuro_divergent.metrics.training import training_metric
+from neuro_divergent.optim import SGD, Constant, Lion, ReduceOnPlateau, ScheduleFreeAdamW
 from neuro_divergent.training.config.curriculum import EasySeriesFirst
 from neuro_divergent.training.config.facts import Check, refusals
 
 if TYPE_CHECKING:
     from neuro_divergent.training.config.checkpoints import FaultTolerance
-    from neuro_divergent.training.config.training_config import TrainingConfig
+    from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
+
+Monitor = TypeVar("Monitor", "EarlyStopping", ReduceOnPlateau)
 
 
 def check(config: TrainingConfig) -> None:
@@ -24,6 +28,7 @@ def check(config: TrainingConfig) -> None:
     _gradients(config)
     _weights(config)
     _order(config)
+    _metrics(config)
     _monitors(config)
 
 
@@ -61,9 +66,8 @@ def _stays_in_this_process(tolerance: FaultTolerance | None) -> str | None:
     if tolerance is None or tolerance.retries == 0:
         return None
     return (
-        "a Trainer cannot restart itself in another process, so fault_tolerance needs retries=0 here. Put the "
-        "training with resume='auto' into a script and run it with "
-        "neuro_divergent.training.process.supervisor.supervise"
+        "a Trainer that is restarted in another process builds its module there: give fit a function of an importable "
+        "Python module that builds it, or set fault_tolerance=FaultTolerance(retries=0)"
     )
 
 
@@ -92,7 +96,7 @@ def _parts(loss: Loss) -> Iterator[Loss]:
 
 def _gradients(config: TrainingConfig) -> None:
     method = config.gradient_method
-    if method != "autograd" and config.precision in ("bf16", "fp16"):
+    if method != "autograd" and config.precision.startswith(("bf16", "fp16")):
         raise ConfigError(
             f"numerical gradients need float32 or float64, but got precision={config.precision!r} with "
             f"gradient_method={method!r}"
@@ -108,10 +112,30 @@ def _gradients(config: TrainingConfig) -> None:
             f"precision={config.precision!r}",
             advice=[Advice("training.precision", "fp16")],
         )
+    _half_weights(config)
     if config.compile is True and config.activation_checkpointing is not None:
         raise ConfigError(
             "compile=True plans itself what the backward pass keeps, so it cannot be combined with "
             "activation_checkpointing. Leave one of them out"
+        )
+
+
+def _half_weights(config: TrainingConfig) -> None:
+    """What weights in half precision cannot take part in: sums of small numbers vanish in them."""
+    if not config.precision.endswith("-true"):
+        return
+    if config.averaging is not None:
+        raise ConfigError(
+            f"an average adds small parts of the weights, which half precision rounds away, but got averaging with "
+            f"precision={config.precision!r}. Use precision='bf16', which keeps float32 weights",
+            advice=[Advice("training.precision", "bf16")],
+        )
+    if config.precision == "fp16-true" and not isinstance(config.optimizer, SGD | Lion):
+        kind = getattr(config.optimizer, "kind", "AdamW")
+        raise ConfigError(
+            f"fp16-true trains with SGD or Lion: {kind} squares gradients, which fp16 rounds to zero. Set "
+            "optimizer=SGD(...), or use precision='bf16-true', or 'fp16', which keeps float32 weights",
+            advice=[Advice("training.precision", "bf16-true")],
         )
 
 
@@ -138,12 +162,33 @@ def _order(config: TrainingConfig) -> None:
         raise ConfigError("refit_on_all needs a validation to find the number of epochs, but got validation_split=None")
 
 
+def _metrics(config: TrainingConfig) -> None:
+    names = [metric_name(item) for item in config.metrics]
+    for number, name in enumerate(names):
+        if name in ("loss", "seconds"):
+            raise ConfigError(f"a metric becomes validation_{name} in the history, which is there already: rename it")
+        if name in names[:number]:
+            raise ConfigError(f"metrics must have different names, but got {name!r} twice. Leave one out or rename it")
+
+
 def _monitors(config: TrainingConfig) -> None:
-    known = {"train_loss", "validation_loss", *(f"validation_{name}" for name in config.metrics)}
+    names = [metric_name(item) for item in config.metrics]
+    known = {f"{side}_{name}" for side in ("train", "validation") for name in ("loss", *names)}
     for field in ("schedule", "early_stopping"):
         monitor = getattr(getattr(config, field), "monitor", "train_loss")
-        if monitor not in known:
+        if monitor not in known and monitor not in names:
             raise ConfigError(
                 f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. A metric must be "
                 "named in metrics to be followed"
             )
+
+
+def followed(rule: Monitor, metrics: Sequence[str | Metric]) -> Monitor:
+    """The rule with the column that it follows and with "min" or "max", as the metric says, instead of "auto"."""
+    by_name = {metric_name(item): item for item in metrics}
+    name = rule.monitor.removeprefix("validation_") if rule.monitor not in by_name else rule.monitor
+    monitor = f"validation_{name}" if name in by_name else rule.monitor
+    mode = rule.mode
+    if mode == "auto":
+        mode = training_metric(by_name[name]).goal if name in by_name else "min"
+    return rule if (monitor, mode) == (rule.monitor, rule.mode) else rule.replace(monitor=monitor, mode=mode)

@@ -5,28 +5,30 @@ A field is "auto" (the model's recipe decides, then the plain defaults below), N
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from neuro_divergent.core.config import Description, Function
-from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.data.windows.augmentation import Augmentation
-from neuro_divergent.losses import MSE, CustomLoss, Loss
+from neuro_divergent.core.errors import Advice, ConfigError
+from neuro_divergent.core.field_types import Takes, default
+from neuro_divergent.losses import MSE
+from neuro_divergent.metrics.base import canonical
 from neuro_divergent.optim import (
     AdamW,
-    AnyClipping,
     AnySchedule,
     Averaging,
     ClipByNorm,
     CosineAnnealing,
     GradientNoise,
     Optimizer,
+    ReduceOnPlateau,
     ScheduleFreeAdamW,
 )
-from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
-from neuro_divergent.training.config import rules
+from neuro_divergent.training.config import misplaced, rules
+from neuro_divergent.training.config import shorthands as short
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.curriculum import Curriculum, TeacherForcing
 from neuro_divergent.training.config.facts import (
@@ -41,6 +43,7 @@ from neuro_divergent.training.config.facts import (
     only,
     option,
 )
+from neuro_divergent.training.config.network_settings import ActivationCheckpointing, Regularization
 from neuro_divergent.training.config.strategy import StrategySettings
 
 Auto = Literal["auto"]
@@ -49,8 +52,15 @@ MOST_THREADS = 1024
 """Each thread takes memory before it works: the math library ends the process when there is none left."""
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
-PrecisionName = Literal["float32", "float64", "bf16", "fp16", "accumulate64"]
-"""float32; float64; bf16 or fp16 autocast over float32 weights; float32 with sums and gradients added in float64."""
+PrecisionName = Literal["float32", "float64", "bf16", "fp16", "bf16-true", "fp16-true", "accumulate64"]
+"""float32; float64; bf16 or fp16 autocast over float32 weights; weights and optimizer in bf16 or fp16 (-true); float32
+with sums and gradients added in float64."""
+
+
+def monitored(name: str) -> str:
+    """A column of the history whose metric may be given in any case: validation_MAE is validation_mae."""
+    side, _, metric = name.partition("_")
+    return f"{side}_{canonical(metric)}" if side in ("train", "validation") else canonical(name)
 
 
 class EarlyStopping(Description):
@@ -63,42 +73,18 @@ class EarlyStopping(Description):
     """How many validations in a row may pass without an improvement."""
     min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
     """By how much a value must be better than the best one to count as an improvement."""
-    monitor: str = "validation_loss"
-    """A column of the history: validation_loss, train_loss, or a metric such as validation_mae."""
-    mode: Literal["min", "max"] = "min"
-    """Whether smaller or larger is better."""
+    monitor: Annotated[str, AfterValidator(monitored)] = "validation_loss"
+    """A column of the history: validation_loss, train_loss, or a metric such as validation_mae (or "mae")."""
+    mode: Literal["auto", "min", "max"] = "auto"
+    """Whether smaller or larger is better; "auto" asks the metric."""
     warmup: Annotated[int, Field(ge=0)] = 0
     """Validations at the start that are not counted against the patience."""
     restore_best_weights: bool = True
     """Give back the weights of the best validation instead of the last ones."""
 
 
-class Regularization(Description):
-    """Penalties on the weights, added to the loss once per optimizer step (biases and norms are left alone)."""
-
-    l1: Annotated[float, Field(ge=0.0)] = 0.0
-    """Factor of the sum of absolute weights."""
-    l2: Annotated[float, Field(ge=0.0)] = 0.0
-    """Factor of the sum of squared weights."""
-
-
-class ActivationCheckpointing(Description):
-    """Recompute activations in the backward pass instead of keeping them: less memory for more time."""
-
-    every: Count = 1
-    """How many blocks share one kept activation: in a Sequential what lies between two layers with weights, in a
-    ModuleList its members, every n-th of which recomputes."""
-
-
-def _as_loss(value: Any) -> Any:
-    """A plain function becomes a description that refers to it, and a loss's class the loss with its defaults."""
-    if isinstance(value, type) and issubclass(value, Loss):
-        return value()
-    is_function = callable(value) and not isinstance(value, Loss)
-    return CustomLoss(function=value) if is_function else value
-
-
-LossField = Annotated[Loss, BeforeValidator(_as_loss)]
+StoppingField = Annotated[EarlyStopping | Auto | None, short.switch(EarlyStopping, lambda n: EarlyStopping(patience=n))]
+GivenStopping = EarlyStopping | type[EarlyStopping] | Auto | int | None
 
 
 _FOR_WINDOWS = (
@@ -122,17 +108,10 @@ _ONE_LOSS = "numerical gradients are differences of the reduced loss of one proc
 class TrainingConfig(DeclaredFields):
     """Everything that can be asked of a training. Each field is "auto", None (off) or a value."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        "learning_rate": "optimizer=AdamW(learning_rate=...)",
-        "lr": "optimizer=AdamW(learning_rate=...)",
-        "weight_decay": "optimizer=AdamW(weight_decay=...)",
-        "patience": "early_stopping=EarlyStopping(patience=...)",
-        "val_size": "validation_split=0.2",
-        "level": "loss=MQLoss(level=[...])",
-        "quantiles": "loss=MQLoss(quantiles=[...])",
-        "point": "loss=MQLoss(level=[...], point=...)",
-        "prediction_intervals": "fit(..., prediction_intervals=...)",
-    }
+    if TYPE_CHECKING:  # short names for fields: `precision`, `progress` and `metrics` hold them
+        mixed_precision: Takes[Never, bool] = default(False)
+        verbose: Takes[Never, bool] = default(False)
+        accuracy: Takes[Never, bool] = default(False)
 
     max_epochs: Count | Auto | None = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
@@ -181,7 +160,8 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """float32, float64, bf16 or fp16 (autocast), or accumulate64 (float32 with float64 sums)."""
+    """float32, float64, bf16 or fp16 (autocast), accumulate64 (float32 with float64 sums), or, for a Trainer on arrays,
+    bf16-true or fp16-true (half-precision weights)."""
     loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = option(
         "dynamic", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
@@ -196,7 +176,7 @@ class TrainingConfig(DeclaredFields):
         distributed="same",
     )
     """Micro-batches per optimizer step; the result equals one batch of that many times batch_size."""
-    loss: LossField | Auto = option(
+    loss: Takes[short.LossField | Auto, short.GivenLoss] = option(
         "auto",
         resume="fixed",
         compile=checked("loss_is_known"),
@@ -206,7 +186,7 @@ class TrainingConfig(DeclaredFields):
         distributed="same",
     )
     """What is minimised: a loss, its name, or a function (output, target) -> unreduced values."""
-    validation_loss: LossField | None = option(
+    validation_loss: Takes[short.LossField | None, short.GivenLoss | None] = option(
         None,
         resume="fixed",
         compile=ANY,
@@ -216,11 +196,13 @@ class TrainingConfig(DeclaredFields):
         distributed="same",
     )
     """What is computed on the validation set; None means the training loss."""
-    metrics: tuple[str, ...] = option(
+    metrics: Takes[short.MetricsField, short.GivenMetrics] = option(
         (), resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Names of metrics that are computed on the validation set besides its loss."""
-    optimizer: Optimizer | Auto = option(
+    """Metrics that are computed on the validation set besides its loss, as validation_<name>: names, `Metric` objects,
+    or functions (actual, forecast) that give one number per target. Without held-out rows they are computed on the
+    training rows, as train_<name>. `accuracy=True` names accuracy."""
+    optimizer: Takes[short.OptimizerField, short.GivenOptimizer] = option(
         "auto",
         resume="changeable",
         compile=checked("optimizer_has_formula"),
@@ -229,12 +211,17 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """What turns gradients into steps."""
-    schedule: AnySchedule | Auto | None = option(
+    """What turns gradients into steps: an optimizer, its class or its name, or a class of torch.optim."""
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = option(
+        None, resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
+    )
+    """The rate of the optimizer, whichever it is: the given one or the recipe's. It becomes the optimizer's own
+    `learning_rate` as soon as the optimizer is known, and this field None."""
+    schedule: Takes[AnySchedule | Auto | None, short.GivenSchedule] = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """How the learning rate changes over the run."""
-    gradient_clipping: AnyClipping | Auto | None = option(
+    """How the learning rate changes over the run: a schedule, its class or its name, or a function of the step."""
+    gradient_clipping: Takes[short.ClippingField, short.GivenClipping] = option(
         "auto",
         resume="changeable",
         compile=checked("clipping_has_formula"),
@@ -243,7 +230,7 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """Bound on the gradients; several are applied in order, by value before by norm."""
+    """Bound on the gradients; a number is the largest norm. Several are applied in order, by value before by norm."""
     gradient_noise: GradientNoise | None = option(
         None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
@@ -252,15 +239,15 @@ class TrainingConfig(DeclaredFields):
         None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
     """L1 and L2 penalties on the weights."""
-    early_stopping: EarlyStopping | Auto | None = option(
+    early_stopping: Takes[StoppingField, GivenStopping] = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """When to stop before the last epoch."""
-    checkpoints: Checkpoints | None = option(
+    """When to stop before the last epoch; a number is the patience."""
+    checkpoints: Takes[short.CheckpointsField, Checkpoints | str | Path | None] = option(
         None, resume="free", compile=ANY, stack=OFF, arrays=ANY, process="json", distributed="main"
     )
-    """Where and when the run is saved."""
-    callbacks: tuple[Any, ...] = option(
+    """Where and when the run is saved; a path is the run's directory."""
+    callbacks: Takes[short.CallbacksField, Sequence[short.GivenCallback] | short.GivenCallback] = option(
         (),
         resume="free",
         compile=checked("nobody_reads_gradients", at_start=True),
@@ -269,7 +256,7 @@ class TrainingConfig(DeclaredFields):
         process="live",
         distributed="main",
     )
-    """Callbacks or their settings, called in this order."""
+    """Callbacks, their settings, or functions of the state or of (epoch, logs), called in this order."""
     log_every: Count = option(10, resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main")
     """Write every n-th epoch to the log (Python's logging, at level INFO, under "neuro_divergent.training")."""
     validate_every: Count = option(
@@ -319,10 +306,10 @@ class TrainingConfig(DeclaredFields):
         False, resume="changeable", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
     )
     """Refuse operations that have no deterministic implementation (it matters on GPUs)."""
-    augmentation: Augmentation | None = option(
+    augmentation: Takes[short.AugmentationField, short.GivenAugmentation] = option(
         None, resume="fixed", compile=ANY, stack=ANY, arrays=off(_FOR_WINDOWS), process="json", distributed="same"
     )
-    """Random changes to the training windows."""
+    """Random changes to the training windows; True is noise and a smooth change of the amplitude."""
     averaging: Averaging | None = option(
         None, resume="fixed", compile=ANY, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
@@ -331,23 +318,27 @@ class TrainingConfig(DeclaredFields):
         None, resume="fixed", compile=OFF, stack=OFF, arrays=off(_FOR_WINDOWS), process="json", distributed="same"
     )
     """Easy before hard: a growing horizon, or easy series first."""
-    teacher_forcing: TeacherForcing | None = option(
+    teacher_forcing: Takes[short.ForcingField, TeacherForcing | type[TeacherForcing] | float | None] = option(
         None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
-    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) in training."""
+    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) in training;
+    a number is the same share throughout."""
     nonfinite: Literal["stop", "skip"] = option(
         "stop", resume="changeable", compile=ANY, stack=only("stop"), arrays=ANY, process="json", distributed="same"
     )
     """What to do with a step whose loss or gradient is not finite: stop with an error, or skip it and count."""
-    freeze: tuple[str, ...] = option(
+    freeze: Takes[short.Names, Sequence[str]] = option(
         (), resume="fixed", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
     )
-    """Patterns of parameter names that are not trained."""
-    activation_checkpointing: ActivationCheckpointing | None = option(
-        None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
-    )
+    """Parameters that are not trained: patterns of their names ("encoder.*"), or names of layers ("encoder")."""
+    activation_checkpointing: Takes[
+        Annotated[ActivationCheckpointing | None, short.switch(ActivationCheckpointing)],
+        ActivationCheckpointing | bool | None,
+    ] = option(None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same")
     """Recompute activations instead of keeping them."""
-    fault_tolerance: FaultTolerance | None = option(
+    fault_tolerance: Takes[
+        Annotated[FaultTolerance | None, short.switch(FaultTolerance)], FaultTolerance | bool | None
+    ] = option(
         None,
         resume="free",
         compile=off(at_start=True),
@@ -375,20 +366,29 @@ class TrainingConfig(DeclaredFields):
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
         rules.check(self)
-        for callback in self.callbacks:
-            if not isinstance(callback, Callback | CallbackSettings):
-                raise ConfigError(f"callbacks must be Callback objects or their settings, but got {callback!r}")
         return self
 
     @model_validator(mode="before")
     @classmethod
-    def _callbacks_by_name(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and isinstance(fields.get("callbacks"), list | tuple):
-            read = [
-                CallbackSettings.from_dict(item) if isinstance(item, dict) else item for item in fields["callbacks"]
-            ]
-            return fields | {"callbacks": tuple(read)}
-        return fields
+    def _short_names(cls, fields: Any) -> Any:
+        return short.written_out(fields) if isinstance(fields, dict) else fields
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:
+        """Where a setting lives that is no field of a training: on the model, or in the call of fit."""
+        return misplaced.answer(name, value, "training", cls.model_fields, cls.model_fields)
+
+    def replace(self, **fields: Any) -> Self:
+        """A copy with some fields changed; `learning_rate` changes the rate of the optimizer that is there."""
+        rate = fields.get("learning_rate")
+        if rate is not None and "optimizer" not in fields and isinstance(self.optimizer, Optimizer):
+            known = {name: value for name, value in fields.items() if name != "learning_rate"}
+            return super().replace(**known, optimizer=short.at_rate(self.optimizer, rate))
+        given = set(short.FIELD_OF) & fields.keys()
+        # What a short name stands for is given anew, and a new optimizer comes with its own rate.
+        forgotten = {short.FIELD_OF[name] for name in given} | ({"learning_rate"} if "optimizer" in fields else set())
+        kept = {name: getattr(self, name) for name in self.model_fields_set - forgotten}
+        return type(self)(**kept | fields)
 
     @classmethod
     def quick(cls, **fields: Any) -> Self:
@@ -435,11 +435,16 @@ class TrainingConfig(DeclaredFields):
                 value = getattr(recipe, name)
                 value = PLAIN_DEFAULTS[name] if isinstance(value, str) and value == "auto" else value
             fields[name] = value
+        if self.learning_rate is not None:
+            fields |= {"optimizer": short.at_rate(fields["optimizer"], self.learning_rate), "learning_rate": None}
         if self.schedule == "auto" and isinstance(fields["optimizer"], ScheduleFreeAdamW):
             fields["schedule"] = None  # it needs none, and would be worse with one
         loss, clipping = fields["loss"], fields["gradient_clipping"]
         if self.gradient_clipping == "auto" and isinstance(clipping, ClipByNorm) and loss.size != 1.0:
             fields["gradient_clipping"] = clipping.replace(max_norm=clipping.max_norm * loss.size)
+        for name in ("early_stopping", "schedule"):
+            if isinstance(fields[name], EarlyStopping | ReduceOnPlateau):
+                fields[name] = rules.followed(fields[name], self.metrics)
         if self.max_steps is not None and self.max_epochs == "auto":
             fields["max_epochs"] = None
         if fields["max_epochs"] is None and self.max_steps is None:

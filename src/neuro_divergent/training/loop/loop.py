@@ -19,8 +19,10 @@ import torch
 from neuro_divergent.core.errors import Advice, NonFiniteError
 from neuro_divergent.optim import (
     Optimizer,
+    Optimizers,
     ReduceOnPlateau,
     ScheduleContext,
+    set_own_rates,
     set_rate,
     to_eval,
     to_train,
@@ -28,6 +30,7 @@ from neuro_divergent.optim import (
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.loop import nonfinite
 from neuro_divergent.training.process.signals import StoppedBeforeStepError
+from neuro_divergent.training.runs.requested import write_requested
 from neuro_divergent.training.state import early_stopping
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Source, Task, batches
@@ -43,7 +46,8 @@ def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callb
     It does not end the run: the state can be advanced again.
     """
     until = min(until, state.total_steps)
-    # An epoch may have been interrupted after its last step: then its validation and record are still due.
+    write_requested(state, callbacks)  # asked for before the first step
+    # An epoch may have been cut short after its last step: its end is still due then.
     while not stop_agreed(state, strategy) and (state.step < until or _end_is_due(state)):
         run_epoch(task, state, until, strategy, callbacks)
         save_if_due(state, callbacks)
@@ -78,7 +82,8 @@ def told(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
         yield
     except BaseException as error:
         state.error = error
-        if state.saver is not None and isinstance(error, Exception):
+        # Only a second signal does not wait: whoever sends it wants to leave at once.
+        if state.saver is not None and not state.signalled:
             state.saver.join()
         callbacks("on_exception", state)
         raise
@@ -91,7 +96,8 @@ def _end_is_due(state: TrainState) -> bool:
 
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
-    """Take a checkpoint if one is due, and report a failure of the last one."""
+    """A checkpoint if it is time for one or somebody asked; a failure of the last one is reported here."""
+    write_requested(state, callbacks)
     if state.saver is not None:
         state.saver.check(state)
         if not state.stopping and state.saver.due(state):
@@ -154,20 +160,20 @@ def record_step(task: Task, state: TrainState, batch: Any, taken: bool) -> None:
 
 
 def set_learning_rate(state: TrainState) -> None:
-    """Set the learning rate of every parameter group: the schedule's factor times `rate_factor` of callbacks."""
-    schedule = state.config.schedule
+    """The schedule's factor, times what a callback asked for, onto every parameter group."""
+    schedule, optimizer = state.config.schedule, state.config.optimizer
     factor = state.rate_factor
+    context = ScheduleContext(
+        total_steps=state.total_steps,
+        steps_per_epoch=state.steps_per_epoch,
+        base_rate=_base_rate(state),
+        plateau=state.plateau,
+    )
     if schedule is not None and schedule != "auto":
-        factor *= schedule.factor_at(
-            state.step,
-            ScheduleContext(
-                total_steps=state.total_steps,
-                steps_per_epoch=state.steps_per_epoch,
-                base_rate=_base_rate(state),
-                plateau=state.plateau,
-            ),
-        )
+        factor *= schedule.factor_at(state.step, context)
     set_rate(state.optimizer, factor)
+    if isinstance(optimizer, Optimizers) and optimizer.schedules:
+        set_own_rates(state.optimizer, state.step, context, state.rate_factor)
 
 
 def _base_rate(state: TrainState) -> float:
@@ -216,12 +222,18 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: 
         "train_loss": _mean_loss(state),
         "learning_rate": state.learning_rate,
         "seconds": state.epoch_seconds,
+        "time": time.time(),
     }
     due = (state.epoch + 1) % state.config.validate_every == 0 or state.step >= state.total_steps
     if state.validation_source is not None and due:
         figures = _validated(task, state, state.validation_source, callbacks, strategy)
         if figures is None:
             return  # the position stays at the end of the epoch: a resumed run repeats this function
+        record |= figures
+    if state.validation_source is None and state.scored is not None and due:
+        figures = _train_metrics(task, state, state.scored, strategy)
+        if figures is None:
+            return
         record |= figures
     state.history.epochs.append(record)
     if state.validation_source is None or due:
@@ -231,6 +243,19 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: 
     state.epoch_loss = state.epoch_seconds = 0.0
     if state.saver is not None:
         state.saver.epoch_ended()
+
+
+def _train_metrics(task: Task, state: TrainState, source: Source, strategy: Strategy) -> dict[str, float] | None:
+    """The metrics on the training rows, as train_<name>, where nothing is held out; None if a signal came."""
+    if strategy.agree(state.signalled):
+        return None
+    to_eval(state.optimizer)
+    figures = strategy.validate(task, state, source)
+    if figures is None:
+        to_train(state.optimizer)
+        return None
+    found = {name.removeprefix("validation_"): value for name, value in figures.items()}
+    return {f"train_{name}": value for name, value in found.items() if name != "loss"}
 
 
 def _validated(

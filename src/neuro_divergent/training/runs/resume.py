@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from neuro_divergent.core.errors import ConfigError, CorruptFileError, NoCheckpointError, StorageError
-from neuro_divergent.optim import Optimizer, state_tensors, to_train
+from neuro_divergent.core import registry
+from neuro_divergent.core.errors import (
+    ConfigError,
+    CorruptFileError,
+    NeuroDivergentError,
+    NoCheckpointError,
+    StorageError,
+)
+from neuro_divergent.losses.distribution import as_written
+from neuro_divergent.optim import Optimizer, Optimizers, state_tensors, to_train
 from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.runs import snapshot as checkpoint
@@ -25,6 +33,7 @@ from neuro_divergent.training.runs.checkpoint_store import (
     place_of,
     step_of,
 )
+from neuro_divergent.training.runs.requested import is_checkpoint
 from neuro_divergent.training.runs.saver import Saver
 from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.early_stopping import Patience
@@ -51,7 +60,9 @@ class Resume:
     changes: Mapping[str, Any] | None = None
     """Fields of the configuration to change in the resumed run."""
     finished: bool = False
-    """Whether the run ended in another process. Then its result is loaded, and no more steps are trained."""
+    """Whether the run ended in another process: what it found is taken over, and nothing more is trained."""
+    own: bool = False
+    """Whether the checkpoint is one of the same run, wherever it lies: then the run's earlier checkpoints stay."""
 
     def __post_init__(self) -> None:
         if self.source is not None and not isinstance(self.source, str | os.PathLike):
@@ -110,12 +121,21 @@ def begin(
         if resume.finished:
             state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
     if settings is not None and save:
-        plain = state.config.replace(callbacks=()).to_dict()
-        facts = {"config": plain, "identity": known, "versions": checkpoint.versions(), "decided": dict(decided)}
-        state.saver = Saver(settings, facts)
-        # A run that continues in another directory does not change the first directory.
+        state.saver = Saver(settings, run_facts(state, known, decided))
+        # A run that goes on in another directory leaves the one it came from as it is.
         own = snapshot is not None and _is_own(resume, state.saver.place)
         state.saver.begin(snapshot.step if snapshot is not None and own else None)
+
+
+def run_facts(state: TrainState, identity: Mapping[str, Any], decided: Mapping[str, Any]) -> dict[str, Any]:
+    """What stays the same throughout a run: its configuration, what it trains on, and what its bits depend on."""
+    plain = state.config.replace(callbacks=()).to_dict()
+    return {
+        "config": plain,
+        "identity": dict(identity),
+        "versions": checkpoint.versions(),
+        "decided": dict(decided),
+    }
 
 
 def newest(place: CheckpointStore) -> tuple[Snapshot | None, list[str]]:
@@ -155,6 +175,15 @@ def find(state: TrainState, resume: Resume) -> Snapshot | None:
     return snapshot
 
 
+def found_at(path: str | os.PathLike[str]) -> Snapshot:
+    """The checkpoint at a path, or the newest one of a run there."""
+    found = _looked_up(TrainingConfig(), Resume(path))
+    snapshot = found if isinstance(found, Snapshot) else newest(found)[0]
+    if snapshot is None:
+        raise NoCheckpointError(f"{path} must be a run or a checkpoint, but holds no checkpoint")
+    return snapshot
+
+
 def kept_facts(config: TrainingConfig, resume: Resume) -> Mapping[str, Any] | None:
     """Configuration and identity of the run, from the checkpoint that it resumes from; None for a new run."""
     if resume.source is None:
@@ -181,7 +210,7 @@ def _looked_up(config: TrainingConfig, resume: Resume) -> Snapshot | CheckpointS
             )
         return place_of(settings.directory)
     path = Path(resume.source)
-    if not is_remote(resume.source) and step_of(path.name) >= 0:
+    if not is_remote(resume.source) and (step_of(path.name) >= 0 or is_checkpoint(path)):
         place = LocalCheckpoints(path.parent.parent)
         contents = place.read(path.name) if path.parent.name == CHECKPOINTS else checkpoint_files(path)
         return checkpoint.read(contents, str(path))
@@ -222,7 +251,7 @@ def _remote_parts(address: str) -> tuple[str, str | None]:
 
 
 def _is_own(resume: Resume, place: CheckpointStore) -> bool:
-    if resume.source == "auto":
+    if resume.source == "auto" or resume.own:
         return True
     if resume.source is not None and is_remote(resume.source):
         return f"{_remote_parts(str(resume.source))[0]}/{CHECKPOINTS}" == place.address
@@ -243,7 +272,9 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
     kept_config = _completed(kept_config)
     given = state.config.replace(callbacks=()).to_dict()
     allowed = FREE | set(resume.changes or ())
-    # Another torch version may describe the same module differently; an older version of this library stored less.
+    if "learning_rate" in allowed:  # the optimizer holds it
+        allowed |= {"optimizer"}
+    # Another torch may describe the same module in other words; an older version of this library said less of a run.
     unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
     # The run has done more steps than the new total.
     shorter = snapshot.step > state.total_steps and total == state.steps_per_epoch
@@ -255,7 +286,7 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
             line
             for name in kept_identity
             if name not in unsure
-            for line in differences(kept_identity[name], known.get(name), name)
+            for line in differences(_described(kept_identity[name]), known.get(name), name)
         ),
         *(
             line
@@ -290,12 +321,23 @@ def _completed(kept: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _with_defaults(name, value) for name, value in kept.items()} | new
 
 
+def _described(kept: Any) -> Any:
+    """A model's description with the defaults of fields that an older version did not have; other facts as they are."""
+    if not isinstance(kept, dict) or "kind" not in kept:
+        return kept
+    try:
+        return registry.resolve("model", kept["kind"]).from_dict(kept).to_dict()
+    except NeuroDivergentError:  # a plugin that is not there: compared as it is
+        return kept
+
+
 def _with_defaults(name: str, value: Any) -> Any:
     if not isinstance(value, dict) or "kind" not in value:
         return value
     try:
-        return TrainingConfig.from_dict({name: value}).to_dict()[name]
-    except ConfigError:  # a missing plugin or a callable of the user: compared as it is
+        meant = as_written(value) if name in ("loss", "validation_loss") else value
+        return TrainingConfig.from_dict({name: meant}).to_dict()[name]
+    except ConfigError:  # a plugin that is not there, a callable of the user's: compared as it is
         return value
 
 
@@ -339,7 +381,9 @@ def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
     kept, given = snapshot.document["config"].get("optimizer"), state.config.optimizer
     other = not isinstance(kept, dict) or not isinstance(given, Optimizer) or kept.get("kind") != given.kind
     if not other and isinstance(given, Optimizer) and snapshot.optimizer and differences(kept, given.to_dict()):
-        other = not _entries(_stepped(given, state.module)) <= _entries(snapshot.optimizer)
+        # A parameter that another one of several optimizers has now cannot go on with what the first one kept of it.
+        kept_of = set if isinstance(given, Optimizers) else _entries
+        other = not kept_of(_stepped(given, state.module)) <= kept_of(snapshot.optimizer)
     if other:
         log.warning("the optimizer differs from the one of the checkpoint: it starts with a new state")
     return other

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from neuro_divergent.core.runs.names import CONFIG, EVENTS, is_remote
+from neuro_divergent.core import bundle
+from neuro_divergent.core.runs.names import CONFIG, CONTEXT, EVENTS, is_remote
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.writers import EventLines
 from neuro_divergent.training.process.heartbeat import stop_requests
@@ -38,6 +40,12 @@ def write_config(directory: Path | str, config: TrainingConfig) -> None:
     """Write the resolved configuration, without live callbacks, which cannot be written to a file."""
     described = tuple(item for item in config.callbacks if isinstance(item, CallbackSettings))
     place_of(directory).write_text(CONFIG, config.replace(callbacks=described).to_json() + "\n")
+
+
+def write_context(directory: Path | str, files: Mapping[str, bytes]) -> None:
+    """Write what turns a checkpoint of a local run into a forecaster; nothing for a module of the user's."""
+    if files and not is_remote(directory):
+        bundle.write(Path(directory) / CONTEXT, files, overwrite=True)
 
 
 class _Events(Callback):

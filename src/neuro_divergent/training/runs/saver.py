@@ -185,7 +185,7 @@ def _values(state: TrainState) -> list[float | None]:
     """The monitored value of each epoch, with smaller for better; None where it was not computed."""
     rule = state.config.early_stopping
     if rule is not None and rule != "auto":
-        name, sign = rule.monitor, 1.0 if rule.mode == "min" else -1.0
+        name, sign = rule.monitor, -1.0 if rule.mode == "max" else 1.0
     else:
         name, sign = "validation_loss" if state.validation_source is not None else "train_loss", 1.0
     return [sign * record[name] if name in record else None for record in state.history.epochs]

@@ -339,6 +339,16 @@ def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def returned_weights(snapshot: Snapshot) -> dict[str, Tensor]:
+    """What the run would return if it ended here: the best weights, else the averaged ones, else the last ones."""
+    best = part(snapshot.weights, "best/")
+    if best:
+        return best
+    last, average = (part(snapshot.weights, name) for name in ("module/", "average/"))
+    counted = any(int(tensor) > 0 for name, tensor in average.items() if name not in last)
+    return last | ({name: average[name] for name in last if name in average} if counted else {})
+
+
 def versions() -> dict[str, Any]:
     """The versions and settings that may change the bits of a result, besides configuration and data."""
     return {

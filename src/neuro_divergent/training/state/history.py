@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.config import encode
@@ -17,17 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class History:
-    """The history of a training.
-
-    Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds. Per step: loss and gradient norm.
-
-    >>> history = History(epochs=[{"epoch": 1, "train_loss": 2.0}, {"epoch": 2, "train_loss": 1.5}])
-    >>> history["train_loss"]
-    [2.0, 1.5]
-    """
+    """Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds, time. Per step: loss, gradient norm."""
 
     epochs: list[dict[str, float]] = field(default_factory=list)
-    """One record per finished epoch, `epoch` counted from 1."""
+    """One record per finished epoch, `epoch` counted from 1; `time` is when it ended, in seconds since 1970."""
     step_loss: list[float] = field(default_factory=list)
     """Training loss of every optimizer step."""
     gradient_norm: list[float] = field(default_factory=list)
@@ -58,6 +52,11 @@ class History:
     def validation_loss(self) -> list[float]:
         """Validation loss of each epoch that was validated."""
         return [record["validation_loss"] for record in self.epochs if "validation_loss" in record]
+
+    @property
+    def timestamps(self) -> list[datetime]:
+        """When each epoch ended, in UTC; histories of earlier versions have none."""
+        return [datetime.fromtimestamp(record["time"], UTC) for record in self.epochs if "time" in record]
 
     def to_dict(self) -> dict[str, Any]:
         """The history as plain data, for JSON."""

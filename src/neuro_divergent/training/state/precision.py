@@ -28,12 +28,13 @@ class Precision:
                 "device='cpu'",
                 advice=[Advice("training.precision", "float32"), Advice("training.device", "cpu")],
             )
-        if name == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        if name.startswith("bf16") and device.type == "cuda" and not torch.cuda.is_bf16_supported():
             raise DeviceError(
-                f"precision='bf16' needs a GPU that supports it, but {torch.cuda.get_device_name(device)} does not. "
-                "Use precision='fp16'",
+                f"precision={name!r} is not supported by {torch.cuda.get_device_name(device)}. Use 'fp16'",
                 advice=[Advice("training.precision", "fp16")],
             )
+        self.weights_dtype = {"bf16-true": torch.bfloat16, "fp16-true": torch.float16}.get(name)
+        """The number format of the weights where they have less than the data; None where they do not."""
         self.autocast_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name)
         self.scaler = _scaler(device, loss_scale) if name == "fp16" else None
         self.searching = self.scaler is not None and loss_scale == "dynamic"
@@ -48,7 +49,7 @@ class Precision:
 
     def place(self, module: nn.Module) -> nn.Module:
         """The module on the run's device, in the run's number format."""
-        return module.to(device=self.device, dtype=self.dtype)
+        return module.to(device=self.device, dtype=self.weights_dtype or self.dtype)
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the loss scale, for the backward pass."""

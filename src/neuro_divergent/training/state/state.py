@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from neuro_divergent.core.errors import TrainingError
 from neuro_divergent.optim import Averager, PlateauState
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.early_stopping import Patience
@@ -36,7 +38,9 @@ class TrainState:
     total_steps: int
     """Largest number of optimizer steps. Schedules and curricula extend over all of them."""
     strategy: Strategy
-    """The strategy that takes the steps."""
+    """How steps are taken."""
+    scored: Source | None = None
+    """Training rows in order, on which metrics are computed where nothing is held out."""
     history: History = field(default_factory=History)
     averager: Averager | None = None
     plateau: PlateauState | None = None
@@ -77,6 +81,12 @@ class TrainState:
     tensors: dict[str, Tensor] | None = None
     """Cache of the module's live parameters and buffers by name, or None."""
     run_directory: Path | None = None
+    facts: Callable[[], Mapping[str, Any]] = dict
+    """What a checkpoint says of its run besides the state: configuration, identity, versions; set by the engine."""
+    context: Callable[[], Mapping[str, bytes]] = dict
+    """Files that turn a checkpoint into a forecaster; nothing for a module of the user's."""
+    requested: list[str] = field(default_factory=list)
+    """Where checkpoints were asked for that are not written yet."""
     shared: dict[str, Any] = field(default_factory=dict)
     """A dictionary in which callbacks may share objects."""
 
@@ -98,6 +108,20 @@ class TrainState:
     def stop(self, why: str) -> None:
         """End the training after this step. `why` is the sentence in `history.stopped`."""
         self.stopping = self.stopping or why
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint to a directory of its own, as soon as the present step (and epoch) is complete.
+
+        A callback may call this at any moment of a training; `path` is given to `resume=`, `nd.load` or
+        `load_checkpoint`. A checkpoint that is there already is replaced.
+        """
+        if self.history.stopped or self.error is not None:
+            why = self.history.stopped or self.error
+            raise TrainingError(
+                f"a checkpoint is taken while a run trains, but this one has ended: {why}. "
+                "Call save_checkpoint before on_fit_end, or save the forecaster"
+            )
+        self.requested.append(os.fspath(path))
 
     def log(self, **values: Any) -> None:
         """Add an event with these values and the present step to `history.events`."""

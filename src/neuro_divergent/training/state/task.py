@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.losses import Loss
+from neuro_divergent.metrics.base import Metric, metric_name
 from neuro_divergent.metrics.training import training_metric
 
 
@@ -45,7 +46,7 @@ class Task(Protocol):
 class ScoredTask:
     """Base class of both tasks: losses, metrics, and their values from sums."""
 
-    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str] = ()) -> None:
+    def __init__(self, loss: Loss, validation_loss: Loss | None = None, metrics: Sequence[str | Metric] = ()) -> None:
         self.loss = loss
         self.validation_loss = validation_loss or loss
         if not _same_outputs(self.validation_loss, loss):
@@ -53,7 +54,7 @@ class ScoredTask:
                 f"validation_loss must need the same network outputs as loss, but {self.validation_loss.kind} needs "
                 f"{self.validation_loss.outputs} per step and {loss.kind} {loss.outputs}"
             )
-        self.metrics = {name: training_metric(name) for name in metrics}
+        self.metrics = {metric_name(metric): training_metric(metric) for metric in metrics}
         if loss.task != "classification" and "accuracy" in self.metrics:
             raise ConfigError(f"the metric accuracy needs a classification loss, but got {loss.kind}. Use mae or rmse")
 
@@ -88,12 +89,17 @@ def loss_sums(values: Tensor, weights: Tensor | None) -> Tensor:
 
 
 class Source(Protocol):
-    """Batches as a pure function of (epoch, step), so that a resume needs no state of the source."""
+    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume.
+
+    Any object with these two members is a source of `nd.Trainer(...).fit(module, source)`, where a batch is (x, y) or
+    (x, y, weight). It may have `identity()`, plain data that must be the same for a resume.
+    """
 
     steps_per_epoch: int
+    """Optimizer steps of one epoch."""
 
     def batch(self, epoch: int, step: int) -> Any:
-        """The batch of one optimizer step, on the run's device."""
+        """The batch of one optimizer step, both counted from 0; of a training's own sources on the run's device."""
         ...
 
 

@@ -82,5 +82,5 @@ class _StopAfter(Callback):
 class LastValue(WindowScaler):
     """The last value of a window becomes 0."""
 
-    def _measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
+    def measure(self, y: Tensor, mask: Tensor | None) -> Statistics:
         return Statistics(y[:, -1:], torch.ones_like(y[:, -1:]))

@@ -81,7 +81,7 @@ def test_nothing_after_the_cutoff_is_trained_on():
     each = MODEL.fit(rows, config.replace(split_by="series"))
     assert trained_rows(each, each.data).tolist() == [64, 96]
     assert "validated on the last 20 % of each series" in repr(each)
-    said = training_report(clean, interactive=False).render()
+    said = training_report(clean).render()
     assert "Held out were the rows from 2024-03-21 00:00:00 on, one cutoff for all series." in said
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import neuro_divergent as nd
+from neuro_divergent.core.errors import CallbackError
 from neuro_divergent.training.callbacks import HOOKS, CallbackList, ProgressLine
 
 X = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
@@ -351,3 +352,25 @@ def test_a_disk_that_is_full_for_a_while_costs_the_log_one_line_at_most(tmp_path
     good = [json.loads(line) for line in lines if line.endswith("}")]
     assert len(lines) == len(good) + 1
     assert [event["epoch"] for event in good if event["event"] == "epoch"] == [1, 4, 5]
+
+
+def test_a_misspelt_hook_is_answered_with_the_closest():
+    with pytest.raises(CallbackError, match=r"Careless\.on_epoch_edn is none.*did you mean on_epoch_end\?"):
+
+        class Careless(nd.Callback):
+            def on_epoch_edn(self, state):
+                pass
+
+    with pytest.raises(CallbackError, match="the hooks are on_fit_start, on_fit_end"):
+
+        class Foreign(nd.Callback):
+            def on_xyz(self, state):
+                pass
+
+    class Fine(nd.Callback):
+        on_what = ("a", "constant")
+
+        def _on_epoch(self, state):
+            pass
+
+    assert fit(Fine()).stopped == "all epochs were done"

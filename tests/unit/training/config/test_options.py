@@ -57,7 +57,8 @@ def test_plain_defaults_are_the_promised_ones():
     resolved = nd.TrainingConfig().resolved()
     assert (resolved.max_epochs, resolved.batch_size, resolved.validation_split) == (100, 32, 0.2)
     assert (resolved.shuffle, resolved.log_every) == (True, 10)
-    assert resolved.early_stopping == nd.EarlyStopping(patience=10, min_delta=1e-4, restore_best_weights=True)
+    expected = nd.EarlyStopping(patience=10, min_delta=1e-4, restore_best_weights=True, mode="min")
+    assert resolved.early_stopping == expected
     assert resolved.gradient_clipping == nd.ClipByNorm(1.0)
     assert resolved.optimizer == nd.AdamW(learning_rate=1e-3, weight_decay=0.01)
 
@@ -262,7 +263,8 @@ def test_schedule_free_needs_no_schedule_and_gives_back_the_average():
         ({"refit_on_all": True, "validation_split": None}, "needs a validation"),
         ({"early_stopping": nd.EarlyStopping(monitor="validation_mae")}, "named in metrics"),
         ({"schedule": nd.ReduceOnPlateau(monitor="accuracy")}, "schedule.monitor must be one of"),
-        ({"callbacks": ("csv",)}, "callbacks must be"),
+        ({"callbacks": ("csv",)}, "there is no callback named 'csv'; did you mean CsvLog"),
+        ({"callbacks": (3,)}, "callbacks must be .* functions, but got 3"),
         ({"max_epochs": 0}, "max_epochs"),
         ({"batch_sise": 32}, "batch_size"),
     ],

@@ -73,7 +73,7 @@ def config(directory: Path | None, **fields: Any) -> TrainingConfig:
 
 
 def bits(module: nn.Module, history: History) -> tuple[Any, ...]:
-    timeless = [{k: v for k, v in record.items() if "seconds" not in k} for record in history.epochs]
+    timeless = [{k: v for k, v in record.items() if "seconds" not in k and k != "time"} for record in history.epochs]
     weights = [tensor.numpy().tobytes() for tensor in module.state_dict().values()]
     return (
         weights,

@@ -70,7 +70,7 @@ def assert_same(alone, together, tolerance=2e-5):
         assert other.history.stopped == one.history.stopped
         assert other.history.best_epoch == one.history.best_epoch
         for left, right in zip(one.history.epochs, other.history.epochs, strict=True):
-            timed = {"seconds", "validation_seconds"}
+            timed = {"seconds", "validation_seconds", "time"}
             assert set(left) == set(right)
             for name in set(left) - timed:
                 assert right[name] == pytest.approx(left[name], rel=10 * tolerance), name

@@ -44,6 +44,7 @@ class BasePointLoss(nn.Module):
         self.horizon_weight: Tensor | None = horizon_weight
         self.outputsize_multiplier = outputsize_multiplier or 1
         self.output_names = list(output_names or [""])
+        self.is_distribution_output = False
 
     def _compute_weights(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights of y's shape: the mask, times those of the steps ahead."""
@@ -172,6 +173,7 @@ class QuantileLoss(_Described):
     def __init__(self, q: float, horizon_weight: Any = None) -> None:
         super().__init__(ours.Quantile(q=q), horizon_weight)
         self.q = q
+        self.output_names = [f"_ql{q}"]
 
     def outputs(self) -> Outputs:
         """The quantile is the forecast."""
@@ -221,6 +223,9 @@ class _Levelled(_Described):
         super().__init__(build(**asked, **fields), horizon_weight)
         own = quantile_outputs(quantiles) if quantiles is not None else level_outputs(level)
         self._outputs = (POINT if self.with_point else ()) + own
+        self.output_names = [ending for ending, _ in self._outputs]
+        self.quantiles = nn.Parameter(torch.tensor([share for _, share in own]), requires_grad=False)
+        self.is_distribution_output = self.with_point
 
     def outputs(self) -> Outputs:
         """What was asked for."""
@@ -265,6 +270,8 @@ class DistributionLoss(_Levelled):
         _no_params(return_params)
         fields = {"distribution": distribution, "num_samples": num_samples} | distribution_kwargs
         super().__init__(ours.DistributionLoss, level, quantiles, horizon_weight, **fields)
+        self.distribution, self.num_samples = distribution, num_samples
+        self.return_params = return_params
 
 
 class _Mixture(_Levelled):
@@ -289,6 +296,7 @@ class _Mixture(_Levelled):
                 f"{batch_correlation=}, {horizon_correlation=}, {weighted=}. Leave them out"
             )
         super().__init__(type(self).build, level, quantiles, components=n_components, num_samples=num_samples)
+        self.n_components, self.num_samples = n_components, num_samples
 
 
 class PMM(_Mixture):
@@ -343,6 +351,24 @@ class HuberIQLoss(IQLoss):
     ) -> None:
         super().__init__(cos_embedding_dim, concentration0, concentration1, horizon_weight)
         self.description = ours.HuberImplicitQuantile(frequencies=cos_embedding_dim, delta=delta)
+
+
+class Accuracy(BasePointLoss):
+    """Share of forecasts that are the actual class, for evaluation: it has no gradient.
+
+    As `valid_loss` it gives way to the training loss: the share moves in jumps, and larger is better.
+    """
+
+    def __call__(
+        self,
+        y: Tensor,
+        y_hat: Tensor,
+        y_insample: Tensor | None = None,  # noqa: ARG002
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The weighted share."""
+        weights = torch.ones_like(y_hat) if mask is None else mask.to(y_hat.dtype)
+        return ((y == y_hat).to(y_hat.dtype) * weights).mean()
 
 
 def _no_params(return_params: bool) -> None:
@@ -401,6 +427,7 @@ __all__ = [
     "PMM",
     "RMSE",
     "SMAPE",
+    "Accuracy",
     "BasePointLoss",
     "DistributionLoss",
     "FreDF",

@@ -1,0 +1,86 @@
+"""What is worth a word about a table, and what to do about it; `data check` prints it, `train` refuses by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neuro_divergent.data.schema.load_report import DataReport
+
+LEFT_OUT = "nothing: the model neither learns from them nor is scored there; or fill them where they are its input"
+LENIENT = {"duplicates": "last", "infinities": "mask", "missing_exogenous": "forward"}
+"""Answers with which a refused table is read a second time, so that everything about it can be said at once."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a table, and what to do."""
+
+    what: str
+    todo: str
+    refused: bool = False
+    """Whether `train` refuses the table because of it."""
+
+
+def findings(report: DataReport, fields: dict[str, Any], apart: str = "") -> list[Finding]:
+    """Everything that a person may want to do something about, what is refused first."""
+    found = [*_refused(report, fields, apart), *_rows(report), *_series(report)]
+    for name, count in report.text_numbers.items():
+        found.append(Finding(f"{count:,} numbers of column {name!r} came as text", "nothing: they were converted"))
+    if report.ignored_columns:
+        names = ", ".join(report.ignored_columns)
+        todo = "give them a role if they matter: --future (known ahead), --historical, --static or --categorical"
+        found.append(Finding(f"columns without a role: {names}", todo))
+    return sorted(found, key=lambda item: not item.refused)
+
+
+def _refused(report: DataReport, fields: dict[str, Any], apart: str) -> list[Finding]:
+    found = []
+    if report.duplicate_rows:
+        todo = f"{apart}take the last one (--set data.duplicates=last) or their mean (--set data.duplicates=mean)"
+        found.append(
+            Finding(f"{report.duplicate_rows:,} rows repeat a series and time", todo, "duplicates" not in fields)
+        )
+    if report.infinite:
+        todo = "correct them, or leave them out of the training: --set data.infinities=mask"
+        found.append(Finding(f"{report.infinite:,} targets are infinite", todo, "infinities" not in fields))
+    for name, count in report.exogenous_filled.items():
+        # Rows that were added for gaps are filled in any case; only empty cells of the file are refused.
+        empty = count - report.gap_rows
+        if empty > 0:
+            todo = "fill them in, or repeat the row before: --set data.missing_exogenous=forward"
+            found.append(
+                Finding(f"{empty:,} cells of column {name!r} are empty", todo, "missing_exogenous" not in fields)
+            )
+    return found
+
+
+def _rows(report: DataReport) -> list[Finding]:
+    found = []
+    if report.unsorted_rows:
+        found.append(Finding(f"{report.unsorted_rows:,} rows are out of order", "nothing: they are sorted"))
+    if report.gap_rows:
+        todo = f"{LEFT_OUT}: --set data.gaps=linear (or forward, zero)"
+        found.append(Finding(f"{report.gap_rows:,} rows are absent between two others", todo))
+        if report.gap_rows > report.rows_read:
+            todo = f"say the true distance of two rows, such as --freq 1d; {report.freq} was found"
+            found.append(Finding("more rows are absent than there are", todo))
+    if report.missing:
+        todo = f"{LEFT_OUT}: --set data.missing=linear (or forward, zero)"
+        found.append(Finding(f"{report.missing:,} targets are empty", todo))
+    return found
+
+
+def _series(report: DataReport) -> list[Finding]:
+    found = []
+    if report.constant_series:
+        todo = "keep them, or leave them out: --set data.constant=drop"
+        found.append(Finding(f"{len(report.constant_series):,} series never change", todo))
+    if report.merged_targets:
+        todo = "keep their digits: --set data.dtype=float64 --set training.precision=float64"
+        found.append(Finding(f"{len(report.merged_targets):,} series differ too little for float32", todo))
+    if report.all_missing_series:
+        todo = "leave them out: --set data.all_missing=drop"
+        found.append(Finding(f"{len(report.all_missing_series):,} series have no target at all", todo))
+    return found

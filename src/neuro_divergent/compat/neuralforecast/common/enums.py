@@ -1,0 +1,29 @@
+"""Names as text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+
+class TimeSeriesDatasetEnum(StrEnum):
+    """Columns of a table, as they are called when nobody says otherwise."""
+
+    Datetime = "ds"
+    UniqueId = "unique_id"
+    Target = "y"
+
+
+class ExplainerEnum(StrEnum):
+    """Explainers of `NeuralForecast.explain`."""
+
+    IntegratedGradients = "IntegratedGradients"
+    ShapleyValueSampling = "ShapleyValueSampling"
+    InputXGradient = "InputXGradient"
+
+    AllExplainers: Any
+    AdditiveExplainers: Any
+
+
+ExplainerEnum.AdditiveExplainers = ["IntegratedGradients", "ShapleyValueSampling"]
+ExplainerEnum.AllExplainers = ["IntegratedGradients", "ShapleyValueSampling", "InputXGradient"]

@@ -1,0 +1,142 @@
+"""Attributions of forecasts in the arrays of neuralforecast.
+
+Letters: B windows, H explained steps, N series that are forecast together, O outputs, L lookback, F columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_divergent.compat.neuralforecast.members import Member
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.predict.explain import Explanation, explain
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.losses.distribution import Distributional
+from neuro_divergent.losses.weighting import Weighted
+
+METHODS = {
+    "IntegratedGradients": "integrated_gradients",
+    "InputXGradient": "input_x_gradient",
+    "ShapleyValueSampling": "shapley_sampling",
+}
+_POINTS = {"ShapleyValueSampling": 8}
+
+
+class Asked:
+    """What is to be explained, checked.
+
+    Args:
+        h: the horizon of the models.
+        horizons: steps from 0; None for all.
+        outputs: numbers that a network gives per step; None for the first.
+        series: of those that a multivariate model forecasts together; None for all.
+        explainer: one of `METHODS`.
+    """
+
+    def __init__(
+        self,
+        h: int,
+        horizons: Sequence[int] | None,
+        outputs: Sequence[int] | None,
+        series: Sequence[int] | None,
+        explainer: str,
+    ) -> None:
+        if explainer not in METHODS:
+            raise ConfigError(f"explainer must be one of {', '.join(METHODS)}, but got explainer={explainer!r}")
+        self.horizons = _numbers("horizons", horizons, h, range(h))
+        self.outputs, self.series, self.explainer = [0] if outputs is None else list(outputs), series, explainer
+
+    def check(self, forecasters: Sequence[Forecaster]) -> None:
+        """Refuse outputs and series that not every model has."""
+        _numbers("outputs", self.outputs, min(item.loss.outputs for item in forecasters), [0])
+        together = [item.data.n_series for item in forecasters if item.model.capabilities.multivariate]
+        _numbers("series", self.series, together[0] if together else 1, [])
+
+
+def explainable(
+    members: Sequence[Member], fitted: dict[str, Forecaster], asked: Asked, *, verbose: bool
+) -> list[Member]:
+    """The models that an explainer can be asked about, as neuralforecast has it; it warns of those left out."""
+    reasons: dict[str, str] = {}
+    for member in members:
+        forecaster = fitted[member.name]
+        loss = forecaster.loss
+        loss = loss.loss if isinstance(loss, Weighted) else loss
+        if isinstance(loss, Distributional):
+            reasons[member.name] = f"{loss.kind} gives parameters of a distribution. Use a point or a quantile loss"
+        elif hasattr(forecaster.network, "feedback") and asked.explainer == "IntegratedGradients":
+            reasons[member.name] = "it is recursive. Set recurrent=False, or use another explainer"
+    if verbose:
+        for name, reason in reasons.items():
+            warnings.warn(f"{name} is left out: {reason}.", UserWarning, stacklevel=3)
+    kept = [member for member in members if member.name not in reasons]
+    if not kept:
+        raise ConfigError(f"no model can be explained: {'; '.join(f'{n}: {r}' for n, r in reasons.items())}")
+    asked.check([fitted[member.name] for member in kept])
+    return kept
+
+
+def _numbers(name: str, given: Sequence[int] | None, count: int, default: Sequence[int]) -> list[int]:
+    """Numbers from 0 to count - 1, as they were given."""
+    if given is None:
+        return list(default)
+    if not len(given) or any(number < 0 or number >= count for number in given):
+        raise ConfigError(f"{name} are numbers from 0 to {count - 1}, or None, but got {name}={list(given)}")
+    return list(given)
+
+
+def explanations(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, future: Any, asked: Asked
+) -> dict[str, Tensor | None]:
+    """Attributions of one model: insample, futr_exog, hist_exog, stat_exog and baseline_predictions."""
+    several = forecaster.model.capabilities.multivariate
+    method: Any = METHODS[asked.explainer]
+    options = {"steps": [step + 1 for step in asked.horizons], "points": _POINTS.get(asked.explainer, 32)}
+    found = [
+        explain(forecaster, table, method=method, future=future, output=number, **options)  # type: ignore[arg-type]
+        for number in asked.outputs
+    ]
+    chosen = list(asked.series) if several and asked.series is not None else None
+    parts = {
+        "insample": _insample(found, several=several),
+        "futr_exog": _stacked(found, "future", several=several),
+        "hist_exog": _stacked(found, "historical", several=several),
+        "stat_exog": _stacked(found, "static", several=several),
+        "baseline_predictions": _placed(np.stack([_baseline(item) for item in found], axis=2), several=several),
+    }
+    return {name: part if part is None or chosen is None else part[:, :, chosen] for name, part in parts.items()}
+
+
+def _baseline(item: Explanation) -> Any:
+    assert item.baseline is not None
+    return item.baseline
+
+
+def _placed(values: Any, *, several: bool) -> Tensor:
+    """[S, H, O, ...] → [B, H, N, O, ...]: a window per series, or one window of all series."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values)).float()
+    return tensor.movedim(0, 1).unsqueeze(0) if several else tensor.unsqueeze(2)
+
+
+def _insample(found: Sequence[Explanation], *, several: bool) -> Tensor:
+    """[B, H, N, O, L, 2], with the series that it comes from behind L: the second of the two is the mask, always 0."""
+    placed = _placed(np.stack([item.values["y"] for item in found], axis=2), several=several)
+    return torch.stack([placed, torch.zeros_like(placed)], dim=-1)
+
+
+def _stacked(found: Sequence[Explanation], name: str, *, several: bool) -> Tensor | None:
+    """[B, H, N, O, F, L], with the series that it comes from behind L; statics have no L, and the series before F."""
+    if name not in found[0].values:
+        return None
+    values = np.stack([item.values[name] for item in found], axis=2)
+    if name != "static":
+        # Ours are [..., L, F], and [..., L, series, F] of several series.
+        values = np.moveaxis(values, -1, -3) if several else np.swapaxes(values, -1, -2)
+    return _placed(values, several=several)

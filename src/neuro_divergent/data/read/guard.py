@@ -1,0 +1,25 @@
+"""What reading libraries raise, as errors of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from neuro_divergent.core.errors import DataError, NeuroDivergentError
+
+
+@contextmanager
+def guarded(what: str, error: type[DataError] = DataError) -> Iterator[None]:
+    """Turn what the reading libraries raise into our error, with their first sentence."""
+    try:
+        yield
+    except (NeuroDivergentError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException as problem:
+        # A defect of a reader on a broken file surfaces as a panic, which is no Exception.
+        if not isinstance(problem, Exception) and type(problem).__name__ != "PanicException":
+            raise
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise error(
+            f"{what} cannot be read: {lines[0][:300]}. Check that it is complete and of the right kind."
+        ) from None

@@ -1,0 +1,298 @@
+"""A strange file as a table that can be checked: what is not told is read out of the file and listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from neuro_divergent.core.errors import Advice, ConfigError, DataError
+from neuro_divergent.data.read.columns import numbers_from_text
+from neuro_divergent.data.read.sniff import marks as number_marks
+from neuro_divergent.data.read.sniff import times as time_forms
+from neuro_divergent.data.read.sniff.marks import Marks
+from neuro_divergent.data.read.sniff.roles import Roles, find_roles
+from neuro_divergent.data.read.sniff.text_table import RawTable, read_text_table
+from neuro_divergent.data.read.sniff.unpack import Source
+from neuro_divergent.data.schema.file_format import FileFormat
+from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
+
+FILE_FIELDS = ("separator", "encoding", "decimal_comma", "thousands", "header_line", "sheet")
+"""Arguments about how a file is written; all others are about its columns."""
+_ROLE_ROWS = 200_000
+"""Rows of a Parquet file that are looked at for the roles of its columns."""
+_POINT_DATE = r"^\d{1,2}\.\d{1,2}\.\d{2,4}$"
+_OFFSET = r":[\d.]+\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
+
+
+class LoadedFile(NamedTuple):
+    """A table whose numbers are numbers and whose times are times."""
+
+    frame: pl.DataFrame
+    file: FileFormat
+    roles: dict[str, Any]
+    """The roles of columns that were found, in the names of `DataSchema`."""
+    assumptions: list[Assumption]
+
+
+def load_file(
+    source: Source, given: Mapping[str, Any], asked: Mapping[str, Any], known: FileFormat | None = None
+) -> LoadedFile:
+    """Read a text file or workbook. Every question that is left is asked at once.
+
+    Args:
+        source: a path, or a stream opened in binary mode.
+        given: how the file is written, as far as that was said; the names are `FILE_FIELDS`.
+        asked: the roles of columns that were said, in the names of `DataSchema`.
+        known: how the file of earlier data was written. It decides where this file leaves a choice.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    if said.get("decimal_comma") and said.get("thousands") == ",":
+        raise ConfigError("a comma is one mark, but got decimal_comma=True and thousands=','. Give one of them.")
+    raw = read_text_table(source, said)
+    problems: list[DataError] = []
+    wrong: dict[str, DataError] = {}
+    marks_open = False
+    try:
+        frame, marks = _numbers(raw, said, asked, known, wrong)
+    except DataError as error:
+        problems.append(error)
+        frame, marks, marks_open = raw.frame, Marks(".", ""), True
+    assumptions = [*raw.assumptions]
+    if marks != Marks(".", "") and not {"decimal_comma", "thousands"} & said.keys():
+        otherwise = Advice("data.decimal_comma", marks.decimal != ",")
+        assumptions.append(Assumption(f"numbers are written so that {marks.described()}", otherwise))
+    assumptions += _signs(raw.frame, frame)
+    frame = _series_in_rows(frame, asked, assumptions)
+    roles = find_roles(frame, asked)
+    problems += roles.problems
+    assumptions += roles.assumptions
+    asked = {**asked, **roles.fields}
+    time = str(asked.get("time_col", "ds"))
+    form = None
+    if time in frame.columns:
+        try:
+            frame, form = _times(frame, time, asked, known, assumptions)
+        except DataError as error:
+            problems.append(error)
+    numbers = _number_columns(frame, asked)
+    problems += [wrong[name] for name in numbers if name in wrong]
+    others = [] if marks_open else _bad_numbers(frame, [name for name in numbers if name not in wrong])
+    if problems or len(others) > 1:  # a single wrong number is left to the check that also names its series
+        raise_all([*problems, *others])
+    file = raw.file.replace(decimal=marks.decimal, thousands=marks.thousands, time_format=form)
+    return LoadedFile(frame, file, roles.fields, assumptions)
+
+
+def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
+    """The roles of the columns of a Parquet file that nobody named, from its first rows."""
+    columns = lazy.collect_schema().names()
+    usual = {"time_col": "ds", "target_col": "y"}
+    if all(role in asked or name in columns for role, name in usual.items()):
+        return Roles()
+    return find_roles(lazy.head(_ROLE_ROWS).collect(), asked)
+
+
+def _numbers(
+    raw: RawTable, said: dict[str, Any], asked: Mapping[str, Any], known: FileFormat | None, wrong: dict[str, DataError]
+) -> tuple[pl.DataFrame, Marks]:
+    """The table with its number columns typed, and the marks that they are written with.
+
+    `wrong` gets an error for each column with a cell that is no such number; that column stays text.
+    """
+    apart = {str(asked.get("time_col", "ds"))}
+    apart.update([asked["id_col"]] if isinstance(asked.get("id_col"), str) else asked.get("id_col", ("unique_id",)))
+    votes = _number_texts(raw.frame, apart)
+    odd = [column for column in votes if not number_marks.is_plain(column)]
+    if raw.typed and not odd:
+        return raw.frame, Marks(".", "")
+    frame = raw.as_text() if raw.typed else raw.frame  # a column that was typed already may be evidence as well
+    votes = _number_texts(frame, apart) if raw.typed else votes
+    decimal, thousands = _marks_said(said)
+    marks = Marks(decimal or ".", thousands or "")
+    if odd or decimal or thousands:
+        earlier = None if known is None else Marks(known.decimal, known.thousands)
+        marks = number_marks.decide(
+            votes, decimal=decimal, thousands=thousands, known=earlier, usual_point=raw.usual_point
+        )
+    changed = []
+    for column in frame.get_columns():
+        if any(column.name == vote.name for vote in votes):
+            plain, row = number_marks.converted(column, marks)
+            if row is None:
+                changed.append(number_marks.typed(plain))
+            elif marks != Marks(".", ""):  # the usual check finds the others
+                wrong[column.name] = _not_a_number(column, row, marks)
+        elif column.dtype == pl.String and column.name != asked.get("time_col", "ds"):
+            changed.append(number_marks.typed(column))
+    return frame.with_columns(changed), marks
+
+
+def _number_texts(frame: pl.DataFrame, apart: set[str]) -> list[pl.Series]:
+    """The text columns whose cells are numbers with any marks."""
+    texts = [column for column in frame.get_columns() if column.dtype == pl.String and column.name not in apart]
+    return [column for column in texts if number_marks.looks_numeric(column) and not _dates_with_points(column)]
+
+
+def _not_a_number(column: pl.Series, row: int, marks: Marks) -> DataError:
+    return DataError(
+        f"column {column.name!r} must hold numbers written so that {marks.described()}, but got "
+        f"{str(column[row])[:60]!r} at row {row}. "
+        "Correct the cell; if the column holds names, say categorical=... instead.",
+        advice=[Advice("data.categorical", column.name)],
+    )
+
+
+def _signs(texts: pl.DataFrame, frame: pl.DataFrame) -> list[Assumption]:
+    """What was taken away around numbers."""
+    found = []
+    for column in texts.get_columns():
+        if column.dtype == pl.String and frame.schema[column.name].is_numeric():
+            signs = column.str.extract(r"([%$€£¥]|EUR|USD|CHF|GBP)", 1).drop_nulls().unique().sort().to_list()
+            if signs:
+                what = f"the signs {listing(signs)} in column {column.name!r} say nothing about its numbers"
+                found.append(Assumption(f"{what}: {column.drop_nulls()[0]!r} is {frame[column.name].drop_nulls()[0]}"))
+            if bool(column.str.contains(r"^\s*\(.*\)\s*$|\d-\s*$").any()):
+                found.append(Assumption(f"numbers like (5) or 5- in column {column.name!r} are negative"))
+    return found
+
+
+def _marks_said(said: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    thousands = said.get("thousands")
+    if "decimal_comma" in said:
+        return "," if said["decimal_comma"] else ".", thousands
+    return {",": ".", ".": ","}.get(str(thousands)), thousands
+
+
+def _dates_with_points(column: pl.Series) -> bool:
+    head = column.drop_nulls().head(number_marks.SAMPLE).str.strip_chars()
+    return bool(head.str.contains(_POINT_DATE).any())
+
+
+def _series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: list[Assumption]) -> pl.DataFrame:
+    """A table with one row per series and one column per time, turned into one row per series and time."""
+    time, target = str(asked.get("time_col", "ds")), str(asked.get("target_col", "y"))
+    if {time, target} & {*frame.columns} or "wide" in asked:
+        return frame
+    dated = [name for name in frame.columns if re.match(r"\s*\d", name) or re.search(r"\d{4}", name)]
+    rest = [name for name in frame.columns if name not in dated]
+    if len(dated) < 4 or not rest or len(rest) > len(dated):
+        return frame
+    if not all(frame.schema[name].is_numeric() or frame.schema[name] == pl.Null for name in dated):
+        return frame
+    heads = pl.Series(dated)
+    whole = heads.cast(pl.Int64, strict=False)
+    if whole.null_count() and not time_forms.holds_times(heads):
+        return frame
+    if not whole.null_count() and not time_forms.years(whole):
+        return frame
+    what = f"each row is a series and the columns {listing(dated, 2)} are its times"
+    assumptions.append(Assumption(what, Advice("data.wide", False)))
+    long = frame.unpivot(on=dated, index=rest, variable_name=time, value_name=target)
+    long = long.filter(pl.col(target).is_not_null())
+    return long.with_columns(pl.col(time).cast(pl.Int64)) if not whole.null_count() else long
+
+
+def _times(
+    frame: pl.DataFrame,
+    name: str,
+    asked: Mapping[str, Any],
+    known: FileFormat | None,
+    assumptions: list[Assumption],
+) -> tuple[pl.DataFrame, str | None]:
+    """The table with its time column read, and the form in which it was written; None for ISO forms."""
+    column, earlier = frame[name], None if known is None else known.time_format
+    form = asked.get("time_format")
+    if column.dtype.is_float() and not column.null_count() and bool((column == column.floor()).all()):
+        column = column.cast(pl.Int64)
+    if column.dtype.is_integer() and column.null_count() == 0:
+        if form is not None:
+            return frame.with_columns(column.cast(pl.String)), None  # read_stamps takes the form
+        if asked.get("freq") is not None and str(asked["freq"]).endswith("i"):
+            return frame, None
+        found = time_forms.decide_whole(column, known=earlier)
+        if found is None and time_forms.years(column):
+            what = f"column {name!r} counts years as whole numbers"
+            assumptions.append(Assumption(what, Advice("data.time_format", "%Y")))
+    elif column.dtype == pl.String:
+        frame, column = _without_notes(frame, column.str.strip_chars(), assumptions)
+        if form is not None:
+            return frame, None  # read_stamps takes the form
+        if (
+            not len(column)
+            or column.null_count()
+            or bool(column.head(1).str.contains(_OFFSET).any())
+            or _is_iso(column)
+        ):
+            return frame, None
+        whole = column.cast(pl.Int64, strict=False)
+        found = time_forms.decide_whole(whole, known=earlier) if not whole.null_count() else None
+        found = found or time_forms.decide(column, known=earlier)
+        if found is not None and found.values.null_count():
+            return frame, None  # a cell that does not fit: read_stamps names it
+    else:
+        return frame, None
+    if found is None:
+        return frame, None
+    assumptions += [] if found.assumption is None else [found.assumption]
+    values = found.values.alias(name)
+    if asked.get("time_zone") is not None and str(found.form).startswith("epoch"):
+        values = values.dt.replace_time_zone("UTC")
+    return frame.with_columns(values), found.form
+
+
+def _is_iso(text: pl.Series) -> bool:
+    first = text.head(1)
+    return any(not time_forms.parse(first, form).null_count() for form in time_forms.ISO_FORMS)
+
+
+def _without_notes(
+    frame: pl.DataFrame, column: pl.Series, assumptions: list[Assumption]
+) -> tuple[pl.DataFrame, pl.Series]:
+    """Without the last rows that have no time but a word or nothing, such as sums and sources."""
+    notes = time_forms.notes_at_end(column)
+    if not notes:
+        return frame, column
+    cells = [str(next((cell for cell in row if cell is not None), "")) for row in frame.tail(notes).rows()]
+    rows = "the last row is no row" if notes == 1 else f"the last {notes} rows are no rows"
+    assumptions.append(Assumption(f"{rows} of the table: {listing(cells, 3)}"))
+    return frame.head(len(column) - notes), column.head(len(column) - notes)
+
+
+def _number_columns(frame: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
+    """The columns that must hold numbers."""
+    roles = {role: asked.get(role) or () for role in ("future", "historical", "static", "weight", "available_mask")}
+    lists = {role: [value] if isinstance(value, str) else value for role, value in roles.items()}
+    names = [name for value in lists.values() if isinstance(value, list | tuple) for name in value]
+    if asked.get("wide"):
+        names += [name for name in frame.columns if name != asked.get("time_col", "ds")]
+    else:
+        names.append(asked.get("target_col", "y"))
+    categorical = asked.get("categorical") or ()
+    return [name for name in dict.fromkeys(names) if name in frame.columns and name not in categorical]
+
+
+def _bad_numbers(frame: pl.DataFrame, names: list[str]) -> list[DataError]:
+    """For each text column that must hold numbers, the cell that is none."""
+    found = []
+    for name in names:
+        if frame.schema[name] == pl.String:
+            try:
+                numbers_from_text(frame[name], lambda row: f"row {row}", DataReport())
+            except DataError as error:
+                found.append(error)
+    return found
+
+
+def raise_all(problems: Sequence[DataError]) -> None:
+    """All problems in one error; nothing if there are none."""
+    everything = list(problems)
+    if len(everything) < 2:
+        for problem in everything:
+            raise problem
+        return
+    text = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(everything, 1))
+    advice = list(dict.fromkeys(one for problem in everything for one in problem.advice))
+    raise DataError(f"the table needs {len(everything)} answers before it can be read:\n{text}", advice=advice)

@@ -1,0 +1,200 @@
+"""The rows of a text file or workbook as a table: columns typed where that is safe, text where it must be decided."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from neuro_divergent.core.errors import Advice, DataFileError
+from neuro_divergent.core.extras import require
+from neuro_divergent.data.read.guard import guarded
+from neuro_divergent.data.read.sniff.encoding import as_utf8
+from neuro_divergent.data.read.sniff.layout import TextLayout, checked_names, find_layout, header_row, rows_of
+from neuro_divergent.data.read.sniff.unpack import Source, contents, is_workbook, source_name
+from neuro_divergent.data.schema.file_format import FileFormat
+from neuro_divergent.data.schema.load_report import Assumption, listing
+
+_ISO = re.compile(r"\s*\d{4}[-/]\d")
+_NAMES = {"\t": "a tab", ";": "';'", "|": "'|'", ",": "','"}
+_HEADER_SAMPLE = 200
+
+
+class RawTable(NamedTuple):
+    """The rows of a file, how it is written, and what was assumed about it."""
+
+    frame: pl.DataFrame
+    file: FileFormat
+    assumptions: list[Assumption]
+    typed: bool
+    """Whether the reader typed the columns already, as a plain comma-separated file allows."""
+    usual_point: bool
+    """Whether the decimal mark is a point unless cells contradict: where commas separate cells, and in workbooks."""
+    as_text: Callable[[], pl.DataFrame]
+    """The same table with every column as text."""
+
+
+def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
+    """The table of a CSV file, compressed or not, or of an .xlsx workbook.
+
+    Args:
+        source: a path, or a stream opened in binary mode.
+        given: what is known about it: separator, encoding, header_line, decimal_comma, thousands, sheet.
+    """
+    name, data = source_name(source), contents(source)
+    if is_workbook(data):
+        return _from_workbook(data, name, given)
+    text, encoding = as_utf8(data, given.get("encoding"), name)
+    del data
+    layout = find_layout(text, name, separator=given.get("separator"), header_line=given.get("header_line"))
+    body = text if layout.begin == 0 and layout.end is None else text[layout.begin : layout.end]
+    plain = layout.separator == "," and not given.get("decimal_comma") and not given.get("thousands")
+    frame, typed = _read(body, layout, name, typed=plain)
+    file = FileFormat(separator=layout.separator, encoding=encoding, header_line=layout.header_line)
+
+    def as_text() -> pl.DataFrame:
+        return _tidied(_read(body, layout, name, typed=False)[0])
+
+    return RawTable(_tidied(frame), file, _assumed(file, layout, given), typed, layout.separator == ",", as_text)
+
+
+def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[pl.DataFrame, bool]:
+    options: dict[str, Any] = {"separator": layout.separator}
+    frame = _typed(body, options) if typed else None
+    if frame is None:
+        typed = False
+        try:
+            frame = pl.read_csv(io.BytesIO(body), infer_schema=False, **options)
+        except pl.exceptions.PolarsError:
+            _check_ragged(body, layout, name)
+            with guarded(name, DataFileError):
+                raise
+    if not len(frame):
+        raise DataFileError(f"{name} must have rows, but got a header only.")
+    if frame.width != len(layout.names) or frame.to_series(frame.width - 1).null_count():
+        _check_ragged(body, layout, name)
+    return frame, typed
+
+
+def _typed(body: bytes, options: dict[str, Any]) -> pl.DataFrame | None:
+    """Numbers and ISO dates recognised by the reader; None if a later row contradicts the types of the first ones."""
+    try:
+        first = pl.read_csv(io.BytesIO(body), n_rows=100, try_parse_dates=True, **options)
+        texts = _undecided(body, first, options)
+        return pl.read_csv(
+            io.BytesIO(body), infer_schema_length=10_000, schema_overrides=texts, try_parse_dates=True, **options
+        )
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def _undecided(body: bytes, first: pl.DataFrame, options: dict[str, Any]) -> dict[str, type[pl.String]]:
+    """Columns of dates such as 02/01/2026, and of stamps with an offset, to be read as the text that they are.
+
+    The reader would take the day first, and bring the stamps to UTC, without a word.
+    """
+    dates = [name for name, kind in first.schema.items() if kind == pl.Date or isinstance(kind, pl.Datetime)]
+    if not dates:
+        return {}
+    texts = pl.read_csv(io.BytesIO(body), columns=dates, infer_schema=False, n_rows=100, **options)
+    return {
+        name: pl.String
+        for name in dates
+        if getattr(first.schema[name], "time_zone", None) is not None
+        or not all(_ISO.match(text) for text in texts[name].drop_nulls())
+    }
+
+
+def _check_ragged(body: bytes, layout: TextLayout, name: str) -> None:
+    for number, row in enumerate(rows_of(body, layout.separator, name)):
+        if row and len(row) != len(layout.names):
+            raise DataFileError(
+                f"{name} must have {len(layout.names)} cells in every row, but row {number - 1} "
+                f"(line {number + layout.header_line}) has {len(row)}. Correct the line."
+            )
+
+
+def _tidied(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without empty columns that have no name, rows that are wholly empty, and spaces around names."""
+    names = frame.columns
+    spare = [
+        name
+        for name in names
+        if (not name.strip() or name.startswith("_duplicated_")) and frame[name].null_count() == len(frame)
+    ]
+    frame = frame.drop(spare) if len(spare) < len(names) else frame
+    if frame.width and frame.to_series(0).null_count():
+        empty = pl.all_horizontal(
+            pl.col(name).is_null() | ((pl.col(name).str.strip_chars() == "") if kind == pl.String else False)
+            for name, kind in frame.schema.items()
+        )
+        frame = frame.filter(~empty)
+    stripped = [name.strip() for name in frame.columns]
+    return frame.rename(dict(zip(frame.columns, stripped, strict=True))) if len({*stripped}) == len(stripped) else frame
+
+
+def _assumed(file: FileFormat, layout: TextLayout, given: dict[str, Any]) -> list[Assumption]:
+    """What differs from a plain comma-separated UTF-8 file and was not given."""
+    found = []
+    if "separator" not in given and file.separator != ",":
+        found.append(Assumption(f"{_NAMES[file.separator]} separates the cells", Advice("data.separator")))
+    if "encoding" not in given and file.encoding != "utf-8":
+        found.append(Assumption(f"the text is {file.encoding}", Advice("data.encoding")))
+    if "header_line" not in given and file.header_line > 1:
+        what = f"line {file.header_line} names the columns, and the lines above it are notes"
+        found.append(Assumption(what, Advice("data.header_line")))
+    if layout.below:
+        found.append(Assumption(f"what stands below the table are notes: {listing(layout.below, 3)}"))
+    return found
+
+
+def _from_workbook(data: bytes, name: str, given: dict[str, Any]) -> RawTable:
+    """One sheet of an .xlsx file, every cell as text; dates come in ISO form."""
+    fastexcel = require("fastexcel", extra="excel", purpose="Reading an .xlsx file")
+    with guarded(name, DataFileError):
+        sheets = fastexcel.read_excel(data).sheet_names
+        sheet = given.get("sheet") or sheets[0]
+        if sheet not in sheets:
+            raise DataFileError(f"{name} must have the sheet {sheet!r}, but has {listing(sheets, 10)}.")
+        cells = pl.read_excel(
+            io.BytesIO(data),
+            sheet_name=sheet,
+            has_header=False,
+            infer_schema_length=0,
+            raise_if_empty=False,
+            drop_empty_rows=False,
+            drop_empty_cols=False,
+        )
+    cells = cells.select(pl.all().cast(pl.String))
+    if not len(cells):
+        raise DataFileError(f"{name} must have rows, but its sheet {sheet!r} is empty. Name another with sheet=...")
+    rows = [[cell or "" for cell in row] for row in cells.head(_HEADER_SAMPLE).rows()]
+    line = given.get("header_line") or header_row(rows, name) + 1
+    header = checked_names(rows[line - 1], name, ",")
+    named = [
+        number
+        for number, cell in enumerate(header)
+        if cell.strip() or cells[line:].to_series(number).drop_nulls().len()
+    ]
+    frame = cells[line:].select(cells.columns[number] for number in named)
+    frame.columns = [header[number] or f"column_{number + 1}" for number in named]
+    if not len(frame):
+        raise DataFileError(f"{name} must have rows, but got a header only.")
+    file = FileFormat(header_line=line)
+    assumptions = _assumed(file, TextLayout(",", line, 0, header), given)
+    if len(sheets) > 1 and "sheet" not in given:
+        assumptions.insert(
+            0, Assumption(f"the table is in the sheet {sheet!r} of {listing(sheets)}", Advice("data.sheet"))
+        )
+    frame = _tidied(frame.with_columns(_midnights_off(column) for column in frame.get_columns()))
+    return RawTable(frame, file, assumptions, False, True, lambda: frame)
+
+
+def _midnights_off(column: pl.Series) -> pl.Series:
+    """Days without the hour that a workbook gives to each of them."""
+    midnight = column.str.contains(r"^\d{4}-\d\d-\d\d 00:00:00$")
+    dated = column.str.contains(r"^\d{4}-\d\d-\d\d ")
+    return column.str.strip_suffix(" 00:00:00") if bool((midnight == dated).all()) else column

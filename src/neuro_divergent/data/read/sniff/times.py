@@ -1,0 +1,252 @@
+"""How the time column of a file is written, decided by all of its rows.
+
+A form is a pattern of `strptime`, with three additions: %q is the quarter (1 to 4), a form without a day means the
+first one, and "epoch:s", "epoch:ms", "epoch:us" and "epoch:ns" count from 1970 in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from neuro_divergent.core.errors import Advice, DataError
+from neuro_divergent.data.schema.load_report import Assumption
+
+ISO_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
+ISO_FORMS = (
+    "%Y-%m",
+    *ISO_DATES,
+    *(
+        f"{day}{gap}{clock}"
+        for day in ISO_DATES
+        for gap in (" ", "T")
+        for clock in ("%H:%M:%S", "%H:%M:%S%.f", "%H:%M")
+    ),
+)
+_DAYS = (
+    "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%d %b %Y", "%d-%b-%Y", "%d. %b %Y", "%d/%b/%Y",
+    "%b %d, %Y", "%b %d %Y", "%a, %d %b %Y", "%A, %b %d, %Y", "%Y %b %d", "%Y-%b-%d",
+)  # fmt: skip
+_SHORT_YEARS = ("%y-%m-%d", "%y/%m/%d")
+_CLOCKS = (
+    "", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S", ", %H:%M", ", %H:%M:%S", " %I:%M %p",
+    " %I:%M:%S %p", " %H.%M", " %Hh%M",
+)  # fmt: skip
+_MONTHS = ("%b %Y", "%b-%Y", "%b/%Y", "%b. %Y", "%b, %Y", "%Y %b", "%Y-%b", "%m/%Y", "%m-%Y", "%m.%Y", "%Y/%m", "%YM%m")
+_PERIODS = (
+    "%Y Q%q", "%Y-Q%q", "%YQ%q", "%Y/Q%q", "Q%q %Y", "Q%q-%Y", "Q%q/%Y", "%qQ%Y", "%qQ %Y", "%G-W%V", "%GW%V", "%G W%V",
+    "%G-W%V-%u", "W%V %G", "W%V-%G",
+)  # fmt: skip
+_PACKED = {6: ("%Y%m",), 8: ("%Y%m%d",), 10: ("%Y%m%d%H",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
+EPOCHS = {"epoch:s": 1, "epoch:ms": 10**3, "epoch:us": 10**6, "epoch:ns": 10**9}
+_EPOCH_SECONDS = (10**8, 42 * 10**8)
+"""The years 1973 to 2103: whole numbers outside are counted, not dated."""
+SAMPLE = 100
+MOST_BELOW = 20
+
+
+class Reading(NamedTuple):
+    """A time column that was understood."""
+
+    values: pl.Series
+    """Dates or datetimes; null where a cell does not fit."""
+    form: str | None
+    assumption: Assumption | None = None
+
+
+def parse(text: pl.Series, form: str) -> pl.Series:
+    """The cells by one form, null where they do not fit."""
+    try:
+        if form in EPOCHS:
+            return _from_epoch(text.cast(pl.Int64, strict=False), form)
+        if "%q" in form:
+            return _quarters(text, form)
+        if "%G" in form and "%u" not in form:
+            return (text + "-1").str.to_date(f"{form}-%u", strict=False)
+        clock = any(sign in form for sign in ("%H", "%I", "%s", "%T", "%R", "%c", "%+"))
+        if clock and "%M" not in form and not any(sign in form for sign in ("%s", "%T", "%R", "%c", "%+")):
+            return (text + ":00").str.to_datetime(f"{form}:%M", strict=False, time_unit="us", ambiguous="null")
+        if clock:
+            return text.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
+        if form == "%Y":
+            return (text + "-01-01").str.to_date("%Y-%m-%d", strict=False)
+        if not any(sign in form for sign in ("%d", "%e", "%j", "%u", "%D", "%F", "%x", "%v")):
+            return (text + "-01").str.to_date(f"{form}-%d", strict=False)
+        return text.str.to_date(form, strict=False)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"time_format must be a known form, but got time_format={form!r}: {error}") from None
+
+
+def _from_epoch(ticks: pl.Series, form: str) -> pl.Series:
+    if form == "epoch:ns":
+        return ticks.cast(pl.Datetime("ns"))
+    return (ticks * (10**6 // EPOCHS[form])).cast(pl.Datetime("us"))
+
+
+def _quarters(text: pl.Series, form: str) -> pl.Series:
+    pattern = "(?i)^" + re.escape(form).replace("%Y", r"(?P<year>\d{4})").replace("%q", "(?P<quarter>[1-4])") + "$"
+    pattern = pattern.replace(r"\ ", " ")
+    found = text.str.extract_groups(pattern).struct.unnest()
+    year, quarter = found["year"], found["quarter"].cast(pl.Int64, strict=False)
+    month = (quarter * 3 - 2).cast(pl.String).str.zfill(2)
+    return (year + "-" + month + "-01").str.to_date("%Y-%m-%d", strict=False).alias(text.name)
+
+
+def fitting_forms(text: pl.Series) -> list[str]:
+    """The forms that the first cells of a text column have, ISO forms left out."""
+    head = text.drop_nulls().head(SAMPLE)
+    if not len(head) or not bool(head.str.contains(r"\d").all()):
+        return []
+    year = "%Y" if re.search(r"\d{4}", str(head[0])) else "%y"
+    clocks = _CLOCKS if re.search(r"\d[:.h]\d\d", str(head[0])) else ("",)
+    dates = (*_DAYS, *_SHORT_YEARS) if year == "%y" else _DAYS
+    days = [f"{day}{clock}" for day in dates for clock in clocks]
+    forms = [form.replace("%Y", year) for form in (*days, *_MONTHS)]
+    if re.search(r"[^\W\d]{3}", str(head[0])):
+        forms += [form.replace("%b", "%B") for form in forms if "%b" in form]
+    forms += _PERIODS
+    first = head.head(1)
+    some = [form for form in dict.fromkeys(forms) if not parse(first, form).null_count()]
+    return [form for form in some if _sensible(parse(head, form))]
+
+
+def _sensible(values: pl.Series) -> bool:
+    """Whether every cell was read, and none as a year of the first centuries: the year 20 is a part of 2015."""
+    return not values.null_count() and int(values.dt.year().min()) > 1000  # type: ignore[arg-type]
+
+
+def holds_times(column: pl.Series) -> bool:
+    """Whether the first cells of a text column are time stamps in a form that is known here."""
+    head = column.head(len(column) - notes_at_end(column)).drop_nulls().head(SAMPLE).str.strip_chars()
+    if not len(head):
+        return False
+    plain = head.str.replace(r"\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$", "") if ":" in str(head[0]) else head
+    iso = any(not parse(plain, form).null_count() for form in ISO_FORMS)
+    return iso or bool(fitting_forms(head))
+
+
+def notes_at_end(column: pl.Series) -> int:
+    """How many last cells of a text column have no digit, such as the word before a sum; 0 if most have none."""
+    tail = column.tail(MOST_BELOW)
+    note = (~tail.str.contains(r"\d")).fill_null(True).to_list()
+    count = next((number for number, one in enumerate(reversed(note)) if not one), len(note))
+    return count if count < len(note) and count <= len(column) // 2 else 0
+
+
+def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
+    """Read a text column whose cells are no ISO forms; None if no form fits its first cells.
+
+    Where several forms fit every row, the one that alone gives evenly spaced rows is taken; else DataError names each
+    reading with the setting that chooses it.
+
+    Args:
+        text: the cells, stripped.
+        known: the form of an earlier file. It is taken if every row fits it.
+    """
+    if known is not None:
+        values = parse(text, known)
+        if not values.null_count():
+            return Reading(values, known)
+    forms = fitting_forms(text)
+    read = {form: parse(text, form) for form in forms}
+    if not read:
+        return None
+    whole = {form: values for form, values in read.items() if not values.null_count()}
+    if not whole:
+        best = min(read, key=lambda form: read[form].null_count())
+        return Reading(read[best], best)
+    return _chosen(text, _different(whole))
+
+
+def _different(read: dict[str, pl.Series]) -> dict[str, pl.Series]:
+    """One form for each different reading of the column."""
+    kept: dict[str, pl.Series] = {}
+    for form, values in read.items():
+        if not any(values.dtype == other.dtype and values.equals(other, null_equal=True) for other in kept.values()):
+            kept[form] = values
+    return kept
+
+
+def _chosen(text: pl.Series, read: dict[str, pl.Series]) -> Reading:
+    forms = list(read)
+    reason = "every row fits it"
+    if len(forms) > 1:
+        even = [form for form in forms if evenly_spaced(read[form])]
+        if len(even) != 1:
+            raise _ambiguous(text, read, len(even))
+        forms = even
+        reason = "only so the rows are evenly spaced"
+    form = forms[0]
+    cell, value = text.drop_nulls()[0], read[form].drop_nulls()[0]
+    what = f"column {text.name!r} is written as {form}, so that {cell!r} is {value}: {reason}"
+    return Reading(read[form], form, Assumption(what, Advice("data.time_format")))
+
+
+def _ambiguous(text: pl.Series, read: dict[str, pl.Series], even: int) -> DataError:
+    differing = _first_difference(list(read.values()))
+    cell = str(text[differing])
+    options = " or ".join(f"{values[differing]} with time_format={form!r}" for form, values in read.items())
+    spacing = "and the rows are evenly spaced in more than one" if even else "and in none the rows are evenly spaced"
+    return DataError(
+        f"column {text.name!r} must say which number is the month, but every row fits {len(read)} readings, {spacing}: "
+        f"{cell!r} is {options}. Say which it is.",
+        advice=[Advice("data.time_format", form) for form in read],
+    )
+
+
+def _first_difference(readings: list[pl.Series]) -> int:
+    first = readings[0].cast(pl.Datetime("us"))
+    unequal = [first.ne_missing(other.cast(pl.Datetime("us"))) for other in readings[1:]]
+    return min(int(mask.arg_max() or 0) for mask in unequal)
+
+
+def evenly_spaced(values: pl.Series) -> bool:
+    """Whether the different times of a column, sorted, are one step apart: a fixed one, months, or working days."""
+    times = values.drop_nulls().unique().sort().cast(pl.Datetime("us")).to_numpy()
+    if len(times) < 3:
+        return False
+    if len(np.unique(np.diff(times))) == 1:
+        return True
+    days, months = times.astype("datetime64[D]"), times.astype("datetime64[M]")
+    of_month = (days - months.astype("datetime64[D]")).astype(np.int64)
+    ends = (days + 1).astype("datetime64[M]") != months
+    same_day = len(np.unique(of_month)) == 1 or bool(ends.all())
+    if same_day and len(np.unique(times - days)) == 1 and len(np.unique(np.diff(months))) == 1:
+        return True
+    working = np.is_busday(days).all() and (times == days).all()
+    return bool(working and (np.busday_count(days[:-1], days[1:]) == 1).all())
+
+
+def decide_whole(column: pl.Series, *, known: str | None = None, likely: bool = True) -> Reading | None:
+    """Read whole numbers such as 20201231 or seconds since 1970; None if they are plain counts.
+
+    Args:
+        column: whole numbers without empty cells.
+        known: the form of an earlier file. It is taken if every row fits it.
+        likely: whether something else says that the column holds times.
+    """
+    low, high = column.min(), column.max()
+    if not isinstance(low, int) or not isinstance(high, int) or low <= 0:
+        return None
+    text = column.cast(pl.String)
+    if known is not None and not parse(text, known).null_count():
+        return Reading(parse(text, known), known)
+    digits = len(str(low))
+    forms = list(_PACKED.get(digits, ())) if digits == len(str(high)) else []
+    read = {form: parse(text, form) for form in forms if 1800 <= int(str(low)[:4]) <= int(str(high)[:4]) <= 2200}
+    for form, factor in EPOCHS.items():
+        if _EPOCH_SECONDS[0] * factor <= low and high < _EPOCH_SECONDS[1] * factor:
+            read[form] = parse(text, form)
+    read = {form: values for form, values in read.items() if not values.null_count()}
+    if not read or not likely:
+        return None
+    return _chosen(text.alias(column.name), read)
+
+
+def years(column: pl.Series) -> bool:
+    """Whether whole numbers are years."""
+    low, high = column.min(), column.max()
+    return isinstance(low, int) and isinstance(high, int) and 1500 <= low <= high <= 2200

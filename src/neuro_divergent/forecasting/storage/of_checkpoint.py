@@ -1,0 +1,99 @@
+"""The forecaster that a run or a checkpoint holds: the files of its description, and the weights it would return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from neuro_divergent.core import bundle, files
+from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
+from neuro_divergent.core.runs.names import CHECKPOINTS, CONTEXT, MODEL_DOCUMENT, REFIT
+from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.optim import Optimizer, load_state, to_eval
+from neuro_divergent.training.runs import snapshot as checkpoint
+from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints
+from neuro_divergent.training.runs.requested import is_checkpoint
+from neuro_divergent.training.runs.resume import newest
+from neuro_divergent.training.runs.snapshot import Snapshot
+from neuro_divergent.training.state.history import History
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint, and what its run wrote of the model."""
+
+    place: Path
+    snapshot: Snapshot
+    context: Mapping[str, bytes]
+
+    def weights(self) -> dict[str, Tensor]:
+        """What the run would return if it ended here."""
+        return checkpoint.returned_weights(self.snapshot)
+
+    def finish(self, forecaster: Forecaster) -> None:
+        """Give the forecaster its history, and the weights for evaluation of an optimizer that keeps two kinds."""
+        if type(forecaster.model).after_fit is not Model.after_fit:
+            raise StorageError(
+                f"{forecaster.model.kind} learns from its errors after the last step, which no checkpoint holds. "
+                "End the run with nd.resume_training(path, data)"
+            )
+        forecaster.history = self._history()
+        optimizer = forecaster.config.optimizer
+        if isinstance(optimizer, Optimizer) and not checkpoint.part(self.snapshot.weights, "best/"):
+            live = optimizer.build(forecaster.module)
+            if hasattr(live, "eval"):
+                load_state(live, self.snapshot.optimizer)
+                to_eval(live)
+
+    def _history(self) -> History:
+        data = {name: value for name, value in self.snapshot.document["history"].items() if hasattr(History(), name)}
+        steps = {"step_loss": self.snapshot.step_loss, "gradient_norm": self.snapshot.gradient_norm}
+        try:
+            return History.from_dict(data | steps)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise CorruptFileError(f"{self.place} must hold the history of a run, but does not: {error!r}") from None
+
+
+def find_checkpoint(path: Path) -> Found | None:
+    """The checkpoint at a path, or the newest one of a run; None where there is neither."""
+    folder = files.present(path)
+    if is_checkpoint(folder):
+        snapshot, contents = _read(folder)
+        if MODEL_DOCUMENT in contents:
+            return Found(path, snapshot, contents)
+        return Found(path, snapshot, _context(folder.parent.parent, path))
+    if not (folder / CHECKPOINTS).is_dir():
+        return None
+    refit = folder / REFIT
+    if (refit / CHECKPOINTS).is_dir():  # the weights of a refit are what the run returns
+        return _newest(refit, folder)
+    return _newest(folder, folder)
+
+
+def _newest(run: Path, of: Path) -> Found:
+    snapshot, damaged = newest(LocalCheckpoints(run))
+    if snapshot is None and damaged:
+        raise CorruptFileError(f"{run} must hold a good checkpoint, but all {len(damaged)} are damaged: {damaged[0]}")
+    if snapshot is None:
+        raise NoCheckpointError(f"{run} is a run that has neither a model nor a checkpoint yet. Train it first")
+    return Found(run, snapshot, _context(of, run))
+
+
+def _read(path: Path) -> tuple[Snapshot, Mapping[str, bytes]]:
+    contents = bundle.read(path)
+    return checkpoint.read(contents, str(path)), contents
+
+
+def _context(run: Path, asked: Path) -> Mapping[str, bytes]:
+    """What the run wrote of its model before the first step."""
+    if not files.present(run / CONTEXT).is_dir():
+        raise StorageError(
+            f"a checkpoint becomes a forecaster with the description that its run keeps in {CONTEXT}, but {asked} has "
+            "none: a module of your own was trained (Trainer.load_checkpoint(module, path) gives it the weights), or "
+            "an earlier version wrote it (nd.resume_training(path, data) goes on with it)"
+        )
+    return bundle.read(run / CONTEXT)

@@ -1,0 +1,143 @@
+"""Files as people have them, on the shell: one command, or one refusal that asks for everything."""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from datetime import date, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from neuro_divergent.cli.main import main
+
+DAYS = [date(2023, 12, 20) + timedelta(days=number) for number in range(60)]
+FAST = ("--model", "dlinear", "--h", 3, "--max-epochs", 1, "--no-report")
+
+
+def run(*arguments, cwd, given=None):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.chdir(cwd))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        if given is not None:
+            stack.enter_context(pytest.MonkeyPatch.context()).setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        code = main([os.fspath(one) if isinstance(one, os.PathLike) else str(one) for one in arguments])
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+def german():
+    rows = [f"{day:%d.%m.%Y};{name};1.{n:03},5" for name in ("Süd", "Nord") for n, day in enumerate(DAYS)]
+    return "\r\n".join(["Umsätze;;", "", "Tag;Filiale;Umsatz", *rows, "Summe;;9.999,5"]).encode("cp1252")
+
+
+def quarters():
+    rows = [f"{1998 + n // 4} Q{n % 4 + 1}\t{name}\t{n}" for name in ("a", "b") for n in range(60)]
+    return gzip.compress("\n".join(["Quarter\tRegion\tTrips", *rows]).encode())
+
+
+def seconds():
+    start = int(datetime(2024, 1, 1).timestamp()) // 3600 * 3600
+    return "\n".join(["unix,symbol,close,volume", *(f"{start + 3600 * n},BTC,{n}.5,7.0" for n in range(60))]).encode()
+
+
+def keys():
+    rows = [f"{s}|{i}|{day:%Y%m%d}|{n}" for s in (1, 2) for i in "ab" for n, day in enumerate(DAYS)]
+    return "\n".join(["store|item|day|sold", *rows]).encode("utf-16")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "last"),
+    [
+        ("umsatz.csv", german(), ["Filiale", "Tag", "DLinear"], "2024-02-20"),
+        ("trips.tsv.gz", quarters(), ["Region", "Quarter", "DLinear"], "2013-07-01"),
+        ("btc.csv", seconds(), ["symbol", "unix", "DLinear"], "2024-01-03 14:00:00"),
+        ("sold.txt", keys(), ["store", "item", "day", "DLinear"], "2024-02-20"),
+    ],
+)
+def test_a_strange_file_is_checked_trained_on_and_forecast(tmp_path, name, content, columns, last):
+    (tmp_path / name).write_bytes(content)
+    checked = run("data", "check", name, cwd=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+    assert "assumed: " in checked.stdout
+    assert "otherwise say --" in checked.stdout
+    trained = run("train", name, *FAST, "--out", "run", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    forecast = run("predict", "run", name, cwd=tmp_path)
+    assert forecast.returncode == 0, forecast.stderr
+    table = pl.read_csv(io.StringIO(forecast.stdout), infer_schema=False)
+    assert table.columns == columns
+    assert table[columns[-2]][-1].removesuffix(".000000") == last
+    scored = run("evaluate", "run", name, "--json", cwd=tmp_path)
+    assert scored.returncode == 0, scored.stderr
+
+
+def test_standard_input_is_a_table(tmp_path):
+    assert "1 series, 60 rows" in run("data", "check", "-", cwd=tmp_path, given=seconds()).stdout
+    trained = run("train", "-", *FAST, cwd=tmp_path, given=seconds())
+    assert trained.returncode == 0, trained.stderr
+    assert (tmp_path / "runs" / "table-dlinear" / "model").is_dir()
+    assert run("predict", "runs/table-dlinear", "-", cwd=tmp_path, given=seconds()).returncode == 0
+
+
+def test_a_wide_table_needs_one_correction(tmp_path):
+    rows = "".join(f'{day:%m/%d/%Y},"1,00{n % 10}.5",{n}\n' for n, day in enumerate(DAYS))
+    (tmp_path / "prices.csv").write_text(f"Date,AAPL,XOM\n{rows}")
+    refused = run("train", "prices.csv", *FAST, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "several: 'AAPL', 'XOM'" in refused.stderr
+    assert "--set data.wide=True" in refused.stderr
+    for typed in (("--wide",), ("--set", "data.wide=True")):
+        assert run("train", "prices.csv", *typed, *FAST, cwd=tmp_path).returncode == 0
+
+
+def test_all_questions_come_at_once_and_the_answers_work(tmp_path):
+    rows = "".join(f"{n % 12 + 1:02}/{n // 12 + 1:02}/2020;1,234;{n}\n" for n in range(60))
+    (tmp_path / "t.csv").write_text(f"day;x;z\n{rows}")
+    refused = run("train", "t.csv", *FAST, cwd=tmp_path)
+    assert refused.returncode == 2
+    for part in ("--set data.thousands=,", "--target NAME", "--set data.time_format=%m/%d/%Y"):
+        assert part in refused.stderr
+    answers = (
+        "--set",
+        "data.thousands=,",
+        "--target",
+        "x",
+        "--set",
+        "data.time_format=%d/%m/%Y",
+        "--set",
+        "data.gaps=mask",
+    )
+    assert run("train", "t.csv", *answers, *FAST, cwd=tmp_path).returncode == 0
+
+
+def test_check_and_train_refuse_the_same_and_name_every_reason(tmp_path):
+    table = pl.DataFrame(
+        {"ds": [*DAYS, DAYS[-1]], "y": [1.0, float("inf"), *range(59)], "price": [0.5, None, *range(59)]}
+    )
+    table.write_csv(tmp_path / "t.csv")
+    checked = run("data", "check", "t.csv", "--future", "price", cwd=tmp_path)
+    trained = run("train", "t.csv", "--future", "price", *FAST, cwd=tmp_path)
+    assert (checked.returncode, trained.returncode) == (1, 2)
+    for part in ("repeat a series and time", "targets are infinite", "cells of column 'price' are empty"):
+        assert part in checked.stdout
+        assert part in trained.stderr
+    answers = ("duplicates=last", "infinities=mask", "missing_exogenous=zero")
+    settings = [word for answer in answers for word in ("--set", f"data.{answer}")]
+    assert run("data", "check", "t.csv", "--future", "price", *settings, cwd=tmp_path).returncode == 0
+    assert run("train", "t.csv", "--future", "price", *settings, *FAST, cwd=tmp_path).returncode == 0
+
+
+def test_init_writes_down_how_the_file_is_written(tmp_path):
+    (tmp_path / "umsatz.csv").write_bytes(german())
+    assert run("init", "umsatz.csv", "--model", "dlinear", "--h", 3, cwd=tmp_path).returncode == 0
+    written = (tmp_path / "run.yaml").read_text()
+    for part in ("separator: ;", "decimal_comma: true", "header_line: 3", "time_col: Tag", "time_format: '%d.%m.%Y'"):
+        assert part in written
+    done = run("train", "--config", "run.yaml", "--max-epochs", 1, "--no-report", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["series"] == 2
