@@ -118,8 +118,8 @@ class DistributionLoss(Distributional):
         Annotated[DistributionName, BeforeValidator(_our_name)], DistributionName | Literal["Gaussian"]
     ] = default("Normal")
     """Normal (or "Gaussian"), StudentT (heavy tails), Poisson or NegativeBinomial (counts), Bernoulli (0 or 1), Tweedie
-    (zeros and a positive rest), or ISQF (a free quantile function with exponential tails). Counts and Tweedie take
-    targets of at least 0, Bernoulli targets between 0 and 1; a table with others is refused."""
+    (zeros and positive values), or ISQF (a free quantile function with exponential tails). Counts and Tweedie need
+    targets of at least 0, Bernoulli needs targets between 0 and 1; `fit` refuses a table with other targets."""
 
     num_samples: int = Field(default=1000, ge=1)
     """Number of draws for quantiles without a closed form (Tweedie), and the default number of sample paths."""

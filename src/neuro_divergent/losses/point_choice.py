@@ -26,14 +26,14 @@ class PointChoice(Loss):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    family = "loss"  # named again, so that this base is not entered in the registry
+    family = "loss"  # repeated, so that this base class is not registered
 
     own_point: ClassVar[Point]
     """The point that follows directly from the outputs. Recursive networks feed it back, whatever `point` is."""
 
-    # `point` is what the user and the files call it; on the object that name is the method.
+    # Users and files call this field `point`; on the object that name is the method.
     point_shown: Literal["auto", "mean", "median"] = Field(default="auto", alias="point")
-    """Given as point=...: the point forecast, "mean" or "median" of the distribution; "auto" is the loss's own."""
+    """Passed as point=...: the point forecast is the "mean" or the "median"; "auto" uses the default of the loss."""
 
     file_names: ClassVar[Mapping[str, str]] = {"point_shown": "point", "probabilities": "quantiles"}
     """Fields that have another name for users and in files."""

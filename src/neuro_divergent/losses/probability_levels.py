@@ -25,11 +25,11 @@ class Levelled(PointChoice):
     level: Takes[tuple[float, ...] | None, Sequence[float] | None] = default((80.0, 90.0))
     """Central intervals in percent; the median is always added."""
 
-    # `quantiles` is what the user and the files call it; on the object that name is the method.
+    # Users and files call this field `quantiles`; on the object that name is the method.
     probabilities: Takes[tuple[float, ...] | None, Sequence[float] | None] = Field(
         default=None, alias="quantiles", validate_default=True
     )
-    """Given as quantiles=[...]: the probabilities themselves, instead of level."""
+    """Passed as quantiles=[...]: the probabilities themselves, instead of level."""
 
     @model_validator(mode="before")
     @classmethod

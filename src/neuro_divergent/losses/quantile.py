@@ -79,8 +79,8 @@ class MQLoss(Levelled):
     """
 
     weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
-    """Importance of each quantile; equal when None. With quantiles= in the order in which they were given, with level=
-    in ascending order of the quantiles (the median is one of them)."""
+    """Weight of each quantile; equal when None. The order is that of quantiles=, or with level= the ascending order of
+    the quantiles (the median is one of them)."""
 
     own_point: ClassVar[Point] = "median"
 

@@ -42,7 +42,7 @@ class Weighted(Loss):
     """What the weights depend on."""
 
     weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
-    """by="horizon": the importance of each step ahead."""
+    """by="horizon": the weight of each horizon step."""
 
     decay: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """by="horizon": the factor from one step to the next; below 1 the first steps have the largest weight."""
@@ -164,7 +164,7 @@ class Weighted(Loss):
         return self.loss.finish(mean)
 
     def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.natural(output, size)
 
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:

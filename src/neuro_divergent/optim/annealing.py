@@ -32,7 +32,7 @@ def cosine(high: float, low: float, share: float) -> float:
 class CosineAnnealing(_Falling):
     """Half a cosine over the run (Loshchilov and Hutter 2017): factor(t) = m + (1 - m)(1 + cos(π t / T)) / 2.
 
-    As torch's CosineAnnealingLR with T_max = T up to T. After T it stays at m, where torch's rises again; see
+    Same as torch's CosineAnnealingLR with T_max = T up to step T. After T it stays at m, but torch's rises again; use
     `CosineWarmRestarts` for that.
 
     >>> CosineAnnealing().factor_at(50, ScheduleContext(total_steps=100))
@@ -126,13 +126,13 @@ class _Warmed(_Falling):
         return self
 
     def rise(self, context: ScheduleContext) -> int:
-        """w: how many steps the rise takes."""
+        """w, the number of warm-up steps."""
         if isinstance(self.warmup, int) or self.warmup >= 1:
             return int(self.warmup)
         return round(self.warmup * total_steps(self, context))
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """(t + 1) / (w + 1) while t < w, then the fall with share (t - w) / (T - w)."""
+        """(t + 1) / (w + 1) while t < w, then the decay with share (t - w) / (T - w)."""
         warmup = self.rise(context)
         if step < warmup:
             return (step + 1) / (warmup + 1)

@@ -193,7 +193,7 @@ def _read_clipping(part: Any) -> Clipping:
     if isinstance(part, type) and issubclass(part, Clipping):
         return part()
     if not isinstance(part, str | dict):
-        raise ConfigError(f"a list of clippings holds ClipByValue and ClipByNorm, but got {part!r}")
+        raise ConfigError(f"a list of clippings must have ClipByValue and ClipByNorm, but got {part!r}")
     return Clipping.from_dict({"kind": part} if isinstance(part, str) else part)
 
 

@@ -72,7 +72,7 @@ class Joined(Schedule):
     schedules: Annotated[Takes[tuple[AnySchedule, ...], Sequence[GivenSchedule]], Field(min_length=1)]
     """The schedules in order."""
     at: Several[int | float]
-    """Where each but the first begins: shares of the run (below 1) or optimizer steps (whole numbers), rising."""
+    """Start of each schedule but the first, ascending: shares of the run (below 1) or whole numbers of steps."""
 
     @model_validator(mode="after")
     def _fits(self) -> Joined:

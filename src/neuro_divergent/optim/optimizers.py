@@ -44,9 +44,9 @@ class Optimizer(Description):
     learning_rate: Positive = 1e-3
     """Learning rate, which the schedule multiplies."""
     weight_decay: NotNegative = 0.0
-    """How strongly weights are pulled to zero; biases, normalisations and embeddings are spared."""
+    """Weight decay. By default biases, normalisations and embeddings are not decayed."""
     groups: Several[ParameterGroup] = default(())
-    """Parameters, by name pattern, with a rate or a decay of their own."""
+    """Learning rates and weight decays for some parameters, chosen by name pattern."""
     decay_all: bool = False
     """Whether biases, normalisations and embeddings are decayed, too."""
 

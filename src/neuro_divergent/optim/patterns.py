@@ -15,9 +15,9 @@ def patterns_of(pattern: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def matching(names: Sequence[str], pattern: str) -> list[str]:
-    """The names that a shell-style pattern fits, or those inside the layer of that name.
+    """The names that match a shell-style pattern, or that are inside the layer of that name.
 
-    A pattern that fits none is refused with the closest names.
+    If there are none, the error lists the closest names.
 
     >>> matching(["encoder.weight", "encoder.bias", "head.weight"], "encoder.*")
     ['encoder.weight', 'encoder.bias']

@@ -14,10 +14,10 @@ from neuro_divergent.optim.schedules import Factor, PlateauState, Schedule, Sche
 class ReduceOnPlateau(Schedule):
     """Multiplies the rate by `factor` when `monitor` has not improved for more than `patience` validations.
 
-    A pure fold: `initial()` is the first state, `update(state, value)` the next one, and `factor_at` reads the state
-    from `context.plateau`. An improvement is a value below best - min_delta, or above best + min_delta for mode="max".
-    The rate is lowered at the validation that makes `patience` + 1 in a row without one, as torch's ReduceLROnPlateau
-    with threshold_mode="abs".
+    An improvement is a value below best - min_delta, or above best + min_delta for mode="max". After `patience` + 1
+    validations in a row without improvement the rate is reduced, same as torch's ReduceLROnPlateau with
+    threshold_mode="abs". The schedule itself has no state: `initial()` is the first state, `update(state, value)`
+    returns the next one, and `factor_at` reads the state from `context.plateau`.
 
     >>> schedule = ReduceOnPlateau(patience=1, factor=0.5)
     >>> state = schedule.initial()
@@ -28,7 +28,7 @@ class ReduceOnPlateau(Schedule):
     """
 
     monitor: str = "validation_loss"
-    """Name of the value that is watched; where nothing is held back it is the training loss, and lower is better."""
+    """Name of the monitored value. Without held-out rows it is the training loss, with mode "min"."""
     mode: Literal["auto", "min", "max"] = "auto"
     """Whether lower or higher is better; "auto" asks the metric that is watched, and is lower outside of a training."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5

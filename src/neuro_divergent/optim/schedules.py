@@ -131,7 +131,7 @@ class MultiStepDecay(Schedule):
     """
 
     milestones: Annotated[Several[Annotated[int, Field(ge=1)]], Field(min_length=1)]
-    """When the rate drops, in `unit`; rising."""
+    """When the rate drops, in `unit`; ascending."""
     factor: Factor = 0.1
     """Multiplier of the learning rate at each drop."""
     unit: Unit = "epoch"
@@ -150,10 +150,10 @@ class MultiStepDecay(Schedule):
 
 
 class ExponentialDecay(Schedule):
-    """The rate shrinks by the same share again and again: factor(t) = max(m, factor^⌊e / every⌋).
+    """Exponential decay: factor(t) = max(m, factor^⌊e / every⌋).
 
-    With every=1 as torch's ExponentialLR. With `unit="step"` steps are counted instead of epochs. With `smooth=True`
-    the exponent is not rounded, so that the rate glides.
+    With every=1 it is torch's ExponentialLR. With `unit="step"` steps are counted instead of epochs. With `smooth=True`
+    the exponent is not rounded, so that the rate changes at every step.
 
     >>> ExponentialDecay(factor=0.5).factor_at(7, ScheduleContext(steps_per_epoch=3))
     0.25
@@ -162,13 +162,13 @@ class ExponentialDecay(Schedule):
     """
 
     factor: Factor = 0.95
-    """What the rate is multiplied by after every `every` epochs, or steps."""
+    """Multiplier of the learning rate after every `every` epochs or steps."""
     every: int = Field(default=1, ge=1)
-    """After how many epochs, or steps, the rate shrinks once."""
+    """Number of epochs or steps between two reductions of the rate."""
     unit: Unit = "epoch"
     """Whether `every` counts epochs or optimizer steps."""
     smooth: bool = False
-    """Whether the rate glides in between instead of dropping at the end."""
+    """Whether the rate changes at every step instead of only after `every` epochs or steps."""
     min_lr: Factor = 0.0
     """Lowest learning rate."""
 

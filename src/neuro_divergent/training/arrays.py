@@ -45,7 +45,7 @@ def each(x: Inputs, function: Callable[[Tensor], Tensor]) -> Inputs:
 
 
 def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> Rows:
-    """(x, y) or (x, y, weight) of arrays, frames, tensors or lists, checked, on the device; x may be a dict of them."""
+    """(x, y) or (x, y, weight) of arrays, frames, tensors or lists, checked and on the device; x may be a dict."""
     if not isinstance(data, tuple | list) or len(data) not in (2, 3):
         raise DataError(
             f"data must be (x, y) or (x, y, weight), but got {type(data).__name__}. Of a frame give the columns: "
@@ -150,7 +150,7 @@ def _class_numbers(y: Tensor) -> Tensor:
 
 
 def split_rows(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """The last part of the rows is held back."""
+    """(training rows, held-out rows); the last rows are held out."""
     count = rows.size
     held = max(1, round(count * share))
     if held >= count:
@@ -172,7 +172,7 @@ class ArraySource:
         self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None, *, reuse: bool = False
     ) -> None:
         self.rows, self.sampler = rows, sampler
-        size = min(sampler.batch_size, rows.size)  # a batch never holds more than all rows
+        size = min(sampler.batch_size, rows.size)  # a batch never has more than all rows
         self._buffers: tuple[Tensor | None, Tensor | None] = (None, None)
         if reuse and isinstance(rows.x, Tensor):
             self._buffers = (_buffer(rows.x, size), _buffer(rows.y, size))
@@ -206,7 +206,7 @@ def _buffer(part: Tensor, size: int) -> Tensor | None:
 
 
 class ArrayTask(ScoredTask):
-    """module(x) against y, elementwise; `weights` is the number format of the module where it is half precision."""
+    """Compares module(x) with y, elementwise; `weights` is the number format of a module in half precision."""
 
     def __init__(
         self,

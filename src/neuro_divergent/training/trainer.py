@@ -128,7 +128,7 @@ def prepare(
 
 
 def _check_half_precision(module: nn.Module, precision: Precision) -> None:
-    """fp16 on a CPU: refused where a layer has no such kernel, slow everywhere else."""
+    """Raise if fp16 on a CPU has no kernel for a layer; otherwise warn that it is slow."""
     if not precision.name.startswith("fp16") or precision.device.type != "cpu":
         return
     if any(isinstance(part, nn.LSTM) for part in module.modules()):

@@ -32,7 +32,7 @@ class JsonLines(CallbackSettings):
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: AnyPath
-    """The file; lines are appended."""
+    """The file. Lines are appended to it."""
 
     def build(self) -> Callback:
         """The live callback."""
@@ -135,7 +135,7 @@ class TensorBoard(CallbackSettings):
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
     directory: AnyPath
-    """Where the event files go."""
+    """Directory of the event files."""
     every: Annotated[int, Field(ge=1)] = 10
     """Write loss and gradient norm of every n-th step."""
 
@@ -180,7 +180,7 @@ class LossPlot(CallbackSettings):
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: AnyPath
-    """The picture."""
+    """The image file, such as loss.png."""
     every: Annotated[int, Field(ge=1)] = 5
     """Redraw after every n-th epoch, and at the end."""
 

@@ -47,7 +47,7 @@ def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callb
     """
     until = min(until, state.total_steps)
     write_requested(state, callbacks)  # asked for before the first step
-    # An epoch may have been cut short after its last step: its end is still due then.
+    # An epoch may have been interrupted after its last step: then its validation and record are still due.
     while not stop_agreed(state, strategy) and (state.step < until or _end_is_due(state)):
         run_epoch(task, state, until, strategy, callbacks)
         save_if_due(state, callbacks)
@@ -96,7 +96,7 @@ def _end_is_due(state: TrainState) -> bool:
 
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
-    """A checkpoint if it is time for one or somebody asked; a failure of the last one is reported here."""
+    """Take a checkpoint if one is due or requested, and report a failure of the last one."""
     write_requested(state, callbacks)
     if state.saver is not None:
         state.saver.check(state)
@@ -160,7 +160,7 @@ def record_step(task: Task, state: TrainState, batch: Any, taken: bool) -> None:
 
 
 def set_learning_rate(state: TrainState) -> None:
-    """The schedule's factor, times what a callback asked for, onto every parameter group."""
+    """Set the learning rate of every parameter group: the schedule's factor times `rate_factor` of callbacks."""
     schedule, optimizer = state.config.schedule, state.config.optimizer
     factor = state.rate_factor
     context = ScheduleContext(

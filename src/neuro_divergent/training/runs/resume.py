@@ -60,7 +60,7 @@ class Resume:
     changes: Mapping[str, Any] | None = None
     """Fields of the configuration to change in the resumed run."""
     finished: bool = False
-    """Whether the run ended in another process: what it found is taken over, and nothing more is trained."""
+    """Whether the run ended in another process. Then its result is loaded, and no more steps are trained."""
     own: bool = False
     """Whether the checkpoint is one of the same run, wherever it lies: then the run's earlier checkpoints stay."""
 
@@ -122,7 +122,7 @@ def begin(
             state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
     if settings is not None and save:
         state.saver = Saver(settings, run_facts(state, known, decided))
-        # A run that goes on in another directory leaves the one it came from as it is.
+        # A run that continues in another directory does not change the first directory.
         own = snapshot is not None and _is_own(resume, state.saver.place)
         state.saver.begin(snapshot.step if snapshot is not None and own else None)
 
@@ -180,7 +180,7 @@ def found_at(path: str | os.PathLike[str]) -> Snapshot:
     found = _looked_up(TrainingConfig(), Resume(path))
     snapshot = found if isinstance(found, Snapshot) else newest(found)[0]
     if snapshot is None:
-        raise NoCheckpointError(f"{path} must be a run or a checkpoint, but holds no checkpoint")
+        raise NoCheckpointError(f"{path} must be a run or a checkpoint, but has no checkpoint")
     return snapshot
 
 
@@ -232,7 +232,7 @@ def _newest_or_none(state: TrainState, place: CheckpointStore) -> Snapshot | Non
     found, damaged = newest(place)
     if damaged and found is None:
         raise CorruptFileError(
-            f"resume needs a valid checkpoint, but all {len(damaged)} of {place.address} are damaged: {damaged[0]}"
+            f"resume needs a valid checkpoint in {place.address}, but all {len(damaged)} are damaged: {damaged[0]}"
         )
     if found is not None:
         for sentence in damaged:
@@ -274,7 +274,7 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
     allowed = FREE | set(resume.changes or ())
     if "learning_rate" in allowed:  # the optimizer holds it
         allowed |= {"optimizer"}
-    # Another torch may describe the same module in other words; an older version of this library said less of a run.
+    # Another torch version may describe the same module differently; an older version of this library stored less.
     unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
     # The run has done more steps than the new total.
     shorter = snapshot.step > state.total_steps and total == state.steps_per_epoch
@@ -337,7 +337,7 @@ def _with_defaults(name: str, value: Any) -> Any:
     try:
         meant = as_written(value) if name in ("loss", "validation_loss") else value
         return TrainingConfig.from_dict({name: meant}).to_dict()[name]
-    except ConfigError:  # a plugin that is not there, a callable of the user's: compared as it is
+    except ConfigError:  # a missing plugin or a callable of the user: compared as it is
         return value
 
 

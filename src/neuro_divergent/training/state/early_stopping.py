@@ -22,9 +22,9 @@ class Patience(NamedTuple):
 
 
 def update(rule: EarlyStopping, patience: Patience, value: float, epoch: int) -> tuple[Patience, bool, bool]:
-    """After one more value: the new memory, whether it is the best yet, and whether to stop."""
+    """(new state, whether the value is the best so far, whether to stop) after one more validation."""
     sign = -1.0 if rule.mode == "max" else 1.0
-    first = patience.best is None and not math.isnan(value)  # a value that is no number is never the best one
+    first = patience.best is None and not math.isnan(value)  # NaN is never the best value
     improved = first or (patience.best is not None and sign * value < sign * patience.best - rule.min_delta)
     seen = patience.seen + 1
     if improved:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class History:
-    """Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds, time. Per step: loss, gradient norm."""
+    """The history of a training.
+
+    Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds, time. Per step: loss and gradient norm.
+
+    >>> history = History(epochs=[{"epoch": 1, "train_loss": 2.0}, {"epoch": 2, "train_loss": 1.5}])
+    >>> history["train_loss"]
+    [2.0, 1.5]
+    """
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     """One record per finished epoch, `epoch` counted from 1; `time` is when it ended, in seconds since 1970."""

@@ -38,7 +38,7 @@ class TrainState:
     total_steps: int
     """Largest number of optimizer steps. Schedules and curricula extend over all of them."""
     strategy: Strategy
-    """How steps are taken."""
+    """The strategy that takes the steps."""
     scored: Source | None = None
     """Training rows in order, on which metrics are computed where nothing is held out."""
     history: History = field(default_factory=History)

@@ -89,10 +89,10 @@ def loss_sums(values: Tensor, weights: Tensor | None) -> Tensor:
 
 
 class Source(Protocol):
-    """Batches as a pure function of (epoch, step): nothing has to be carried along to resume.
+    """Batches as a pure function of (epoch, step), so that a resume needs no state of the source.
 
-    Any object with these two members is a source of `nd.Trainer(...).fit(module, source)`, where a batch is (x, y) or
-    (x, y, weight). It may have `identity()`, plain data that must be the same for a resume.
+    Any object with these two members is a source for `nd.Trainer(...).fit(module, source)`, where a batch is (x, y) or
+    (x, y, weight). It may have `identity()`, which returns plain data that must be equal for a resume.
     """
 
     steps_per_epoch: int

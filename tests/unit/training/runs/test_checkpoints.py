@@ -190,7 +190,7 @@ def test_keys_of_a_callbacks_state_that_would_come_back_as_texts_are_refused(tmp
         def state_dict(self) -> dict[str, Any]:
             return {"per_epoch": [{0: 4}]}
 
-    with pytest.raises(StorageError, match=r"texts, .* but Counts\.state_dict\(\)\['per_epoch'\] has the key 0"):
+    with pytest.raises(StorageError, match=r"strings, .* but Counts\.state_dict\(\)\['per_epoch'\] has the key 0"):
         fit(Checkpoints(tmp_path), Counts())
 
 
@@ -240,7 +240,7 @@ def test_before_the_first_checkpoint_is_complete_there_is_none_yet_and_nothing_i
     trainer = Trainer(
         TrainingConfig(max_epochs=3, batch_size=4, progress=False, checkpoints=Checkpoints("memory://runs/first"))
     )
-    with pytest.raises(NoCheckpointError, match="resume needs a checkpoint, but .* has none"):
+    with pytest.raises(NoCheckpointError, match=r"resume needs a checkpoint, but .* has none"):
         trainer.fit(network(), DATA, resume="memory://runs/first")
     with pytest.raises(NoCheckpointError, match=r"step-00000004 has no manifest\.json: its writing was cut short"):
         trainer.fit(network(), DATA, resume="memory://runs/first/checkpoints/step-00000004")

@@ -167,7 +167,7 @@ def test_more_epochs_go_on_from_the_last_weights_not_from_the_best(tmp_path: Pat
 
 def test_auto_starts_afresh_where_there_is_nothing_and_a_path_does_not(tmp_path: Path) -> None:
     assert len(Trainer(config(tmp_path / "run")).fit(network(), data(), resume="auto")) == 5
-    with pytest.raises(NoCheckpointError, match="resume needs a checkpoint, but .* has none"):
+    with pytest.raises(NoCheckpointError, match=r"resume needs a checkpoint, but .* has none"):
         Trainer(config(tmp_path / "run")).fit(network(), data(), resume=tmp_path / "empty")
     with pytest.raises(ConfigError, match="needs a run directory, but checkpoints is None"):
         Trainer(config(None)).fit(network(), data(), resume="auto")
@@ -460,7 +460,9 @@ def test_a_shorter_training_than_was_done_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"max_epochs was 5, but is 2; 20 steps are done, but the new total is 8"):
         Trainer(config(tmp_path)).fit(network(), data(), resume="auto", resume_with={"max_epochs": 2})
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    with pytest.raises(StorageError, match=r"batch_size was 8, but is 16\. Give back"):  # steps of another size
+    with pytest.raises(
+        StorageError, match=r"batch_size was 8, but is 16\. Restore the old values"
+    ):  # steps of another size
         Trainer(config(tmp_path, batch_size=16)).fit(network(), data(), resume="auto")
     # Shorter than it was to be, but not than it is: what is left of it is trained.
     Trainer(config(tmp_path / "other", callbacks=(StopAfter(6),))).fit(network(), data())
