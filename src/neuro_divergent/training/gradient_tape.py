@@ -83,7 +83,7 @@ class GradientTape:
     def value(self, name: str) -> Tensor:
         """The value that is recorded under a name."""
         if name not in self._values:
-            raise ConfigError(f"recorded are {', '.join(self._values) or 'no values yet'}, but got {name!r}")
+            raise ConfigError(f"the name must be one of {', '.join(self._values) or 'no values yet'}, but got {name!r}")
         return self._values[name]
 
     def backward(self, output: Any, gradient: Any = None) -> None:
