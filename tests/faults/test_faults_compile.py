@@ -84,7 +84,7 @@ def test_a_signal_ends_the_compiler_and_the_run_goes_on_to_the_same_bits(tmp_pat
     finally:
         process.kill()
     assert process.returncode == 143, said
-    assert "leaving the compiler" in said
+    assert "ending the compiler" in said
     assert "Traceback" not in said
     assert "rror" not in said
     assert at_work(cache) == []

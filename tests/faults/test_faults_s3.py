@@ -71,7 +71,7 @@ def fit(address: str | None, resume: str | None = None, **fields: Any) -> nd.For
 
 
 def result(fitted: nd.Forecaster) -> str:
-    """The weights and the history, without the event that tells of a checkpoint passed over."""
+    """The weights and the history, without the event that tells of an ignored checkpoint."""
     return fingerprint(fitted.module, replace(fitted.history, events=[]))
 
 
@@ -128,7 +128,7 @@ def test_a_damaged_object_is_passed_over_for_the_checkpoint_before(
     else:
         system.pipe_file(place, bytes(data if damage == "flipped" else data[:-1]))
     resumed = fit(address, "auto", max_epochs=1)
-    assert "a damaged checkpoint is passed over, resuming from step 6" in caplog.text
+    assert "a damaged checkpoint is ignored, resuming from step 6" in caplog.text
     assert result(resumed) == result(fit(None, max_epochs=1))
     assert place_of(address).names() == ["step-00000006", "step-00000007"]
 
@@ -137,7 +137,7 @@ def test_a_bucket_that_is_not_there_is_not_made(server: str) -> None:
     with pytest.raises(StorageError, match=r"s3://nobody/run.* could not be .*bucket does not exist\. Check the addr"):
         fit("s3://nobody/run", max_epochs=1)
     assert not fsspec.filesystem("s3").exists("nobody")
-    with pytest.raises(NoCheckpointError, match="s3://bucket/none holds no checkpoint yet"):
+    with pytest.raises(NoCheckpointError, match="needs a checkpoint, but s3://bucket/none has none"):
         fit("s3://bucket/run", "s3://bucket/none", max_epochs=1)
 
 

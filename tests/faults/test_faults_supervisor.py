@@ -60,7 +60,7 @@ def test_a_hung_training_is_killed_and_started_again(tmp_path: Path) -> None:
 
 def test_after_the_last_attempt_all_reasons_are_listed(tmp_path: Path) -> None:
     with pytest.raises(
-        TrainingError, match=r"given up after 3 attempts\. attempt 1: .*no 1; attempt 2: .*no 2; .*no 3"
+        TrainingError, match=r"failed 3 times and is not started again\. attempt 1: .*no 1; attempt 2: .*no 2; .*no 3"
     ):
         run(tmp_path, "sys.exit(f'no {attempt}')", retries=2)
 
@@ -200,7 +200,7 @@ def test_a_training_that_was_stopped_in_its_process_is_not_trained_further_in_th
     tolerant = {"fault_tolerance": FaultTolerance(retries=1), "callbacks": (nd.Timer(max_minutes=1e-9),)}
     fitted = model.fit(table(), config_of("mlp", tmp_path, max_epochs=20, **tolerant))
     assert len(fitted.history.step_loss) == 1
-    assert fitted.history.stopped == "the time of 1e-09 minutes is over"
+    assert fitted.history.stopped == "the time limit of 1e-09 minutes was reached"
 
 
 def test_a_last_checkpoint_that_could_not_be_written_is_no_end(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_trainings_that_run_as_one_give_signs_of_life(tmp_path: Path, monkeypatc
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
     model, _ = MODELS["mlp"]
     tolerant = {"fault_tolerance": FaultTolerance()}
-    with pytest.raises(ConfigError, match="needs checkpoints"):
+    with pytest.raises(ConfigError, match="needs a run directory, but checkpoints is None"):
         model.fit(table(), config_of("mlp", None, **tolerant))
     with pytest.raises(ConfigError, match="cannot hold your own callables, but got Callback"):
         model.fit(table(), config_of("mlp", tmp_path, callbacks=(nd.Callback(),), **tolerant))
@@ -402,5 +402,5 @@ def test_too_little_memory_halves_the_batch_and_keeps_the_step() -> None:
     found = worker("memory")
     assert found["halved"] == found["small"]
     assert [event["micro_batches"] for event in found["halved_events"]] == [2, 4]
-    assert "16 rows at step 1 were too many" in found["refused"]
+    assert "but 16 rows at step 1 did not" in found["refused"]
     assert "fault_tolerance=FaultTolerance(retries=0)" in found["refused"]

@@ -200,7 +200,7 @@ def test_a_validation_that_does_not_fit_into_the_memory_is_added_up_from_pieces(
     # With memory enough, and not told of any tolerance, it goes on in the pieces that it had.
     assert found["resumed"]["rows"] == 24 // pieces[-1]
     assert found["resumed"]["run"] == found["pieces"]["run"]
-    assert found["refused"].startswith("the memory must hold a batch of the validation, but 24 rows after step 4 were")
+    assert found["refused"].startswith("a validation batch must fit into memory, but 24 rows after step 4 did not")
     assert "FaultTolerance(retries=0)" in found["refused"]
 
 
@@ -222,5 +222,5 @@ class Forgetful(nn.Module):
 def test_an_error_without_words_is_named(training: bool) -> None:
     x = torch.ones(8, 1)
     config = nd.TrainingConfig(max_epochs=1, batch_size=8, fault_tolerance=FaultTolerance(retries=0), progress=False)
-    with pytest.raises(nd.TrainingError, match=r"1 rows .* were too many: MemoryError"):
+    with pytest.raises(nd.TrainingError, match=r"1 rows .* did not: MemoryError"):
         nd.Trainer(config).fit(Forgetful(training), (x, x), validation=(x, x))

@@ -1,4 +1,4 @@
-"""Losses: elementwise values first; masks, weights and the mean belong to the engine."""
+"""Losses. They return elementwise values; the training engine applies masks, weights and the mean."""
 
 from neuro_divergent.losses.base import Loss, check_shapes
 from neuro_divergent.losses.classification import BinaryCrossEntropy, CrossEntropy

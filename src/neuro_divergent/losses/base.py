@@ -1,7 +1,7 @@
-"""What every loss is: elementwise first, reduced elsewhere.
+"""The base class of losses. A loss is elementwise; the training engine reduces it.
 
-`values` gives one number per target value. Masking, weighting and the mean over the effective batch (several
-micro-batches, processes or clients) belong to the engine; `finish` is what a formula does after that mean.
+`values` returns one number per target value. The engine masks and weights these numbers and takes the mean over the
+effective batch (several micro-batches, processes or clients). `finish` is the part of a formula that follows the mean.
 """
 
 # ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
@@ -25,7 +25,7 @@ Point = Literal["mean", "median"]
 
 
 class Loss(Description):
-    """Base of all losses. Shapes: output [..., Q], target [...], values [...] (classification says its own)."""
+    """Base class of all losses. Shapes: output [..., Q], target [...], values [...]; classification differs."""
 
     family: ClassVar[str] = "loss"
 
@@ -36,17 +36,17 @@ class Loss(Description):
     """Which kind of target the loss is for."""
 
     size: ClassVar[float] = 1.0
-    """The loss of an error as large as the data: 100 for percentages. A clipping bound of a recipe is multiplied by it,
-    so that the unit of a loss does not change how a model is trained."""
+    """The loss of an error that is as large as the data: 1, or 100 for percentages. A recipe multiplies its clipping
+    bound by this number, so that the unit of a loss does not change the training."""
 
     @property
     def support(self) -> tuple[float, float]:
-        """The lowest and the highest target, and forecast, in original units; other targets are refused at fit."""
+        """(lowest, highest): the range of targets and forecasts in original units. `fit` refuses other targets."""
         return (-math.inf, math.inf)
 
     @property
     def outputs(self) -> int:
-        """How many numbers the network gives per step (Q)."""
+        """Q, the number of network outputs per horizon step."""
         return 1
 
     @abstractmethod
@@ -54,14 +54,14 @@ class Loss(Description):
         """Unreduced loss, one number per target value; `context` is the window in the loss's units."""
 
     def importance(self, target: Tensor, context: Batch | None = None) -> Tensor | None:
-        """How much each value counts, broadcastable to the target; None when all count the same.
+        """The weight of each value, broadcastable to the target; None when all weights are equal.
 
-        The engine multiplies this with the mask. A weight column of the table counts under every loss.
+        The engine multiplies it by the mask. The weight column of a table applies to every loss.
         """
         return None if context is None else context.weight
 
     def counted(self, target: Tensor) -> Tensor | None:
-        """Where a target counts, as booleans of its shape; None for everywhere. Metrics are not concerned."""
+        """Boolean mask of the targets that enter the loss; None for all of them. Metrics do not use this mask."""
         return None
 
     def row_weights(
@@ -73,16 +73,16 @@ class Loss(Description):
         """Weights of a table's rows, [N], computed once before training and multiplied into its weight column.
 
         `age` counts steps back from the newest row of the same series, `time` is the timestamp, `value` the target.
-        None when rows are not told apart.
+        None when all rows have the same weight.
         """
         return None
 
     def head(self) -> nn.Module | None:
-        """A module with parameters between the network and the loss, held and applied by the forecasting module."""
+        """A module with parameters between network and loss, or None. The forecasting module owns and applies it."""
         return None
 
     def finish(self, mean: Tensor) -> Tensor:
-        """What happens to the weighted mean, such as the root of RMSE; the engine differentiates through it."""
+        """The loss as a function of the weighted mean, such as its root for RMSE. It enters the gradient."""
         return mean
 
     def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
@@ -102,16 +102,16 @@ class Loss(Description):
         return output[..., 0]
 
     def centre(self, output: Tensor) -> Tensor:
-        """What a recursive network is told of its own outputs, [..., Q] → [...]; the point forecast unless said."""
+        """The value that a recursive network feeds back, [..., Q] → [...]. By default it is the point forecast."""
         return self.point(output)
 
     @property
     def shows(self) -> Point | None:
-        """What the point forecast is of the distribution of the target; None where the loss aims at neither."""
+        """What the point forecast estimates: "mean", "median" or None for neither."""
         return None
 
     def showing(self, point: Point) -> Self:
-        """The same loss with another point forecast, for losses that know a distribution."""
+        """A copy of the loss with another point forecast. Only losses that forecast a distribution have the choice."""
         raise ConfigError(
             f"{self.kind} forecasts one point, so there is no {point} to choose. Train with MQLoss or "
             "DistributionLoss, or with MSE for the mean and MAE for the median"
@@ -119,12 +119,12 @@ class Loss(Description):
 
     @property
     def probabilistic(self) -> bool:
-        """Whether `quantiles` answers."""
+        """Whether the loss has `quantiles`."""
         return False
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The probabilities, ascending, that a forecast reports when nobody asks for others."""
+        """The default probability levels of a forecast, ascending."""
         return ()
 
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
@@ -140,20 +140,20 @@ class Loss(Description):
 
 
 def outside_support(loss: Loss, values: Any) -> Any:
-    """Where values (an array or a tensor) are none that the loss takes; None where it takes every number."""
+    """Boolean mask of the values (array or tensor) that the loss does not accept; None if it accepts every number."""
     low, high = loss.support
     return None if (low, high) == (-math.inf, math.inf) else (values < low) | (values > high)
 
 
 def support_rule(loss: Loss) -> str:
-    """The rule of a loss that does not take every number, and what to do, in words."""
+    """A sentence that states which targets a loss accepts; for losses that do not accept every number."""
     low, high = loss.support
     name = getattr(getattr(loss, "loss", loss), "distribution", None) or loss.kind
     return f"{name} takes targets of at least {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
 
 
 def check_shapes(output: Tensor, target: Tensor, outputs: int = 1) -> None:
-    """Refuse what would broadcast by accident: output must be the target's shape plus [Q]."""
+    """Raise unless output has the target's shape plus [Q]; other shapes could broadcast by accident."""
     if output.shape[:-1] != target.shape or output.shape[-1] != outputs:
         raise ConfigError(
             f"the loss needs outputs of shape {(*target.shape, outputs)} for targets of shape {tuple(target.shape)}, "

@@ -1,4 +1,4 @@
-"""Losses of classes: the target is a class number, the output a logit per class (or one logit for yes and no)."""
+"""Losses for classification: the target is a class number, the output has one logit per class (one for yes or no)."""
 
 # ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
 
@@ -28,7 +28,7 @@ class CrossEntropy(Loss):
     task: ClassVar[Literal["regression", "classification"]] = "classification"
 
     classes: int | None = Field(default=None, ge=2)
-    """How many classes there are; None takes as many as the network gives."""
+    """Number of classes; None takes the number of network outputs."""
 
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of the probability that is spread over all classes."""
@@ -48,7 +48,7 @@ class CrossEntropy(Loss):
 
     @property
     def outputs(self) -> int:
-        """One logit per class; 0 while the number of classes is whatever the network gives."""
+        """One logit per class; 0 if `classes` is None and the network decides."""
         return self.classes or len(self.class_weights or ())
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
@@ -68,7 +68,7 @@ class CrossEntropy(Loss):
     def _checked(self, target: Tensor, classes: int) -> Tensor:
         if target.is_floating_point() or target.is_complex():
             raise DataError(f"classes must be whole numbers, but got targets of {target.dtype}. Use target.long()")
-        if target.numel() and target.device.type == "cpu":  # elsewhere looking would wait for the device
+        if target.numel() and target.device.type == "cpu":  # on other devices this check would wait for the device
             low, high = (int(bound) for bound in torch.aminmax(target))
             if low < 0 or high >= classes:
                 raise DataError(f"classes must be from 0 to {classes - 1}, but got targets from {low} to {high}")
@@ -88,7 +88,7 @@ class CrossEntropy(Loss):
 
 
 class BinaryCrossEntropy(Loss):
-    """Cross entropy of yes (1) and no (0) with one logit per target; computed from the logit, so it does not overflow.
+    """Cross entropy of yes (1) and no (0) with one logit per target. It uses the logit directly and cannot overflow.
 
     With label smoothing s the target is y·(1 - s) + s/2.
     """

@@ -1,4 +1,4 @@
-"""Families with a positive mean, computed in the data's own units: counts, shares of ones, and zeros with a rest."""
+"""Distribution families in the data's own units: counts, Bernoulli, and Tweedie (zeros and positive values)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from neuro_divergent.losses.stable import inverse_log_softplus, inverse_softplus
 class Positive(Family):
     """Base of families with a positive mean, softplus(first raw parameter), computed in the data's own units.
 
-    Negative targets are refused before a training; a masked one may be anything, and counts as 0 in the formulas.
+    Negative targets are refused before the training. A masked target may have any value; the formulas take it as 0.
     """
 
     units: Units = "original"
@@ -27,7 +27,7 @@ class Positive(Family):
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
         """Raw parameters whose mean is scale·softplus(raw + s), with s such that raw = 0 gives the window's location.
 
-        Where the location is not positive there is nothing to start from, and s is 0.
+        If the location is not positive, s is 0.
         """
         ratio = location / scale
         start = inverse_softplus(torch.where(ratio > 0, ratio.clamp(min=0.01), math.log(2)))
@@ -43,12 +43,12 @@ class Positive(Family):
 
 
 class Count(Positive, Invertible):
-    """Base of families of whole numbers from 0 on."""
+    """Base of families of whole numbers from 0."""
 
     discrete = True
 
     def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Four deviations to each side of the mean, and some; not below -1, which no count reaches."""
+        """A little more than four standard deviations on each side of the mean; at least -1, below every count."""
         mean, width = self.mean(raw), 4 * torch.sqrt(self._variance(raw)) + 8
         return (mean - width).clamp(min=-1), mean + width
 
@@ -63,7 +63,7 @@ class Poisson(Count):
     plain = True
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
-        """The log-probability, continued to fractional values by the gamma function."""
+        """The log-probability; the gamma function extends it to fractional values."""
         value = value.clamp(min=0)
         log_mean = self._log_mean(raw)
         return value * log_mean - torch.exp(log_mean) - torch.lgamma(value + 1)
@@ -87,7 +87,7 @@ class NegativeBinomial(Count):
     outputs = 2
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
-        """The log-probability, continued to fractional values by the gamma function."""
+        """The log-probability; the gamma function extends it to fractional values."""
         value = value.clamp(min=0)
         count = 1 / self._dispersion(raw)
         logit = self._log_mean(raw) - torch.log(count)
@@ -126,7 +126,7 @@ class Bernoulli(Family):
         return -F.binary_cross_entropy_with_logits(raw[..., 0], value.clamp(0, 1), reduction="none")
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:  # noqa: ARG002
-        """A logit of 0 means the window's share of ones, where that is neither 0 nor 1."""
+        """Shifted logits: raw = 0 gives the window's share of ones, unless that share is 0 or 1."""
         share = torch.where((location > 0) & (location < 1), location, 0.5)
         return raw + torch.logit(share)
 
@@ -144,7 +144,7 @@ class Bernoulli(Family):
 
 
 class Tweedie(Positive):
-    """Raw parameter (rate): mean m = softplus(rate), variance m^rho, 1 < rho < 2: zeros, and a gamma-like rest.
+    """Raw parameter (rate): mean m = softplus(rate), variance m^rho, 1 < rho < 2: zeros and gamma-like values.
 
     The training value is the part of the negative log-likelihood that depends on the mean, with dispersion 1:
     m^(2 - rho) / (2 - rho) + y·m^(1 - rho) / (rho - 1). Draws are sums of a Poisson number of gamma draws, and
@@ -158,7 +158,7 @@ class Tweedie(Positive):
         self.rho, self.num_samples = rho, num_samples
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
-        """Up to what does not depend on the mean."""
+        """The log-likelihood without the terms that do not depend on the mean."""
         log_mean = self._log_mean(raw).clamp(min=-60.0)
         gain = value.clamp(min=0) * torch.exp((1 - self.rho) * log_mean) / (1 - self.rho)
         return gain - torch.exp((2 - self.rho) * log_mean) / (2 - self.rho)
@@ -171,7 +171,7 @@ class Tweedie(Positive):
         return gamma_draws(shape, generator) * (self.rho - 1) * mean ** (self.rho - 1)
 
     def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
-        """Order statistics of draws, a block of elements at a time."""
+        """Order statistics of draws; computed in blocks of elements."""
         generator = seeding.torch_generator(0, "quantiles of draws")
         known = [(i + 0.5) / self.num_samples for i in range(self.num_samples)]
         flat = raw.reshape(-1, self.outputs)

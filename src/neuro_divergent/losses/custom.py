@@ -1,4 +1,4 @@
-"""A loss that is a plain function of the user's."""
+"""A loss that is a Python function given by the user."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from neuro_divergent.losses.base import Loss, check_shapes
 
 
 class CustomLoss(Loss):
-    """function(output, target) → unreduced values of the target's shape; both in scaled units, output without [Q].
+    """A loss from function(output, target), which returns unreduced values of the target's shape.
 
-    A file keeps the function's name only: give it back with `nd.load(path, using={"my_loss": my_loss})`.
+    Output and target are in scaled units. Output has no [Q] axis if there is one output per step. A saved model keeps
+    only the name of the function: pass the function again with `nd.load(path, using={"my_loss": my_loss})`.
     """
 
     function: Function
     """Called with output (the target's shape, or that plus [Q] when outputs > 1) and target."""
     number_of_outputs: Annotated[int, Field(ge=1)] = 1
-    """Numbers that the network gives per step."""
+    """Number of network outputs per horizon step."""
 
     @property
     def outputs(self) -> int:
-        """Numbers that the network gives per step."""
+        """Number of network outputs per horizon step."""
         return self.number_of_outputs
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:  # noqa: ARG002
-        """What the function says, if it kept the target's shape."""
+        """The values of the function; raises if they do not have the target's shape."""
         check_shapes(output, target, self.number_of_outputs)
         given = output.squeeze(-1) if self.number_of_outputs == 1 else output
         values: Tensor = self.function(given, target)
         if not isinstance(values, Tensor) or values.shape != target.shape:
             shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ConfigError(
-                f"a custom loss gives one value per target value, shape {tuple(target.shape)}, but "
-                f"{getattr(self.function, '__name__', 'the function')} gave {shape}. Leave the mean to the engine"
+                f"a custom loss must return one value per target value, shape {tuple(target.shape)}, but "
+                f"{getattr(self.function, '__name__', 'the function')} returned {shape}. Do not take the mean: the "
+                "training does it"
             )
         return values

@@ -1,4 +1,4 @@
-"""Losses whose output describes a whole distribution; trained on its likelihood, or on its CRPS where that is said."""
+"""Losses that forecast a distribution. They are trained on its likelihood; CRPS and ISQF on the CRPS."""
 
 # ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
 
@@ -35,13 +35,13 @@ def _our_name(value: Any) -> Any:
 
 
 class Distributional(Levelled):
-    """Base of losses over a family of distributions; the point forecast is the mean, or with point="median" the median.
+    """Base of losses that forecast a distribution. The point forecast is its mean, or with point="median" its median.
 
     Location-scale families are computed on scaled windows. Counts are computed in original units, where an output of 0
     means the window's location, so that training starts near the data.
     """
 
-    family = "loss"  # named again, so that this base is not entered in the registry
+    family = "loss"  # repeated, so that this base class is not registered
 
     own_point: ClassVar[Point] = "mean"
 
@@ -62,7 +62,7 @@ class Distributional(Levelled):
 
     @property
     def support(self) -> tuple[float, float]:
-        """The values that the distribution can take."""
+        """The range of values that the distribution can take."""
         return self.distribution_family.support
 
     @property
@@ -85,7 +85,7 @@ class Distributional(Levelled):
         return self.distribution_family.natural(output, size, self.floor) if self.floor else output
 
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
-        """Raw parameters of the distribution in original units; they mean the same to every method here."""
+        """Raw parameters of the distribution in original units. Every method accepts them like network outputs."""
         return self.distribution_family.unscale(output, location, scale)
 
     def mean(self, output: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class Distributional(Levelled):
 
     @torch.no_grad()
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
-        """Exact quantiles (from draws for Tweedie), computed in float64."""
+        """Quantiles, computed in float64: exact, but from draws for Tweedie."""
         asked = levels.detach().to("cpu", torch.float64)
         found = self.distribution_family.quantile(output.detach().to("cpu", torch.float64), asked)
         return uncrossed(found.to(output.device, output.dtype), levels)
@@ -118,17 +118,17 @@ class DistributionLoss(Distributional):
         Annotated[DistributionName, BeforeValidator(_our_name)], DistributionName | Literal["Gaussian"]
     ] = default("Normal")
     """Normal (or "Gaussian"), StudentT (heavy tails), Poisson or NegativeBinomial (counts), Bernoulli (0 or 1), Tweedie
-    (zeros and a positive rest), or ISQF (a free quantile function with exponential tails). Counts and Tweedie take
-    targets of at least 0, Bernoulli targets between 0 and 1; a table with others is refused."""
+    (zeros and positive values), or ISQF (a free quantile function with exponential tails). Counts and Tweedie need
+    targets of at least 0, Bernoulli needs targets between 0 and 1; `fit` refuses a table with other targets."""
 
     num_samples: int = Field(default=1000, ge=1)
-    """Draws behind quantiles that have no closed form (Tweedie), and behind samples when nobody gives a number."""
+    """Number of draws for quantiles without a closed form (Tweedie), and the default number of sample paths."""
 
     rho: float | None = Field(default=None, gt=1, lt=2)
     """Tweedie only: the variance is mean^rho; 1.5 when None."""
 
     num_pieces: int | None = Field(default=None, ge=1)
-    """ISQF only: straight pieces between two of the levels; 5 when None."""
+    """ISQF only: number of linear pieces between two levels; 5 when None."""
 
     @model_validator(mode="after")
     def _fields_of_the_distribution(self) -> Self:
@@ -166,10 +166,10 @@ def _spline(knots: tuple[float, ...], pieces: int) -> SplineQuantile:
 
 class _MixtureLoss(Distributional):
     components: int = Field(default=3, ge=1)
-    """How many components are mixed, at each step on their own."""
+    """Number of mixture components. Each horizon step has its own mixture."""
 
     num_samples: int = Field(default=1000, ge=1)
-    """Draws behind samples when nobody gives a number."""
+    """The default number of sample paths."""
 
 
 class NormalMixture(_MixtureLoss):
@@ -207,8 +207,8 @@ def _mixture(name: Literal["Normal", "Poisson", "NegativeBinomial"], components:
 class CRPS(Distributional):
     """Continuous ranked probability score of a normal forecast: σ·(z·(2Φ(z) - 1) + 2φ(z) - 1/√π), z = (y - μ)/σ.
 
-    In the data's units like MAE, of which it is the probabilistic form, and less moved by outliers than the
-    likelihood. For a score without the normal assumption use DistributionLoss(distribution="ISQF") or MQLoss.
+    It is the probabilistic form of MAE, in the data's units, and less sensitive to outliers than the likelihood. For a
+    score without the normal assumption use DistributionLoss(distribution="ISQF") or MQLoss.
     """
 
     @property

@@ -1,8 +1,8 @@
-"""Families of distributions over raw network outputs, [..., P] → a distribution per element.
+"""Distribution families whose parameters are raw network outputs, [..., P]: one distribution per element.
 
-The raw parameters are chosen so that every affine change of units stays inside the family: a positive parameter is
-softplus(raw), and its rescaled version is written back through the inverse of softplus, in logarithms, so that nothing
-underflows. "Unscaled" outputs are therefore ordinary outputs again and mean the same to every method.
+An affine change of units gives raw parameters of the same family. A positive parameter is softplus(raw). To rescale it,
+the inverse of softplus gives the new raw value; this is computed with logarithms, so that nothing underflows. Unscaled
+outputs are therefore ordinary outputs again: every method accepts them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Units = Literal["scaled", "original"]
 
 
 class Family(ABC):
-    """What a distribution can do, given raw parameters in the last dimension."""
+    """Base class of distributions. The last dimension of `raw` has the raw parameters."""
 
     units: Units = "scaled"
     support: tuple[float, float] = (-math.inf, math.inf)
@@ -39,7 +39,7 @@ class Family(ABC):
     """Whether the network's outputs are the raw parameters in any units: softplus leaves a large mean as it is."""
 
     def values(self, raw: Tensor, target: Tensor) -> Tensor:
-        """What is minimised, per element: the negative log-likelihood unless a family says otherwise."""
+        """The training loss per element: the negative log-likelihood unless a family overrides it."""
         return -self.log_prob(raw, target)
 
     @abstractmethod
@@ -95,10 +95,10 @@ class Invertible(Family):
 
     @abstractmethod
     def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Two values between which most of the probability lies, where the search for a quantile starts."""
+        """Two values that contain most of the probability. The search for a quantile starts from them."""
 
     def quantile(self, raw: Tensor, levels: Tensor) -> Tensor:
-        """Where the cdf reaches the levels, a block of elements at a time, each stopping when it is done."""
+        """The values where the cdf reaches the levels, found by a search in blocks of elements."""
         blocks = torch.split(raw.reshape(-1, self.outputs), 1024)
         return torch.cat([self._inverted(block, levels) for block in blocks]).reshape(*raw.shape[:-1], levels.shape[-1])
 
@@ -116,7 +116,7 @@ class Normal(Invertible):
     outputs = 2
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
-        """The log-density; the spread is held above e⁻³⁰, so that nothing overflows."""
+        """The log-density. The standard deviation is at least e⁻³⁰, so that nothing overflows."""
         mean, log_scale = raw[..., 0], scale_of(raw[..., 1])
         z = (value - mean) * torch.exp(-log_scale)
         return -0.5 * z.square() - log_scale - 0.5 * math.log(2 * math.pi)
@@ -126,7 +126,7 @@ class Normal(Invertible):
         return lift(raw, floor, spread=1)
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
-        """Mean and deviation in original units."""
+        """Mean and standard deviation in original units."""
         return affine(raw, location, scale, mean=0, spread=1)
 
     def mean(self, raw: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ class Normal(Invertible):
         return reached
 
     def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Four deviations to each side."""
+        """Four standard deviations on each side of the mean."""
         width = 4 * torch.exp(scale_of(raw[..., 1]))
         return raw[..., 0] - width, raw[..., 0] + width
 
@@ -170,7 +170,7 @@ class StudentT(Invertible):
         return lift(raw, floor, spread=2)
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
-        """Mean and scale in original units; the degrees of freedom have none."""
+        """Mean and scale in original units; the degrees of freedom stay the same."""
         return affine(raw, location, scale, mean=1, spread=2)
 
     def mean(self, raw: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ class StudentT(Invertible):
         return raw[..., 1]
 
     def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
-        """A normal draw over the root of a chi-squared draw."""
+        """A normal draw divided by the root of a chi-squared draw."""
         half = (2 + F.softplus(raw[..., 0])) / 2
         ratio = torch.sqrt(half / gamma_draws(half, generator).clamp(min=1e-30))
         return raw[..., 1] + torch.exp(scale_of(raw[..., 2])) * normal_draws(half, generator) * ratio
@@ -192,7 +192,7 @@ class StudentT(Invertible):
         return 0.5 + torch.sign(z) * inner
 
     def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Four scales to each side."""
+        """Four scales on each side of the mean."""
         width = 4 * torch.exp(scale_of(raw[..., 2]))
         return raw[..., 1] - width, raw[..., 1] + width
 
@@ -203,7 +203,7 @@ def scale_of(spread: Tensor) -> Tensor:
 
 
 def affine(raw: Tensor, location: Tensor, scale: Tensor, *, mean: int, spread: int) -> Tensor:
-    """Raw parameters with one of them moved and scaled, one scaled, and the others as they were."""
+    """Raw parameters in other units: `mean` is scaled and shifted, `spread` is scaled, the others stay the same."""
     parts = list(torch.split(raw, 1, dim=-1))
     parts[mean] = parts[mean] * scale + location
     parts[spread] = rescale_softplus(parts[spread], scale)
@@ -219,7 +219,7 @@ def lift(raw: Tensor, floor: float, *, spread: int) -> Tensor:
 
 
 class Mixture(Invertible):
-    """Several members of one family with weights: raw parameters are K logits, then each parameter of K components."""
+    """Weighted mixture of K components of one family. Raw parameters: K logits, then each parameter of K components."""
 
     def __init__(self, component: Invertible, components: int) -> None:
         self.component, self.components = component, components
@@ -228,7 +228,7 @@ class Mixture(Invertible):
         self.plain = component.plain
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
-        """Logarithm of the weighted sum, by its stable form."""
+        """Logarithm of the weighted sum of densities, by logsumexp."""
         logits, rows = self._parts(raw)
         return torch.logsumexp(F.log_softmax(logits, dim=-1) + self.component.log_prob(rows, value[..., None]), dim=-1)
 
@@ -238,7 +238,7 @@ class Mixture(Invertible):
         return self._joined(logits, self.component.lifted(rows, floor))
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
-        """Every component in original units; the weights have none."""
+        """Every component in original units; the mixture weights stay the same."""
         logits, rows = self._parts(raw)
         return self._joined(logits, self.component.unscale(rows, location[..., None], scale[..., None]))
 
@@ -248,7 +248,7 @@ class Mixture(Invertible):
         return (torch.softmax(logits, dim=-1) * self.component.mean(rows)).sum(dim=-1)
 
     def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
-        """A draw from a component that is drawn first."""
+        """Draw a component, then a value from it."""
         logits, rows = self._parts(raw)
         edges = torch.softmax(logits, dim=-1).cumsum(dim=-1)
         chosen = (uniform_draws(edges[..., :1], generator) > edges).sum(dim=-1).clamp(max=self.components - 1)
@@ -261,7 +261,7 @@ class Mixture(Invertible):
         return (torch.softmax(logits, dim=-1) * self.component.cdf(rows, value[..., None])).sum(dim=-1)
 
     def bracket(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """From the lowest component's to the highest one's."""
+        """From the lowest to the highest bound of all components."""
         low, high = self.component.bracket(self._parts(raw)[1])
         return low.amin(dim=-1), high.amax(dim=-1)
 

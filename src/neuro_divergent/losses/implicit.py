@@ -1,4 +1,4 @@
-"""Implicit quantiles (Dabney et al. 2018; Gouttes et al. 2021): the level is an input, so any one can be asked for."""
+"""Implicit quantiles (Dabney et al. 2018; Gouttes et al. 2021): the level is an input, so any level can be forecast."""
 
 # ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
 
@@ -35,9 +35,9 @@ class ImplicitQuantileHead(nn.Module):
         self.project = nn.Linear(width, 1)
 
     def forward(self, raw: Tensor, levels: Tensor | None = None) -> Tensor:
-        """[..., Q] → [..., 2n]: n values, rising with their levels, then the n levels themselves.
+        """[..., Q] → [..., 2n]: n values, ascending with their levels, then the n levels themselves.
 
-        Without levels there is one per window: drawn from torch's global generator in training, the median otherwise.
+        Without `levels` there is one level per window: random (torch's global generator) in training mode, else 0.5.
         """
         if levels is None:
             shape = (raw.shape[0], *[1] * (raw.ndim - 1))
@@ -61,20 +61,20 @@ class ImplicitQuantileHead(nn.Module):
 
 
 class ImplicitQuantile(PointChoice):
-    """Pinball loss at a random level per window, which the head receives; any quantile can be forecast afterwards.
+    """Pinball loss at one random level per window; the trained model forecasts any quantile.
 
-    The network gives `width` features per step; the head turns them into values at levels, and its output, values first
-    and levels after them, is what every method here takes. The point forecast is the median; with point="mean" it is
-    the mean, from the quantiles at `MEAN_LEVELS`. Figures of a validation are those of the median.
+    The network gives `width` features per step. The head turns them into values at given levels. Its output is the
+    values followed by their levels, and every method takes such an output. The point forecast is the median; with
+    point="mean" it is the mean, from the quantiles at `MEAN_LEVELS`. Validation metrics are those of the median.
     """
 
     own_point: ClassVar[Point] = "median"
 
     width: int = Field(default=32, ge=1)
-    """Features per step that the network hands to the head."""
+    """Number of features per step that the head takes."""
 
     frequencies: int = Field(default=64, ge=1)
-    """Cosines in which the head sees the level."""
+    """Number of cosine features of the level."""
 
     @property
     def outputs(self) -> int:
@@ -83,7 +83,7 @@ class ImplicitQuantile(PointChoice):
 
     @property
     def probabilistic(self) -> bool:
-        """Every quantile can be asked for."""
+        """True: every quantile can be forecast."""
         return True
 
     @property
@@ -110,11 +110,11 @@ class ImplicitQuantile(PointChoice):
 
     @property
     def point_levels(self) -> tuple[float, ...]:
-        """The levels that the head is asked for, so that `point` can answer."""
+        """The levels that the head must compute for `point`."""
         return (0.5,) if self.shows == "median" else MEAN_LEVELS
 
     def mean(self, output: Tensor) -> Tensor:
-        """The mean of the distribution of the head's values at their levels; of one level that value."""
+        """The mean from the head's values at their levels; with one level it is that value."""
         values, levels = output.chunk(2, dim=-1)
         known, order = levels.reshape(-1, levels.shape[-1])[0].sort()
         return mean_of_quantiles(values[..., order], tuple(round(level, 6) for level in known.tolist()))
@@ -126,23 +126,23 @@ class ImplicitQuantile(PointChoice):
         return torch.gather(values, -1, nearest)[..., 0]
 
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
-        """The head's values, which must have been asked for at these levels."""
+        """The head's values. The head must have computed them at these levels."""
         values, at = output.chunk(2, dim=-1)
         if values.shape[-1] != len(levels) or not torch.allclose(at, levels.to(at).expand_as(at), rtol=0, atol=1e-6):
             raise ConfigError(
-                f"{self.kind} knows the levels that its head was asked for, but got others: "
-                f"{[round(float(level), 6) for level in levels]}. Call the head with them first"
+                f"{self.kind} has quantiles only at the levels that its head computed, but got the levels "
+                f"{[round(float(level), 6) for level in levels]}. Call the head with these levels first"
             )
         return uncrossed(values, levels)
 
     def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draws by inversion between the head's levels; ask it for those of `grid` before."""
+        """Draws by inversion between the head's levels. Call the head with the levels of `grid` first."""
         values, at = output.chunk(2, dim=-1)
         known = at.reshape(-1, at.shape[-1])[0].sort().values
         return draw_between(values.sort(dim=-1).values, tuple(known.tolist()), number, generator)
 
     def grid(self, number: int = 100) -> Tensor:
-        """Evenly spaced levels, (i + ½) / number, at which the head is asked before sampling."""
+        """Evenly spaced levels, (i + ½) / number, for the head before sampling."""
         return (torch.arange(number, dtype=torch.float64) + 0.5) / number
 
 

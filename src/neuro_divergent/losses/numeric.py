@@ -1,4 +1,4 @@
-"""Numerical work in float64 on the CPU, outside any gradient: special functions, inversion of a cdf, draws."""
+"""Numerical functions in float64 on the CPU, without gradients: special functions, inversion of a cdf, draws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     a, b, x = torch.broadcast_tensors(a, b, x)  # type: ignore[no-untyped-call]
     off = (a + b) * x - a
     front = torch.exp(_log_beta_front(a, b, off))
-    swap = x > (a + 1) / (a + b + 2)  # there the fraction of the complement converges fast
+    swap = x > (a + 1) / (a + b + 2)  # there the continued fraction of 1 - x converges fast
     a, b = torch.where(swap, b, a), torch.where(swap, a, b)
     x, off = torch.where(swap, 1 - x, x).clamp(0, 1), torch.where(swap, -off, off)
     value = front / _beta_fraction(a, b, x, off)
@@ -26,7 +26,7 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def _log_beta_front(a: Tensor, b: Tensor, off: Tensor) -> Tensor:
-    """log(x^a·(1 - x)^b / B(a, b)) by Loader's form (2000): logarithms of large factorials would cancel each other.
+    """log(x^a·(1 - x)^b / B(a, b)) by Loader's form (2000), because logarithms of large factorials would cancel.
 
     With n = a + b and off = n·x - a it is a·log(1 + off/a) + b·log(1 - off/b) + ½·log(ab / 2πn), and the remainders of
     Stirling's formula.
@@ -47,7 +47,7 @@ def _stirling_rest(z: Tensor) -> Tensor:
 
 
 def _beta_fraction(a: Tensor, b: Tensor, x: Tensor, off: Tensor, limit: int = 1000) -> Tensor:
-    """The denominator that `off` = (a + b)·x - a keeps free of cancellation, by Lentz's method."""
+    """The denominator of the continued fraction by Lentz's method; `off` = (a + b)·x - a avoids cancellation."""
     fraction = _away_from_zero(a * (1 - off) / (a + 1))
     c, d = fraction, torch.zeros_like(x)
     for m in range(1, limit):
@@ -69,7 +69,7 @@ def _away_from_zero(value: Tensor) -> Tensor:
 
 
 def invert_continuous(cdf: Cdf, density: Cdf, levels: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Where a continuous cdf reaches the levels: Newton steps, halving instead whenever one leaves the bracket."""
+    """The values where a continuous cdf reaches the levels, by Newton steps; bisection if a step leaves the bracket."""
     low, high = _widen(cdf, levels, low, high)
     near = 1e-12 * (high - low)
     x = (low + high) / 2
@@ -77,7 +77,7 @@ def invert_continuous(cdf: Cdf, density: Cdf, levels: Tensor, low: Tensor, high:
         excess = cdf(x) - levels
         low, high = torch.where(excess < 0, x, low), torch.where(excess < 0, high, x)
         newton = x - excess / density(x).clamp(min=_TINY)
-        # Where the step is nothing any more, x is a bound itself and its step may fall on the wrong side of it.
+        # When the step is almost 0, x is a bound of the bracket and rounding may put the step outside it.
         settled = (newton - x).abs() <= near + 1e-11 * x.abs()
         inside = settled | ((newton > low) & (newton < high))
         x = torch.where(inside, newton, (low + high) / 2)
@@ -100,8 +100,8 @@ def _widen(cdf: Cdf, levels: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor,
 def invert_discrete(cdf: Cdf, mass: Cdf, levels: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """The smallest whole number of at least 0 whose cdf reaches the level.
 
-    Newton steps within a bracket, the probability of a number being the slope: a dozen values of the cdf whatever the
-    size of the numbers. Where steps leave the bracket or close it slowly, it is halved.
+    It takes Newton steps within a bracket; the slope is the probability mass of a number. About twelve evaluations of
+    the cdf are enough, even for large numbers. If steps leave the bracket or shrink it slowly, it is bisected.
     """
 
     def reached(x: Tensor) -> Tensor:
@@ -118,11 +118,11 @@ def invert_discrete(cdf: Cdf, mass: Cdf, levels: Tensor, low: Tensor, high: Tens
         if bool((width <= torch.clamp(4e-16 * high, min=1.0)).all()):
             break
         slow = width > before / 2
-        # A little further than Newton says (twice as far if that was too little): the bracket closes from both sides.
+        # A little more than the Newton step (twice as much if it was too short), so that both bounds move.
         step = _newton_step(below, mass(x.clamp(min=0)), levels, x) * torch.where(slow, 2.0, 1.001)
         target = torch.where(step > 0, (x + step).ceil(), (x + step).floor())
         taken = (target > low) & (target < high) & ~(slow & (turn % 4 == 3))
-        apart = high > 16 * (low + 2)  # numbers of different size: halve their logarithms
+        apart = high > 16 * (low + 2)  # different orders of magnitude: bisect the logarithms
         middle = torch.where(apart, torch.sqrt((low + 2) * high), (low + high) / 2).floor()
         x = torch.where(taken, target, middle)
         x, before = torch.where(width <= 1, high, x), last
@@ -130,7 +130,7 @@ def invert_discrete(cdf: Cdf, mass: Cdf, levels: Tensor, low: Tensor, high: Tens
 
 
 def _newton_step(below: Tensor, slope: Tensor, levels: Tensor, x: Tensor) -> Tensor:
-    """Newton's step to where the cdf is `levels`; in logarithms for the lower half, where it is like a power of x."""
+    """The Newton step towards cdf = `levels`; for the lower half on log scale, where the cdf is like a power of x."""
     slope = slope.clamp(min=_TINY)
     growth = torch.log(levels / below) * below / (slope * (x + 1))
     return torch.where(levels <= 0.5, (x + 1) * torch.expm1(growth.clamp(-50, 50)), (levels - below) / slope)

@@ -1,6 +1,6 @@
 """Losses of a point forecast: one output per target value.
 
-In the formulas y is the target, f the forecast and e = f - y. Every one is elementwise; the mean is taken elsewhere.
+In the formulas y is the target, f the forecast and e = f - y. All losses are elementwise; the engine takes the mean.
 """
 
 # ruff: noqa: ARG002  (every loss has the same signature, whatever its formula needs)
@@ -73,7 +73,7 @@ class Huber(Loss):
 
 
 class Tukey(Loss):
-    """Tukey's biweight, c²/6·(1 - (1 - (e/c)²)³) within c and the constant c²/6 beyond: outliers do not pull at all."""
+    """Tukey's biweight, c²/6·(1 - (1 - (e/c)²)³) within c, the constant c²/6 beyond: outliers have no gradient."""
 
     c: float = Field(default=4.685, gt=0, allow_inf_nan=False)
     """Errors beyond this, in scaled units, are treated as outliers; 4.685 is 95 % efficient for normal errors."""
@@ -96,7 +96,7 @@ class LogCosh(Loss):
 class MAPE(Loss):
     """Absolute percentage error, 100·|e| / |y|, in percent.
 
-    A target of 0 has no percentage: it is left out of the mean. The metric mape is the same figure.
+    A target of 0 has no percentage, so it does not enter the mean. The metric mape is the same formula.
     """
 
     units: ClassVar[Literal["scaled", "original"]] = "original"
@@ -107,14 +107,14 @@ class MAPE(Loss):
         return divide(100 * errors(output, target).abs(), target.abs())
 
     def counted(self, target: Tensor) -> Tensor:
-        """Everywhere but at 0."""
+        """True where the target is not 0."""
         return target != 0
 
 
 class SMAPE(Loss):
     """Symmetric percentage error, 200·|e| / (|y| + |f|), in percent, from 0 to 200; 0 where target and forecast are 0.
 
-    The metric smape is the same figure.
+    The metric smape is the same formula.
     """
 
     units: ClassVar[Literal["scaled", "original"]] = "original"
@@ -127,16 +127,16 @@ class SMAPE(Loss):
 
 
 class MASE(Loss):
-    """Absolute error divided by the mean seasonal naive error of the window's own lookback (Hyndman & Koehler 2006).
+    """Absolute error divided by the mean seasonal naive error of the lookback window (Hyndman & Koehler 2006).
 
-    A lookback that repeats its season exactly has naive error 0: it is divided by its mean absolute value instead, and
-    by 1 if that is 0 too.
+    If the lookback repeats its season exactly, the naive error is 0. Then the divisor is the mean absolute value of the
+    lookback, or 1 if that is 0 too.
     """
 
     units: ClassVar[Literal["scaled", "original"]] = "original"
 
     seasonality: int = Field(default=1, ge=1)
-    """Steps of a season: the naive forecast is the value this many steps back."""
+    """Length of a season in steps: the naive forecast is the value this many steps before."""
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
         """Unreduced scaled errors; `context.y` gives the lookback."""
@@ -156,9 +156,10 @@ class MASE(Loss):
 
 
 class RelativeMSE(Loss):
-    """Squared error divided by the mean squared error that repeating the last observed value makes in the same window.
+    """Squared error divided by the mean squared error of the naive forecast in the same window.
 
-    Where that naive forecast is perfect the divisor is the target's mean square, and 1 if that is 0 too.
+    The naive forecast repeats the last observed value. If it is perfect, the divisor is the mean square of the target,
+    or 1 if that is 0 too.
     """
 
     units: ClassVar[Literal["scaled", "original"]] = "original"
@@ -176,8 +177,8 @@ class RelativeMSE(Loss):
 class FreDF(Loss):
     """Frequency-domain loss (Wang et al. 2025): alpha·mean|rfft(e)| + (1 - alpha)·e², the transform along the horizon.
 
-    The first part is one number per window and channel, repeated on each of its steps, so that the mean over all
-    values is the paper's loss. Masked errors enter the transform as 0 when `context` brings the mask.
+    The first part is one number per window and channel, repeated at each horizon step, so that the mean over all values
+    is the paper's loss. If `context` has a mask, masked errors enter the transform as 0.
     """
 
     alpha: float = Field(default=0.5, ge=0, le=1)
@@ -187,7 +188,7 @@ class FreDF(Loss):
         """Unreduced mixed losses; targets are [B, H, ...]."""
         error = errors(output, target)
         if error.ndim < 2:
-            raise ConfigError(f"FreDF transforms along the horizon, but got targets of shape {tuple(target.shape)}")
+            raise ConfigError(f"FreDF needs targets [B, H, ...] with a horizon, but got shape {tuple(target.shape)}")
         counted = error
         if context is not None and context.target_mask is not None:
             counted = torch.where(context.target_mask, error, 0.0)
@@ -198,12 +199,12 @@ class FreDF(Loss):
 
 def _window(loss: Loss, context: Batch | None) -> Batch:
     if context is None:
-        raise ConfigError(f"{loss.kind} compares with the window's past, so it is for forecasting only. Use MAE or MSE")
+        raise ConfigError(f"{loss.kind} needs a lookback window, so it is for forecasting only. Use MAE or MSE")
     return context
 
 
 def _mean(values: Tensor, counts: Tensor) -> Tensor:
-    """Mean along the steps over what counts, [B, T, C] → [B, 1, C]; 0 where nothing does."""
+    """Masked mean along the steps, [B, T, C] → [B, 1, C]; 0 where every step is masked."""
     total = torch.where(counts, values, 0.0).sum(dim=1, keepdim=True)
     return total / counts.sum(dim=1, keepdim=True).clamp(min=1)
 

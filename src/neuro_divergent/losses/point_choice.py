@@ -22,21 +22,21 @@ from neuro_divergent.losses.base import Loss, Point
 
 
 class PointChoice(Loss):
-    """Base of losses whose outputs are a distribution, or quantiles of one: `point` says what is shown of it."""
+    """Base of losses that forecast a distribution or its quantiles. The argument `point` chooses the point forecast."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    family = "loss"  # named again, so that this base is not entered in the registry
+    family = "loss"  # repeated, so that this base class is not registered
 
     own_point: ClassVar[Point]
-    """The point that is read off the outputs directly; recursive networks are told this one, whatever is shown."""
+    """The point that follows directly from the outputs. Recursive networks feed it back, whatever `point` is."""
 
-    # `point` is what the user and the files call it; on the object that name is the method.
+    # Users and files call this field `point`; on the object that name is the method.
     point_shown: Literal["auto", "mean", "median"] = Field(default="auto", alias="point")
-    """Given as point=...: the point forecast, "mean" or "median" of the distribution; "auto" is the loss's own."""
+    """Passed as point=...: the point forecast is the "mean" or the "median"; "auto" uses the default of the loss."""
 
     file_names: ClassVar[Mapping[str, str]] = {"point_shown": "point", "probabilities": "quantiles"}
-    """Fields that the user and the files call by another name."""
+    """Fields that have another name for users and in files."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,17 +50,17 @@ class PointChoice(Loss):
 
     @model_serializer(mode="plain")
     def to_dict(self) -> dict[str, Any]:
-        """The plain-data form, in which the fields have the names that the user gives them."""
+        """The loss as plain data. The fields have the names that users pass."""
         names = {name: self.file_names.get(name, name) for name in type(self).model_fields}
         return {"kind": self.kind} | {shown: encode(getattr(self, name)) for name, shown in names.items()}
 
     @property
     def shows(self) -> Point:
-        """The point forecast is the mean or the median."""
+        """What the point forecast is: "mean" or "median"."""
         return self.own_point if self.point_shown == "auto" else self.point_shown
 
     def showing(self, point: Point) -> Self:
-        """The same loss with another point forecast; the outputs, and so the weights, mean the same."""
+        """A copy with another point forecast. Network outputs and weights keep their meaning."""
         return self.replace(point=point)
 
     def point(self, output: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class PointChoice(Loss):
         return self.mean(output) if self.shows == "mean" else self.median(output)
 
     def centre(self, output: Tensor) -> Tensor:
-        """The loss's own point, whatever is shown."""
+        """The default point of the loss, whatever `point` is."""
         return self.mean(output) if self.own_point == "mean" else self.median(output)
 
     @abstractmethod
@@ -81,7 +81,7 @@ class PointChoice(Loss):
 
 
 def check_mean_of(kind: str, levels: tuple[float, ...]) -> None:
-    """Refuse a mean from quantiles that say too little about the tails or the middle."""
+    """Raise if the levels have too little information about the tails or the middle to compute a mean."""
     if levels[0] > 0.1 or levels[-1] < 0.9 or not any(0.25 <= level <= 0.75 for level in levels):
         raise ConfigError(
             f'point="mean" of {kind} is computed from its quantiles, which must reach from 0.1 or less to 0.9 or more '
@@ -92,16 +92,16 @@ def check_mean_of(kind: str, levels: tuple[float, ...]) -> None:
 def mean_of_quantiles(values: Tensor, levels: tuple[float, ...]) -> Tensor:
     """The mean of a distribution from ascending quantiles, [..., n] → [...].
 
-    Above the median the quantile function is taken as linear in -log(1 - a), below it in log(a), and both go on so
-    beyond the outermost level: exponential tails. That is exact for a Laplace distribution with two different sides;
-    for others it is an approximation, and it misses what lies far outside in heavier tails.
+    Above the median the quantile function is assumed to be linear in -log(1 - a), below it linear in log(a). Both
+    continue beyond the outermost level, which gives exponential tails. This is exact for an asymmetric Laplace
+    distribution. For others it is an approximation, which underestimates heavier tails.
     """
     return values @ values.new_tensor(_mean_weights(levels))
 
 
 @lru_cache(maxsize=64)
 def _mean_weights(levels: tuple[float, ...]) -> tuple[float, ...]:
-    """What each quantile counts in the mean; the integral above is linear in the values."""
+    """The weight of each quantile in the mean; the integral is linear in the values."""
     if len(levels) == 1:
         return (1.0,)
     place = torch.tensor(levels, dtype=torch.float64)
@@ -121,7 +121,7 @@ def _mean_weights(levels: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _half_weights(outside: list[float], known: Tensor) -> Tensor:
-    """Σ over the pieces from the median outwards, and the tail; `outside` is the probability beyond each place."""
+    """Σ over the pieces from the median outwards, and the tail; `outside` is the probability beyond each level."""
     total, slope = torch.zeros(known.shape[1], dtype=torch.float64), torch.zeros(known.shape[1], dtype=torch.float64)
     for inner in range(len(outside) - 1):
         run = math.log(outside[inner] / outside[inner + 1])

@@ -1,4 +1,4 @@
-"""Probability levels: how they are asked for, and values between them."""
+"""Probability levels: the arguments level= and quantiles=, and interpolation between levels."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _NEAR = 1e-6
 
 
 class Levelled(PointChoice):
-    """Base of losses that are asked for central intervals, level=[80, 90], or for quantiles=[0.1, 0.5, 0.9]."""
+    """Base of losses that take central intervals, level=[80, 90], or quantiles=[0.1, 0.5, 0.9]."""
 
-    family = "loss"  # named again, so that this base is not entered in the registry
+    family = "loss"  # repeated, so that this base class is not registered
 
     level: Takes[tuple[float, ...] | None, Sequence[float] | None] = default((80.0, 90.0))
     """Central intervals in percent; the median is always added."""
 
-    # `quantiles` is what the user and the files call it; on the object that name is the method.
+    # Users and files call this field `quantiles`; on the object that name is the method.
     probabilities: Takes[tuple[float, ...] | None, Sequence[float] | None] = Field(
         default=None, alias="quantiles", validate_default=True
     )
-    """Given as quantiles=[...]: the probabilities themselves, instead of level."""
+    """Passed as quantiles=[...]: the probabilities themselves, instead of level."""
 
     @model_validator(mode="before")
     @classmethod
@@ -53,13 +53,13 @@ class Levelled(PointChoice):
 
 @lru_cache(maxsize=256)
 def resolve_levels(level: tuple[float, ...] | None, quantiles: tuple[float, ...] | None) -> tuple[float, ...]:
-    """Ascending probabilities: the bounds of central intervals with the median, or the quantiles as they were given.
+    """Ascending probabilities: the bounds of the central intervals and the median, or the given quantiles.
 
     >>> resolve_levels((80.0, 90.0), None)
     (0.05, 0.1, 0.5, 0.9, 0.95)
     """
     if (level is None) == (quantiles is None):
-        raise ConfigError(f"give level or quantiles, one of the two, but got {level=} and {quantiles=}")
+        raise ConfigError(f"give either level or quantiles, but got {level=} and {quantiles=}")
     if quantiles is not None:
         return _checked(quantiles)
     check_percentages(level or ())
@@ -68,7 +68,7 @@ def resolve_levels(level: tuple[float, ...] | None, quantiles: tuple[float, ...]
 
 
 def check_percentages(level: Sequence[float]) -> None:
-    """Refuse levels that are no percentages, and shares such as 0.8 where 80 was meant."""
+    """Raise if a level is not a percentage; a share such as 0.8 is refused, too."""
     for percent in level:
         if not 0 < percent < 100:
             raise ConfigError(f"level is in percent, between 0 and 100, both excluded, but got level={percent!r}")
@@ -101,7 +101,7 @@ def interpolate(values: Tensor, known: Sequence[float], levels: Tensor) -> Tenso
 
 
 def refuse_outside(kind: str, known: Sequence[float], levels: Tensor) -> None:
-    """A model that learned some quantiles knows nothing beyond the outermost ones."""
+    """Raise if a level lies outside the trained quantiles: the model learned nothing there."""
     low, high = float(levels.min()), float(levels.max())
     if low < known[0] - _NEAR or high > known[-1] + _NEAR:
         raise ConfigError(
@@ -111,7 +111,7 @@ def refuse_outside(kind: str, known: Sequence[float], levels: Tensor) -> None:
 
 
 def uncrossed(values: Tensor, levels: Tensor) -> Tensor:
-    """Values made non-decreasing in the level, which only ever moves rounding errors when they were right."""
+    """Values made non-decreasing in the level. Correct values change by rounding errors at most."""
     order = torch.argsort(levels).to(values.device)
     rising = torch.cummax(values[..., order], dim=-1).values
     return rising[..., torch.argsort(order)]

@@ -1,4 +1,4 @@
-"""Quantile losses: one quantile or several, with a corner or a rounded one.
+"""Quantile losses: one quantile or several, as the pinball loss or its smooth (Huber) form.
 
 With u = y - f, the pinball loss at level q is q·u for u ≥ 0 and (q - 1)·u below; its minimiser is the q-quantile.
 """
@@ -25,7 +25,7 @@ from neuro_divergent.losses.stable import huber
 
 def pinball(under: Tensor, level: Tensor | float) -> Tensor:
     """The pinball loss of u = target - forecast at a level (or one level per element)."""
-    # One product with a slope that needs no gradient: a fifth of the cost of the maximum of two products.
+    # One product with a slope that needs no gradient costs a fifth of the maximum of two products.
     slope: Tensor = 0.5 * under.detach().sign() + (level - 0.5)
     return under * slope
 
@@ -44,7 +44,7 @@ class Quantile(Loss):
 
     @property
     def shows(self) -> Point | None:
-        """The median at level one half."""
+        """The "median" at level 0.5, else None."""
         return "median" if self.q == 0.5 else None
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
@@ -57,7 +57,7 @@ class Quantile(Loss):
 
 
 class HuberQuantile(Quantile):
-    """Pinball loss of one quantile, squared within delta: smooth where the forecast is nearly right."""
+    """Pinball loss of one quantile, squared within delta: smooth where the error is small."""
 
     delta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """Half the width of the rounded corner, in scaled units."""
@@ -67,17 +67,20 @@ class HuberQuantile(Quantile):
 
 
 class MQLoss(Levelled):
-    """Mean pinball loss of several quantiles; the point forecast is the median, or with point="mean" the mean.
+    """Mean pinball loss of several quantiles. The point forecast is the median, or with point="mean" the mean.
 
     The mean is computed from the quantiles, with exponential tails beyond them; see `mean_of_quantiles`.
 
-    Forecast quantiles are sorted, so that they never cross. Between the trained ones they are interpolated; beyond
-    the outermost ones they are refused, because nothing was learned there.
+    Forecast quantiles are sorted, so that they never cross. Levels between the trained quantiles are interpolated.
+    Levels beyond the outermost ones are refused, because the model learned nothing there.
+
+    >>> MQLoss(level=[80]).levels
+    (0.1, 0.5, 0.9)
     """
 
     weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
-    """Importance of each quantile; equal when None. With quantiles= in the order in which they were given, with level=
-    in ascending order of the quantiles (the median is one of them)."""
+    """Weight of each quantile; equal when None. The order is that of quantiles=, or with level= the ascending order of
+    the quantiles (the median is one of them)."""
 
     own_point: ClassVar[Point] = "median"
 
@@ -105,7 +108,7 @@ class MQLoss(Levelled):
 
     @property
     def probabilistic(self) -> bool:
-        """Quantiles are what it learns."""
+        """True: the outputs are quantiles."""
         return True
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
@@ -118,7 +121,7 @@ class MQLoss(Levelled):
         return (losses * weights).sum(dim=-1) / weights.sum()
 
     def _ascending_weights(self) -> list[float]:
-        """The weights in the order of `levels`: each stays with its quantile."""
+        """The weights in the order of `levels`."""
         assert self.weights is not None
         asked = self.probabilities or self.levels
         return [weight for _, weight in sorted(zip(asked, self.weights, strict=True))]
@@ -127,11 +130,11 @@ class MQLoss(Levelled):
         return pinball(under, level)
 
     def mean(self, output: Tensor) -> Tensor:
-        """The mean of the quantiles' distribution."""
+        """The mean of the distribution that the quantiles describe."""
         return mean_of_quantiles(output.sort(dim=-1).values, self.levels)
 
     def median(self, output: Tensor) -> Tensor:
-        """The median, or the trained quantile next to it when none lies on the other side."""
+        """The median; if all trained levels lie on one side of 0.5, the quantile nearest to it."""
         return interpolate(output.sort(dim=-1).values, self.levels, torch.tensor([0.5]))[..., 0]
 
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """Incremental spline quantile function (Park et al. 2022): the quantile function itself is the forecast.
 
 Between fixed levels a₁ < … < a_K the quantile function is a chain of straight pieces, rising by positive increments;
-below a₁ and above a_K it has exponential tails, q(a) = y₁ + β·log(a/a₁) and q(a) = y_K - β·log((1 - a)/(1 - a_K)). It
-cannot cross, has a closed-form cdf, mean and continuous ranked probability score (CRPS), and is trained on that score.
+below a₁ and above a_K it has exponential tails, q(a) = y₁ + β·log(a/a₁) and q(a) = y_K - β·log((1 - a)/(1 - a_K)).
+Quantiles cannot cross. The cdf, the mean and the continuous ranked probability score (CRPS) have closed forms. The loss
+is the CRPS.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class SplineQuantile(Family):
         return -torch.log(torch.where(level > curve.x[..., -1], curve.right / (1 - level), slope))
 
     def unscale(self, raw: Tensor, location: Tensor, scale: Tensor) -> Tensor:
-        """The first value moved and scaled, rises and tails scaled, shares as they are."""
+        """The first value scaled and shifted, rises and tails scaled, shares unchanged."""
         first, positive, shares = torch.split(raw, [1, self.intervals + 2, self.outputs - self.intervals - 3], dim=-1)
         return torch.cat([first * scale + location, rescale_softplus(positive, scale), shares], dim=-1)
 
@@ -65,7 +66,7 @@ class SplineQuantile(Family):
         return self.sample(raw, 1, generator)[0]
 
     def sample(self, raw: Tensor, number: int, generator: torch.Generator | None) -> Tensor:
-        """The quantile function, laid out once, at uniform draws."""
+        """The quantile function, built once, at uniform draws."""
         uniform = uniform_draws(raw[..., :1].expand(*raw.shape[:-1], number), generator).clamp(1e-12, 1 - 1e-12)
         return self._values_at(self._curve(raw), uniform).movedim(-1, 0)
 
@@ -105,7 +106,7 @@ class SplineQuantile(Family):
         return torch.where(value < first, lower, torch.where(value > last, upper, middle))
 
     def _piece(self, joints: Tensor, value: Tensor) -> Tensor:
-        """Number of the piece that holds a value, [...]; the outermost ones stand for the tails."""
+        """Index of the piece that contains a value, [...]; values in the tails get the outermost pieces."""
         return ((joints <= value[..., None]).sum(dim=-1) - 1).clamp(0, joints.shape[-1] - 2)
 
     def _values_at(self, curve: _Curve, levels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Formulas that stay finite, with finite derivatives, where the textbook form does not."""
+"""Numerically stable formulas: finite, with finite derivatives, where the textbook form is not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Below this softplus(x) and exp(x) agree to double precision in relative terms, so their logarithms are x.
+# Below this, softplus(x) and exp(x) are equal in double precision, so log softplus(x) is x.
 _EXPONENTIAL = -37.0
 _EXPONENTIAL_FLOAT32 = -15.0
 
@@ -27,9 +27,9 @@ def root(value: Tensor) -> Tensor:
 
 def log_softplus(raw: Tensor) -> Tensor:
     """log(log(1 + exp(raw))), finite for every finite input."""
-    # Below this the two agree to the last bit or so, and the exact form's derivative would divide by an underflow.
+    # Here both forms agree to about the last bit, and the derivative of the exact form would divide by an underflow.
     small = raw < (_EXPONENTIAL if raw.dtype == torch.float64 else _EXPONENTIAL_FLOAT32)
-    # log1p(exp(.)) rather than F.softplus, which gives up precision far out on the left.
+    # log1p(exp(.)) and not F.softplus, which is less precise for very negative inputs.
     inner = torch.where(small, 0.0, raw)
     soft = inner.clamp(min=0) + torch.log1p(torch.exp(-inner.abs()))
     return torch.where(small, raw, torch.log(soft))

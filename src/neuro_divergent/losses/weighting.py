@@ -1,4 +1,4 @@
-"""Unequal importance: any loss, with weights by column, horizon, recency, or a function of the user's."""
+"""A loss with weights: by column, horizon step, recency, or a function of the user."""
 
 from __future__ import annotations
 
@@ -19,31 +19,36 @@ from neuro_divergent.losses.base import Loss, Point
 
 
 class Weighted(Loss):
-    """Another loss in which some values count more. Weights multiply each other and the table's weight column.
+    """Another loss in which some values have a larger weight.
 
-    The engine divides by the sum of the weights, so only their ratios matter.
+    All weights are multiplied with each other and with the table's weight column. The loss is the weighted mean, so
+    only the ratios of the weights matter.
 
-    - by="column": the weight column of the table, which must be there (any loss uses it when it is).
-    - by="horizon": `weights`, one per step ahead, or `decay`, the factor from one step to the next.
-    - by="recency": a row loses half its weight every `half_life` steps before the newest row of its series.
-    - by=function: function(time, value) gives the weight of each row, from arrays of timestamps and targets. It is
-      asked for the training rows, and apart from them for the held-out rows.
+    - by="column": the weight column of the table. It must exist. (Every loss uses this column if it exists.)
+    - by="horizon": `weights`, one per horizon step, or `decay`, the factor from one step to the next.
+    - by="recency": a row has half the weight of a row that is `half_life` steps newer in the same series.
+    - by=function: function(time, value) returns the weight of each row, from arrays of timestamps and targets. It is
+      called once for the training rows and once for the held-out rows.
+
+    >>> loss = Weighted(loss="MAE", by="horizon", decay=0.9)
+    >>> loss.loss
+    MAE()
     """
 
     loss: Loss
     """The loss that is weighted."""
 
     by: Literal["column", "horizon", "recency"] | Function = "column"
-    """What decides how much a value counts."""
+    """What the weights depend on."""
 
     weights: Takes[tuple[float, ...] | None, Sequence[float] | None] = default(None)
-    """by="horizon": the importance of each step ahead."""
+    """by="horizon": the weight of each horizon step."""
 
     decay: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """by="horizon": the factor from one step to the next; below 1 the near steps count more."""
+    """by="horizon": the factor from one step to the next; below 1 the first steps have the largest weight."""
 
     half_life: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """by="recency": steps in which a weight halves."""
+    """by="recency": number of steps after which the weight is halved."""
 
     @model_validator(mode="after")
     def _fields_of_by(self) -> Self:
@@ -58,7 +63,7 @@ class Weighted(Loss):
         return self
 
     def importance(self, target: Tensor, context: Batch | None = None) -> Tensor | None:
-        """The inner loss's weights, times those of the horizon's steps."""
+        """The weights of the inner loss, times those of the horizon steps."""
         inner = self.loss.importance(target, context)
         if self.by == "column" and inner is None:
             raise ConfigError(
@@ -78,7 +83,7 @@ class Weighted(Loss):
         if self.weights is None:
             steps = [float(self.decay or 1.0) ** step for step in range(horizon)]
         elif len(self.weights) != horizon:
-            raise ConfigError(f"weights must be one per step ahead, h={horizon}, but got {len(self.weights)}")
+            raise ConfigError(f"weights must have one entry per horizon step, h={horizon}, but got {len(self.weights)}")
         else:
             steps = list(self.weights)
         dtype = target.dtype if target.is_floating_point() else torch.get_default_dtype()
@@ -87,7 +92,7 @@ class Weighted(Loss):
     def row_weights(
         self, age: npt.NDArray[np.int64], time: npt.NDArray[np.generic], value: npt.NDArray[np.floating]
     ) -> npt.NDArray[np.float64] | None:
-        """The inner loss's row weights, times those by recency or by the function."""
+        """The row weights of the inner loss, times those by recency or by the function."""
         inner = self.loss.row_weights(age, time, value)
         if self.by == "recency":
             own = np.exp2(-np.asarray(age, dtype=np.float64) / float(self.half_life or 1.0))
@@ -101,34 +106,35 @@ class Weighted(Loss):
         weights = np.asarray(answer, dtype=np.float64)
         if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
             raise ConfigError(
-                f"the weight function must give one finite number of at least 0 for each of {rows} rows, but got shape "
-                f"{weights.shape}" + ("" if weights.shape != (rows,) else " with negative or non-finite numbers in it")
+                f"the weight function must return one finite number of at least 0 for each of {rows} rows, but got "
+                f"shape {weights.shape}"
+                + ("" if weights.shape != (rows,) else " with negative or non-finite numbers in it")
             )
         return weights
 
     @property
     def units(self) -> Literal["scaled", "original"]:  # type: ignore[override]  # a constant of other classes
-        """Those of the inner loss."""
+        """Same as the inner loss."""
         return self.loss.units
 
     @property
     def task(self) -> Literal["regression", "classification"]:  # type: ignore[override]  # a constant of other classes
-        """That of the inner loss."""
+        """Same as the inner loss."""
         return self.loss.task
 
     @property
     def size(self) -> float:  # type: ignore[override]  # a constant of other classes
-        """That of the inner loss."""
+        """Same as the inner loss."""
         return self.loss.size
 
     @property
     def support(self) -> tuple[float, float]:
-        """That of the inner loss."""
+        """Same as the inner loss."""
         return self.loss.support
 
     @property
     def outputs(self) -> int:
-        """What the inner loss asks of the network."""
+        """The number of outputs of the inner loss."""
         return self.loss.outputs
 
     @property
@@ -138,54 +144,54 @@ class Weighted(Loss):
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Those of the inner loss."""
+        """Same as the inner loss."""
         return self.loss.levels
 
     def counted(self, target: Tensor) -> Tensor | None:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.counted(target)
 
     def head(self) -> nn.Module | None:
-        """That of the inner loss."""
+        """Same as the inner loss."""
         return self.loss.head()
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
-        """The inner loss's values; the weights go their own way, so that the mean is a weighted mean."""
+        """The values of the inner loss. The engine applies the weights, so that the mean is a weighted mean."""
         return self.loss.values(output, target, context)
 
     def finish(self, mean: Tensor) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.finish(mean)
 
     def natural(self, output: Tensor, size: Tensor | None) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.natural(output, size)
 
     def unscale(self, output: Tensor, location: Tensor, scale: Tensor) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.unscale(output, location, scale)
 
     @property
     def shows(self) -> Point | None:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.shows
 
     def showing(self, point: Point) -> Self:
-        """The inner loss with another point forecast."""
+        """A copy whose inner loss has another point forecast."""
         return self.replace(loss=self.loss.showing(point))
 
     def point(self, output: Tensor) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.point(output)
 
     def centre(self, output: Tensor) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.centre(output)
 
     def quantiles(self, output: Tensor, levels: Tensor) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.quantiles(output, levels)
 
     def sample(self, output: Tensor, number: int, generator: torch.Generator | None = None) -> Tensor:
-        """As the inner loss does."""
+        """Same as the inner loss."""
         return self.loss.sample(output, number, generator)

@@ -1,6 +1,6 @@
-"""Schedules along a cosine, with warm-up or restarts, and the one-cycle policy.
+"""Cosine schedules, with warm-up or restarts, and the one-cycle policy.
 
-Symbols as in schedules.py; w = steps of warm-up.
+Symbols as in schedules.py; w = number of warm-up steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def cosine(high: float, low: float, share: float) -> float:
 class CosineAnnealing(_Falling):
     """Half a cosine over the run (Loshchilov and Hutter 2017): factor(t) = m + (1 - m)(1 + cos(π t / T)) / 2.
 
-    As torch's CosineAnnealingLR with T_max = T up to T. After T it stays at m, where torch's rises again; see
+    Same as torch's CosineAnnealingLR with T_max = T up to step T. After T it stays at m, but torch's rises again; use
     `CosineWarmRestarts` for that.
 
     >>> CosineAnnealing().factor_at(50, ScheduleContext(total_steps=100))
@@ -58,10 +58,10 @@ class CosineAnnealing(_Falling):
 
 
 class CosineWarmRestarts(_Falling):
-    """Half a cosine again and again (SGDR, Loshchilov and Hutter 2017), each `growth` times as long as the one before.
+    """Half a cosine with restarts (SGDR, Loshchilov and Hutter 2017); each period is `growth` times the one before.
 
     With s the steps since the last restart and p the length of the current period in steps:
-    factor(t) = m + (1 - m)(1 + cos(π s / p)) / 2, as torch's CosineAnnealingWarmRestarts stepped every batch.
+    factor(t) = m + (1 - m)(1 + cos(π s / p)) / 2, same as torch's CosineAnnealingWarmRestarts stepped every batch.
 
     >>> schedule = CosineWarmRestarts(period=4, unit="step")
     >>> [round(schedule.factor_at(t, ScheduleContext()), 3) for t in range(5)]
@@ -71,13 +71,13 @@ class CosineWarmRestarts(_Falling):
     period: int = Field(default=10, ge=1)
     """Length of the first period, in `unit`."""
     growth: int = Field(default=1, ge=1)
-    """How many times longer each period is than the one before."""
+    """Ratio of the length of a period to the length of the one before."""
     unit: Unit = "epoch"
     """Whether `period` counts epochs or optimizer steps."""
 
     @property
     def bounded(self) -> bool:
-        """Restarts go on for as long as the run does."""
+        """False: the schedule restarts until the run ends."""
         return False
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
@@ -90,7 +90,7 @@ class CosineWarmRestarts(_Falling):
         if self.growth == 1:
             return step % first, first
         finished = floor(log(step / first * (self.growth - 1) + 1, self.growth))
-        # The logarithm may land one off at a restart; whole numbers decide.
+        # At a restart the rounded logarithm may be wrong by one; integer arithmetic corrects it.
         while first * (self.growth ** (finished + 1) - 1) // (self.growth - 1) <= step:
             finished += 1
         while first * (self.growth**finished - 1) // (self.growth - 1) > step:
@@ -99,7 +99,7 @@ class CosineWarmRestarts(_Falling):
 
 
 class _Warmed(_Falling):
-    """A linear rise to the full rate, then a fall: during warm-up factor(t) = (t + 1) / (w + 1)."""
+    """Base of schedules with a linear warm-up, factor(t) = (t + 1) / (w + 1), and then a decay."""
 
     warmup: int | float = 0.1
     """Warm-up as a share of the run (below 1) or in optimizer steps (a whole number; also `warmup_steps=4000`)."""
@@ -126,13 +126,13 @@ class _Warmed(_Falling):
         return self
 
     def rise(self, context: ScheduleContext) -> int:
-        """w: how many steps the rise takes."""
+        """w, the number of warm-up steps."""
         if isinstance(self.warmup, int) or self.warmup >= 1:
             return int(self.warmup)
         return round(self.warmup * total_steps(self, context))
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """(t + 1) / (w + 1) while t < w, then the fall with share (t - w) / (T - w)."""
+        """(t + 1) / (w + 1) while t < w, then the decay with share (t - w) / (T - w)."""
         warmup = self.rise(context)
         if step < warmup:
             return (step + 1) / (warmup + 1)
@@ -144,7 +144,7 @@ class _Warmed(_Falling):
 
 
 class WarmupLinear(_Warmed):
-    """A linear rise, then a straight line down: factor(t) = m + (1 - m)(1 - (t - w) / (T - w)) after the warm-up.
+    """Linear warm-up, then linear decay: factor(t) = m + (1 - m)(1 - (t - w) / (T - w)) after the warm-up.
 
     >>> schedule = WarmupLinear(warmup=1)
     >>> [schedule.factor_at(t, ScheduleContext(total_steps=5)) for t in range(5)]
@@ -156,7 +156,7 @@ class WarmupLinear(_Warmed):
 
 
 class WarmupCosine(_Warmed):
-    """A linear rise, then half a cosine: m + (1 - m)(1 + cos(π (t - w) / (T - w))) / 2 after the warm-up.
+    """Linear warm-up, then half a cosine: m + (1 - m)(1 + cos(π (t - w) / (T - w))) / 2 after the warm-up.
 
     >>> schedule = WarmupCosine(warmup=0.2)
     >>> [round(schedule.factor_at(t, ScheduleContext(total_steps=5)), 3) for t in range(5)]
@@ -168,11 +168,11 @@ class WarmupCosine(_Warmed):
 
 
 class OneCycle(Schedule):
-    """The one-cycle policy (Smith and Topin 2018): up to the full rate, then down far below the start.
+    """The one-cycle policy (Smith and Topin 2018): the rate rises to its peak, then falls far below its first value.
 
-    The optimizer's rate is the peak. With a = share_rising · T - 1 and b = T - 1:
+    The optimizer's learning rate is the peak. With a = share_rising · T - 1 and b = T - 1:
     t ≤ a: from 1 / start_divisor to 1;  a < t ≤ b: from 1 to 1 / (start_divisor · end_divisor), along a cosine or a
-    line. As torch's OneCycleLR without its momentum cycle.
+    line. Same as torch's OneCycleLR without its momentum cycle.
 
     >>> schedule = OneCycle(share_rising=0.5, start_divisor=2.0, end_divisor=5.0, shape="linear")
     >>> [round(schedule.factor_at(t, ScheduleContext(total_steps=6)), 3) for t in range(6)]
@@ -186,15 +186,15 @@ class OneCycle(Schedule):
     end_divisor: float = Field(default=1e4, ge=1)
     """The last rate is the first divided by this."""
     shape: Literal["cosine", "linear"] = "cosine"
-    """How the rate moves between the three points."""
+    """Shape of the curve between first rate, peak and last rate."""
 
     @property
     def bounded(self) -> bool:
-        """A cycle must know its end."""
+        """True: the cycle needs the total number of steps."""
         return True
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """Up to 1, then down to the end."""
+        """The multiplier: it rises to 1, then falls."""
         total = total_steps(self, context)
         start, peak = 1 / self.start_divisor, self.share_rising * total - 1
         if step <= peak:

@@ -1,7 +1,7 @@
 """Averages of the weights over training: exponential (EMA) and stochastic weight averaging (SWA).
 
-A description's `build(module)` gives an `Averager`: the engine calls `update` after each optimizer step, evaluates
-under `swap`, and stores `state_tensors` in its checkpoints. Buffers are not averaged: they stay the module's newest.
+`build(module)` returns an `Averager`. The engine calls `update` after each optimizer step, evaluates inside `swap`, and
+stores `state_tensors` in its checkpoints. Buffers are not averaged: the module keeps their newest values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COUNT = "#count"
 
 
 class Averaging(Description):
-    """Base of all ways to average. A new one says when a step counts and how much of the average it keeps."""
+    """Base class of weight averages. A subclass defines `counts` and `kept`."""
 
     family: ClassVar[str] = "averaging"
 
@@ -30,31 +30,31 @@ class Averaging(Description):
     """Optimizer steps between two updates of the average."""
 
     def build(self, module: nn.Module, *, total_steps: int | None = None) -> Averager:
-        """A live average that starts as a copy of the module's weights."""
+        """An `Averager` that starts as a copy of the module's weights."""
         return Averager(self, module, total_steps)
 
     @abstractmethod
     def counts(self, step: int, total_steps: int | None) -> bool:
-        """Whether the weights after a step, counted from 0, enter the average."""
+        """Whether the weights after this step (counted from 0) enter the average."""
 
     @abstractmethod
     def kept(self, count: int) -> float:
-        """Share of the average that stays at an update, given how many updates came before it."""
+        """The weight of the old average in an update; `count` updates came before."""
 
 
 class EMA(Averaging):
     """Exponential moving average: a ← d a + (1 - d) w, with d = min(decay, (1 + n) / (10 + n)) while warming up.
 
-    n counts the updates before this one, so that the first weights, far from good, are soon forgotten.
+    n is the number of earlier updates. The small d at the start removes the influence of the initial weights.
     """
 
     decay: Annotated[float, Field(ge=0, lt=1)] = 0.999
-    """Share of the average that stays at each update."""
+    """Weight of the old average in each update."""
     warmup: bool = True
-    """Whether the decay rises to its value over the first updates."""
+    """Whether d starts small and rises to `decay` over the first updates."""
 
     def counts(self, step: int, total_steps: int | None) -> bool:  # noqa: ARG002
-        """Every `every`-th step."""
+        """True at every `every`-th step."""
         return (step + 1) % self.every == 0
 
     def kept(self, count: int) -> float:
@@ -63,13 +63,13 @@ class EMA(Averaging):
 
 
 class SWA(Averaging):
-    """Stochastic weight averaging (Izmailov et al. 2018): the plain mean of the weights from `start` on."""
+    """Stochastic weight averaging (Izmailov et al. 2018): the mean of the weights from step `start` on."""
 
     start: int | float = 0.75
-    """When it begins: a share of the run (below 1) or an optimizer step (a whole number)."""
+    """When averaging begins: a share of the run (below 1) or an optimizer step (a whole number)."""
 
     def counts(self, step: int, total_steps: int | None) -> bool:
-        """Every `every`-th step from the start on."""
+        """True at every `every`-th step from `start` on."""
         since = step - self._first(total_steps)
         return since >= 0 and since % self.every == 0
 
@@ -88,7 +88,7 @@ class SWA(Averaging):
         return round(self.start * total_steps)
 
     def kept(self, count: int) -> float:
-        """n / (n + 1), which makes the plain mean."""
+        """n / (n + 1), which gives the plain mean."""
         return count / (count + 1)
 
 
@@ -107,15 +107,15 @@ class Averager:
         self.total_steps = total_steps
         self.count = 0
         """Updates so far."""
-        # Looked up once: walking a module's names at every step would cost more than the average itself.
+        # Collected once: iterating over a module's names at every step would cost more than the average itself.
         self._weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
         self.tensors: dict[str, Tensor] = {name: weight.clone() for name, weight in self._weights.items()}
         """The averaged parameters by name."""
-        description.counts(0, total_steps)  # refuses a start that cannot be placed, before the training begins
+        description.counts(0, total_steps)  # raises for an invalid `start` before the training begins
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the module's weights after a step, counted from 0, if it is one that counts."""
+        """Add the module's weights after this step (counted from 0) to the average, if the step `counts`."""
         if not self.description.counts(step, self.total_steps):
             return
         new = 1.0 - self.description.kept(self.count)
@@ -124,7 +124,7 @@ class Averager:
 
     @contextmanager
     def swap(self) -> Iterator[None]:
-        """Let the module hold the averaged weights for a while; nothing happens before the first update."""
+        """Context in which the module has the averaged weights. Before the first update it does nothing."""
         own = {name: weight.clone() for name, weight in self._weights.items()} if self.count else {}
         try:
             self.copy_to_module()
@@ -133,20 +133,20 @@ class Averager:
             _copy(own, self._weights)
 
     def copy_to_module(self) -> None:
-        """Give the module the averaged weights for good; nothing happens before the first update."""
+        """Copy the averaged weights to the module. Before the first update it does nothing."""
         if self.count:
             _copy(self.tensors, self._weights)
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint stores: the live averages by name, and the count."""
+        """The tensors for a checkpoint: the live averages by name, and the number of updates."""
         return self.tensors | {_COUNT: torch.tensor(self.count, dtype=torch.int64)}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `state_tensors` gave."""
+        """Restore the tensors that `state_tensors` returned."""
         expected = self.tensors.keys() | {_COUNT}
         if tensors.keys() != expected:
             odd = sorted(tensors.keys() ^ expected)
-            raise StorageError(f"the averaged weights must fit the module, but these names do not: {', '.join(odd)}")
+            raise StorageError(f"the averaged weights must fit the module, but these names differ: {', '.join(odd)}")
         _copy({name: tensors[name] for name in self.tensors}, self.tensors)
         self.count = int(tensors[_COUNT].item())
 

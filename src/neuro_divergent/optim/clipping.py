@@ -1,7 +1,7 @@
-"""Gradient clipping: what stands between the backward pass and the optimizer's step.
+"""Gradient clipping, between the backward pass and the optimizer step.
 
-`apply` changes the gradients in place and returns the total norm from before, as a 0-d tensor on the device: reading
-it is left to whoever needs the number, so clipping itself never waits for the device.
+`apply` changes the gradients in place and returns their total norm before clipping, as a 0-d tensor on the device. The
+caller reads the number if it needs it, so that clipping itself never waits for the device.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Clipping(Description):
-    """Base of all ways to clip."""
+    """Base class of gradient clipping."""
 
     family: ClassVar[str] = "clipping"
 
     @abstractmethod
     def apply(self, parameters: Iterable[Tensor]) -> Tensor:
-        """Clip the gradients in place; returns their total norm from before."""
+        """Clip the gradients in place; return their total norm before clipping."""
 
 
 def gradient_norm(parameters: Iterable[Tensor], norm: float = 2.0) -> Tensor:
@@ -48,7 +48,7 @@ def gradient_norm(parameters: Iterable[Tensor], norm: float = 2.0) -> Tensor:
 def _total(gradients: list[Tensor], norm: float) -> Tensor:
     if not gradients or len({gradient.device for gradient in gradients}) > 1:
         return get_total_norm(gradients, norm)
-    # What get_total_norm computes, without its grouping by device and type, which costs more than the norms.
+    # Same as torch's get_total_norm, without its grouping by device and type, which costs more than the norms.
     total: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, norm)), norm)
     return total
 
@@ -66,11 +66,11 @@ class ClipByNorm(Clipping):
     """Which norm: 2 is Euclidean, inf the largest absolute value."""
 
     def apply(self, parameters: Iterable[Tensor]) -> Tensor:
-        """Clip the gradients in place; returns their total norm from before."""
+        """Clip the gradients in place; return their total norm before clipping."""
         gradients = _gradients(parameters)
         total = _total(gradients, self.norm)
         if total.device.type == "cpu" and total.item() + 1e-6 <= self.max_norm:
-            return total  # scaling by one would only cost a pass; elsewhere asking would wait for the device
+            return total  # saves a multiplication by 1; on other devices the check would wait for the device
         with torch.no_grad():
             scale = (self.max_norm / (total + 1e-6)).clamp(max=1.0)
             _scale(gradients, scale)
@@ -105,7 +105,7 @@ class ClipByValue(Clipping):
     def _ordered(self) -> ClipByValue:
         low, high = self.range
         if not low <= 0 <= high or low == high:
-            raise ConfigError(f"a range of gradient values must hold zero inside, but got bound=({low}, {high})")
+            raise ConfigError(f"a range of gradient values must contain zero, but got bound=({low}, {high})")
         return self
 
     @property
@@ -114,7 +114,7 @@ class ClipByValue(Clipping):
         return self.bound if isinstance(self.bound, tuple) else (-self.bound, self.bound)
 
     def apply(self, parameters: Iterable[Tensor]) -> Tensor:
-        """Clip the gradients in place; returns their total norm from before."""
+        """Clip the gradients in place; return their total norm before clipping."""
         gradients = _gradients(parameters)
         total = _total(gradients, 2.0)
         low, high = self.range
@@ -126,15 +126,15 @@ class ClipByValue(Clipping):
 
 
 class ClipBoth(Clipping):
-    """First by value, then by norm."""
+    """Clip by value, then by norm."""
 
     value: ClipByValue = Field(default_factory=ClipByValue)
-    """How single values are cut."""
+    """Clipping of single values."""
     norm: ClipByNorm = Field(default_factory=ClipByNorm)
-    """How the whole is scaled after that."""
+    """Clipping of the total norm, applied second."""
 
     def apply(self, parameters: Iterable[Tensor]) -> Tensor:
-        """Clip the gradients in place; returns their total norm from before both."""
+        """Clip the gradients in place; return their total norm before both."""
         parameters = list(parameters)
         total = self.value.apply(parameters)
         self.norm.apply(parameters)
@@ -142,7 +142,7 @@ class ClipBoth(Clipping):
 
 
 class AdaptiveClip(Clipping):
-    """Adaptive gradient clipping (Brock et al. 2021): each unit's gradient at most a share of its weights' norm.
+    """Adaptive gradient clipping (Brock et al. 2021): limits each unit's gradient norm relative to its weight norm.
 
     For row i of a weight W with gradient G:  G_i ← G_i · min(1, clipping · max(‖W_i‖, eps) / ‖G_i‖). A unit is an
     output row of a matrix or of a convolution's kernel; vectors and scalars are one unit.
@@ -155,7 +155,7 @@ class AdaptiveClip(Clipping):
 
     @torch.no_grad()
     def apply(self, parameters: Iterable[Tensor]) -> Tensor:
-        """Clip the gradients in place; returns their total norm from before."""
+        """Clip the gradients in place; return their total norm before clipping."""
         with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
         total = gradient_norm(with_gradient)
         for parameter in with_gradient:
@@ -183,7 +183,7 @@ def as_clipping(value: Any) -> Any:
     by_norm = [part for part in parts if isinstance(part, ClipByNorm)]
     if len(parts) != 2 or len(by_value) != 1 or len(by_norm) != 1:
         raise ConfigError(
-            f"a list of clippings is one ClipByValue and one ClipByNorm (by value first), but got "
+            f"a list of clippings must have one ClipByValue and one ClipByNorm (by value first), but got "
             f"{[part.kind for part in parts]}"
         )
     return ClipBoth(value=by_value[0], norm=by_norm[0])
@@ -193,7 +193,7 @@ def _read_clipping(part: Any) -> Clipping:
     if isinstance(part, type) and issubclass(part, Clipping):
         return part()
     if not isinstance(part, str | dict):
-        raise ConfigError(f"a list of clippings holds ClipByValue and ClipByNorm, but got {part!r}")
+        raise ConfigError(f"a list of clippings must have ClipByValue and ClipByNorm, but got {part!r}")
     return Clipping.from_dict({"kind": part} if isinstance(part, str) else part)
 
 

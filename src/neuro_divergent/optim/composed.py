@@ -1,4 +1,4 @@
-"""Schedules made of others, or of a function of the user's."""
+"""Schedules that combine other schedules, or call a function of the user."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from neuro_divergent.optim.schedules import Schedule, ScheduleContext, total_ste
 
 
 class CustomSchedule(Schedule):
-    """A function of the user's: factor(t) = function(t), or function(t, context).
+    """A schedule from a Python function: factor(t) = function(t), or function(t, context).
 
     >>> CustomSchedule(function=lambda step: 1 / (1 + step)).factor_at(3, ScheduleContext())
     0.25
     """
 
     function: Function
-    """Takes the step (from 0) and returns the multiplier."""
+    """Takes the step (from 0) and returns the multiplier of the learning rate."""
     with_context: bool = False
     """Whether the function also takes the `ScheduleContext`."""
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """What the function says, if it is a usable number."""
+        """The number that the function returns; raises if it is not finite or below 0."""
         said = self.function(step, context) if self.with_context else self.function(step)
         try:
             factor = nan if isinstance(said, str) else float(said)
-        except (TypeError, ValueError, RuntimeError):  # nothing, an array of several numbers, ...
+        except (TypeError, ValueError, RuntimeError):  # None, an array of several numbers, ...
             factor = nan
         if not (isfinite(factor) and factor >= 0):
             raise ConfigError(
-                "a schedule's function must return a finite number of at least 0, by which the rate is multiplied, but "
+                "the function of a schedule must return a finite number of at least 0, the multiplier of the rate, but "
                 f"got {said!r} at step {step}"
             )
         return factor
@@ -58,10 +58,10 @@ GivenSchedule = Schedule | type[Schedule] | str | Callable[[int], float] | Mappi
 
 
 class Joined(Schedule):
-    """Several schedules one after the other: from at[i - 1] to at[i] the i-th one, which sees only its own stretch.
+    """Several schedules one after the other: the i-th one is used from at[i - 1] to at[i].
 
-    For its schedule, a stretch is a run of its own: the step counts from the stretch's start and the total is the
-    stretch's length, as in torch's SequentialLR.
+    Each schedule sees its part of the run as a complete run: its steps count from the start of the part, and its total
+    is the length of the part. Same as torch's SequentialLR.
 
     >>> from neuro_divergent.optim.schedules import Constant, LinearDecay
     >>> schedule = Joined(schedules=(Constant(), LinearDecay()), at=(0.5,))
@@ -72,16 +72,16 @@ class Joined(Schedule):
     schedules: Annotated[Takes[tuple[AnySchedule, ...], Sequence[GivenSchedule]], Field(min_length=1)]
     """The schedules in order."""
     at: Several[int | float]
-    """Where each but the first begins: shares of the run (below 1) or optimizer steps (whole numbers), rising."""
+    """Start of each schedule but the first, ascending: shares of the run (below 1) or whole numbers of steps."""
 
     @model_validator(mode="after")
     def _fits(self) -> Joined:
         if len(self.at) != len(self.schedules) - 1:
             raise ConfigError(
-                f"at must have one entry less than schedules, but got {len(self.at)} and {len(self.schedules)}"
+                f"at must have one entry fewer than schedules, but got {len(self.at)} and {len(self.schedules)}"
             )
         if any(place <= 0 or (place >= 1 and place != int(place)) for place in self.at):
-            raise ConfigError(f"at holds shares in (0, 1) or whole numbers of steps, but got at={self.at}")
+            raise ConfigError(f"at must have shares in (0, 1) or whole numbers of steps, but got at={self.at}")
         if any(isinstance(part, ReduceOnPlateau) for part in self.schedules):
             raise ConfigError(
                 "ReduceOnPlateau follows a metric and not the step, so it cannot be one of the joined schedules. "
@@ -91,14 +91,14 @@ class Joined(Schedule):
 
     @property
     def bounded(self) -> bool:
-        """Shares need the end, and so does a last part that does."""
+        """Whether `at` has shares, or the last schedule needs the total number of steps."""
         return self.schedules[-1].bounded or any(self._is_share(place) for place in self.at)
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """The factor of the schedule whose stretch the step is in."""
+        """The factor of the schedule that is active at this step."""
         starts = [0, *(self._step_of(place, context) for place in self.at)]
         if any(later <= earlier for earlier, later in pairwise(starts)):
-            raise ConfigError(f"at must rise, but got at={self.at}, which begin at steps {starts[1:]}")
+            raise ConfigError(f"at must be ascending, but got at={self.at}, which are the steps {starts[1:]}")
         part = max(number for number, start in enumerate(starts) if start <= step)
         end = starts[part + 1] if part + 1 < len(starts) else context.total_steps
         length = None if end is None else end - starts[part]

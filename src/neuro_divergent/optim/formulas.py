@@ -45,7 +45,7 @@ class Scalars(NamedTuple, Generic[Rate]):
 
 
 def optimizer_obstacle(settings: object) -> str | None:
-    """Why an optimizer has no formula here, in words; None if it has one. A subclass may compute something else."""
+    """Why an optimizer has no formula here, as a sentence; None if it has one. Subclasses have none."""
     if type(settings) not in (Adam, AdamW, SGD):
         return f"{getattr(settings, 'kind', settings)} is not Adam, AdamW or SGD"
     if isinstance(settings, Adam | AdamW) and settings.amsgrad:
@@ -191,7 +191,7 @@ def _tensor(number: float | Tensor, like: Tensor) -> Tensor:
 def clip(
     clipping: Clipping | None, gradients: Sequence[Tensor], *, members: bool = False, in_place: bool = False
 ) -> tuple[list[Tensor], Tensor]:
-    """The gradients of a network after clipping, and their total norm from before.
+    """The gradients of a network after clipping, and their total norm before clipping.
 
     Args:
         clipping: one that `clipping_has_formula`.
@@ -225,7 +225,7 @@ def _scaled(gradients: list[Tensor], factor: Tensor, members: bool, in_place: bo
 
 
 def total_norm(gradients: Sequence[Tensor], order: float, *, members: bool = False) -> Tensor:
-    """Norm of all gradients as one vector; with a leading member axis, [M] the norm of each member's."""
+    """Norm of all gradients as one vector; with a leading member axis, [M] norms, one per member."""
     vectors = [gradient.reshape(len(gradient), -1) if members else gradient for gradient in gradients]
     norms: list[Tensor] = [torch.linalg.vector_norm(vector, order, dim=1 if members else None) for vector in vectors]
     if members and len(norms) == 1:  # the norm of one norm would cost time and round again

@@ -1,4 +1,4 @@
-"""Parameter groups: which parameters learn at which rate and are decayed by how much."""
+"""Parameter groups: learning rate and weight decay by parameter name."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _SPARED = (
 
 
 class ParameterGroup(Description):
-    """Parameters, by name, that have a rate or a decay of their own. The first group that fits a name takes it."""
+    """Learning rate and weight decay of parameters whose names match a pattern. The first matching group applies."""
 
     kind: ClassVar[str] = "ParameterGroup"
 
     pattern: Takes[str | tuple[str, ...], str | Sequence[str]]
     """Shell-style pattern, or several, of parameter names such as "encoder.*"."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Rate of these parameters; None takes the optimizer's."""
+    """Learning rate of these parameters; None uses the optimizer's."""
     rate_factor: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """What the optimizer's rate is multiplied by for these parameters; instead of `learning_rate`."""
+    """Multiplier of the optimizer's learning rate for these parameters; instead of `learning_rate`."""
     weight_decay: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Decay of these parameters; None takes the optimizer's."""
+    """Weight decay of these parameters; None uses the optimizer's."""
     decay_all: bool = False
-    """Whether biases, normalisations and embeddings that the pattern fits are decayed too; the optimizer's own
-    `decay_all` decays them in every group."""
+    """Whether matching biases, normalisations and embeddings are decayed, too. The optimizer's `decay_all` does so in
+    every group."""
 
     @model_validator(mode="after")
     def _one_rate(self) -> ParameterGroup:
         if self.learning_rate is not None and self.rate_factor is not None:
             raise ConfigError(
-                f"a group takes learning_rate or rate_factor, but got learning_rate={self.learning_rate} and "
+                f"a group takes either learning_rate or rate_factor, but got learning_rate={self.learning_rate} and "
                 f"rate_factor={self.rate_factor}. Leave one out."
             )
         return self
 
     def rate(self, base: float) -> float:
-        """The rate of these parameters under an optimizer's own."""
+        """The learning rate of these parameters if the optimizer's is `base`."""
         if self.learning_rate is not None:
             return self.learning_rate
         return base * self.rate_factor if self.rate_factor is not None else base
@@ -62,7 +62,7 @@ class _Setting(NamedTuple):
 
 
 def undecayed_names(module: nn.Module) -> set[str]:
-    """Names of the parameters that are not decayed by default: biases, normalisations, embeddings, 1-D ones.
+    """Names of the parameters without weight decay by default: biases, normalisations, embeddings, 1-D parameters.
 
     >>> sorted(undecayed_names(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))))
     ['0.bias', '1.bias', '1.weight']
@@ -88,7 +88,7 @@ def parameter_groups(
     trainable = {name: parameter for name, parameter in everything.items() if parameter.requires_grad}
     if not trainable:
         raise ConfigError(
-            f"an optimizer needs a trainable parameter, but got {len(everything)} parameters, all frozen or none. "
+            f"an optimizer needs a trainable parameter, but got {len(everything)} parameters, none of them trainable. "
             "Unfreeze some, or train a module that has parameters."
         )
     exempt = set() if decay_all else undecayed_names(module)
@@ -106,12 +106,12 @@ def _settings_of(
     spared: set[str],
     base: dict[str, _Setting],
 ) -> dict[str, _Setting]:
-    """What a group sets for the trainable parameters it fits; what it leaves open is the optimizer's own, `base`."""
+    """The settings of a group for its trainable parameters; `base` has the optimizer's values for unset fields."""
     found = [name for pattern in patterns_of(group.pattern) for name in matching(names, pattern)]
     if group.weight_decay and spared.issuperset(found):
         raise ConfigError(
             f"biases, normalisations and embeddings are not decayed by default, but got a group with "
-            f"pattern={group.pattern!r} and weight_decay={group.weight_decay} that fits nothing else. "
+            f"pattern={group.pattern!r} and weight_decay={group.weight_decay} that matches only such parameters. "
             "Set decay_all=True in the group to decay them."
         )
     chosen = {}

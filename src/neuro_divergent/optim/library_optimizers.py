@@ -1,6 +1,6 @@
-"""Optimizers that torch does not have, from the pytorch-optimizer package, imported when one is built.
+"""Optimizers from the pytorch-optimizer package, which is imported when one is built.
 
-Checked step by step against transcriptions of the papers in the tests; resuming is bit-exact.
+Tests compare them step by step with formulas from the papers. A resumed run is bit-exact.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ def _library(purpose: str) -> ModuleType:
 
 
 class LAMB(Optimizer):
-    """LAMB (You et al. 2020): Adam steps scaled, tensor by tensor, to the norm of the weights; for large batches.
+    """LAMB (You et al. 2020): Adam steps scaled to the weight norm of each tensor; for large batches.
 
-    The paper's third version: no bias correction, decay inside the update, weight norms counted up to 10.
+    The third version of the paper: no bias correction, weight decay inside the update, weight norms of at most 10.
     """
 
     weight_decay: NotNegative = 0.01
-    """Share of the weights that is added to each update before it is scaled."""
+    """Multiple of the weights that is added to each update before scaling."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """Memory of the mean and of the square of the gradients."""
+    """Decay rates of the first and the second moment of the gradients."""
     eps: Positive = 1e-6
-    """Keeps the divisions finite."""
+    """Small number that keeps the divisions finite."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """pytorch_optimizer.Lamb."""
-        # Without adam_debias the library divides the rate by 1 - beta1^t although the trust ratio has already fixed the
-        # step's length, which makes the first step ten times too long.
+        # Without adam_debias the library divides the rate by 1 - beta1^t, although the trust ratio already sets the
+        # step size. The first step would be ten times too large.
         options: dict[str, Any] = {"weight_decouple": False, "adam_debias": True}
         built: torch.optim.Optimizer = _library("LAMB").Lamb(groups, betas=self.betas, eps=self.eps, **options)
         return built
 
 
 class AdaBound(Optimizer):
-    """AdaBound (Luo et al. 2019): Adam whose per-weight rates are squeezed towards one final rate.
+    """AdaBound (Luo et al. 2019): Adam whose per-weight learning rates converge to one final rate.
 
-    At step t the rates lie in final_rate · [1 - 1 / (gamma t + 1), 1 + 1 / (gamma t)]; the schedule scales the bounds
-    with the rate.
+    At step t the rates lie in final_rate · [1 - 1 / (gamma t + 1), 1 + 1 / (gamma t)]. A schedule scales these bounds,
+    too.
     """
 
     final_rate: Positive = 0.1
-    """The rate, as of SGD, that all weights end at."""
+    """The final learning rate of all weights; choose it as for SGD."""
     gamma: Positive = 1e-3
-    """How fast the bounds close."""
+    """How fast the bounds converge."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """Memory of the mean and of the square of the gradients."""
+    """Decay rates of the first and the second moment of the gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     amsbound: bool = False
     """Whether to divide by the largest second moment seen so far."""
 
@@ -72,14 +72,14 @@ class AdaBound(Optimizer):
 
 
 class Lion(Optimizer):
-    """Lion (Chen et al. 2023): steps of the sign of a momentum. Rates are 3 to 10 times smaller than AdamW's."""
+    """Lion (Chen et al. 2023): each step is the sign of a momentum. Use a rate 3 to 10 times smaller than for AdamW."""
 
     learning_rate: Positive = 1e-4
     """Size of every weight's step before the schedule's factor."""
     weight_decay: NotNegative = 0.01
-    """Share of the weights, times the rate, that is taken off at each step."""
+    """Decoupled weight decay: each step subtracts learning rate × this × weight."""
     betas: tuple[Share, Share] = (0.9, 0.99)
-    """Mix of momentum and gradient in the sign, and memory of the momentum."""
+    """Weight of the momentum inside the sign, and decay rate of the momentum."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """pytorch_optimizer.Lion."""
@@ -88,21 +88,21 @@ class Lion(Optimizer):
 
 
 class ScheduleFreeAdamW(Optimizer):
-    """Schedule-free AdamW (Defazio et al. 2024): an average of the weights takes the place of a falling schedule.
+    """Schedule-free AdamW (Defazio et al. 2024): an average of the weights replaces a decaying schedule.
 
-    Training and evaluation use different weights: see `to_train` and `to_eval`. Use it with a constant schedule.
+    Training and evaluation use different weights; see `to_train` and `to_eval`. Use it with a constant schedule.
     """
 
     learning_rate: Positive = 2.5e-3
-    """Step size; higher than AdamW's, because it never falls."""
+    """Step size; larger than for AdamW, because it never decays."""
     weight_decay: NotNegative = 0.01
-    """Share of the weights, times the rate, that is taken off at each step."""
+    """Decoupled weight decay: each step subtracts learning rate × this × weight."""
     betas: tuple[Annotated[float, Field(gt=0, lt=1)], Share] = (0.9, 0.999)
-    """Mix of average and newest weights at which gradients are taken, and memory of the squared gradients."""
+    """Weight of the average in the point where gradients are computed, and decay rate of the squared gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     warmup_steps: int = Field(default=0, ge=0)
-    """Steps in which the rate rises from zero."""
+    """Number of steps in which the learning rate rises from zero."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """pytorch_optimizer.ScheduleFreeAdamW."""
@@ -126,8 +126,8 @@ def _as_mapping(inner: Any) -> Mapping[str, Any]:
 class Lookahead(Optimizer):
     """Lookahead (Zhang et al. 2019) around another optimizer.
 
-    Every `every` steps of the inner optimizer, slow ← slow + alpha · (weights - slow), and the weights go on from
-    there. Rate, decay and groups are the inner optimizer's; given here, they are handed on to it.
+    After every `every` steps of the inner optimizer: slow ← slow + alpha · (weights - slow), then weights ← slow.
+    Learning rate, weight decay and groups belong to the inner optimizer; values given here are passed to it.
     """
 
     inner: Optimizer = Field(default_factory=AdamW)
@@ -135,7 +135,7 @@ class Lookahead(Optimizer):
     every: int = Field(default=5, ge=1)
     """Steps of the inner optimizer between two steps of the slow weights."""
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Share of the way that the slow weights go."""
+    """How far the slow weights move towards the fast ones, as a share of the distance."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,14 +147,14 @@ class Lookahead(Optimizer):
             inner = Optimizer.from_dict(_as_mapping(inner))
         if isinstance(inner, Lookahead | ScheduleFreeAdamW):
             raise ConfigError(
-                f"Lookahead keeps slow weights of its own, so it cannot go around {inner.kind}, but got "
+                f"Lookahead keeps its own slow weights, so its inner optimizer must not average weights, but got "
                 f"inner={inner.kind}. Use another inner optimizer."
             )
         inner = inner.replace(**{name: fields[name] for name in _OF_INNER if name in fields})
         return fields | {"inner": inner} | {name: getattr(inner, name) for name in _OF_INNER}
 
     def collect(self, module: nn.Module) -> Groups:
-        """The inner optimizer's groups."""
+        """The parameter groups of the inner optimizer."""
         return self.inner.collect(module)
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:

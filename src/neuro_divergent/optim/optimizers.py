@@ -1,6 +1,6 @@
-"""Optimizers: descriptions that build torch's own classes on a module's trainable parameters.
+"""Optimizers: descriptions that build torch's optimizers for the trainable parameters of a module.
 
-Every group of a built optimizer has "names" (parallel to "params") and "initial_lr"; `set_rate` multiplies the latter.
+Every group of a built optimizer has "names" (parallel to "params") and "initial_lr", which `set_rate` multiplies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
 from neuro_divergent.optim.without_compiler import light, without_compiler
 
 Groups = list[dict[str, Any]]
-"""What torch's constructors take: one dictionary per parameter group."""
+"""The parameter groups of torch's constructors: one dictionary per group."""
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A finite number above zero."""
@@ -31,32 +31,36 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 """A number in [0, 1)."""
 
 Fused = Literal["auto"] | bool
-"""Whether torch's one-kernel step is used: "auto" means where the device and the parameters allow it."""
+"""Whether to use torch's fused kernel: "auto" uses it where device and parameters allow it."""
 
 _FUSED_DEVICES = {"cpu", "cuda", "mps", "xpu"}
 
 
 class Optimizer(Description):
-    """Base of all optimizers. A new one adds its fields and `create`."""
+    """Base class of all optimizers. A subclass adds its fields and `create`."""
 
     family: ClassVar[str] = "optimizer"
 
     learning_rate: Positive = 1e-3
-    """Step size before the schedule's factor."""
+    """Learning rate, which the schedule multiplies."""
     weight_decay: NotNegative = 0.0
-    """How strongly weights are pulled to zero; biases, normalisations and embeddings are spared."""
+    """Weight decay. By default biases, normalisations and embeddings are not decayed."""
     groups: Several[ParameterGroup] = default(())
-    """Parameters, by name pattern, with a rate or a decay of their own."""
+    """Learning rates and weight decays for some parameters, chosen by name pattern."""
     decay_all: bool = False
-    """Whether biases, normalisations and embeddings are decayed too."""
+    """Whether biases, normalisations and embeddings are decayed, too."""
 
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
-        """The live optimizer of a module's trainable parameters."""
+        """The torch optimizer for the module's trainable parameters.
+
+        >>> type(AdamW(learning_rate=3e-4).build(nn.Linear(2, 1))).__name__
+        'AdamW'
+        """
         with without_compiler():
             return remember_start(self.create(self.collect(module)))
 
     def collect(self, module: nn.Module) -> Groups:
-        """The module's trainable parameters in groups, with "names", rate, decay and "initial_lr"."""
+        """The module's trainable parameters in groups, with "names", "lr", "weight_decay" and "initial_lr"."""
         return parameter_groups(module, self.learning_rate, self.weight_decay, self.groups, self.decay_all)
 
     def takes(self, module: nn.Module) -> set[str]:
@@ -64,10 +68,11 @@ class Optimizer(Description):
         return {name for name, _ in module.named_parameters()}
 
     def at_rate(self, learning_rate: float) -> Self:
-        """The same optimizer at another rate; a group with a rate of its own keeps its ratio to the optimizer's.
+        """A copy with another learning rate. The rates of groups keep their ratio to it.
 
-        >>> SGD(learning_rate=0.1, groups=({"pattern": "head.*", "learning_rate": 0.4},)).at_rate(0.01).groups
-        (ParameterGroup(pattern='head.*', learning_rate=0.04),)
+        >>> slower = SGD(learning_rate=0.1, groups=({"pattern": "head.*", "learning_rate": 0.4},)).at_rate(0.01)
+        >>> slower.groups[0].learning_rate
+        0.04
         """
         factor = learning_rate / self.learning_rate
         groups = tuple(
@@ -78,7 +83,7 @@ class Optimizer(Description):
 
     @abstractmethod
     def create(self, groups: Groups) -> torch.optim.Optimizer:
-        """Call the torch class; the groups carry rate and decay."""
+        """The torch optimizer for these groups, which contain learning rate and weight decay."""
 
 
 def remember_start(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -89,7 +94,7 @@ def remember_start(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 def forget_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """What zero_grad(set_to_none=True) does, without the note to the profiler that costs more than a small layer."""
+    """Same as zero_grad(set_to_none=True), without its profiler record, which costs more than a small layer."""
     if type(optimizer).zero_grad is not torch.optim.Optimizer.zero_grad:
         optimizer.zero_grad(set_to_none=True)
         return
@@ -99,7 +104,7 @@ def forget_gradients(optimizer: torch.optim.Optimizer) -> None:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
-    """Set each group's rate to its own first rate times `factor`.
+    """Set the learning rate of each group to its "initial_lr" times `factor`.
 
     >>> optimizer = SGD(learning_rate=0.5).build(nn.Linear(1, 1))
     >>> set_rate(optimizer, 0.1)
@@ -115,7 +120,7 @@ def set_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def use_fused(fused: Fused, groups: Groups) -> bool:
-    """Decide on torch's one-kernel step: real floating parameters on a device that has the kernel."""
+    """Whether to use torch's fused kernel: it needs real floating-point parameters on a device that has it."""
     parameters = [parameter for group in groups for parameter in group["params"]]
     able = all(p.device.type in _FUSED_DEVICES and p.is_floating_point() for p in parameters)
     if fused is True and not able:
@@ -128,21 +133,21 @@ def use_fused(fused: Fused, groups: Groups) -> bool:
 
 
 def use_foreach(groups: Groups) -> bool:
-    """Decide on torch's step over all parameters at once; torch itself only does so on accelerators."""
+    """Whether to use torch's `foreach` step; by itself torch uses it on accelerators only."""
     return all(parameter.device.type in {"cpu", "cuda", "xpu"} for group in groups for parameter in group["params"])
 
 
 class Adam(Optimizer):
-    """Adam (Kingma and Ba 2015): m̂ / (√v̂ + eps) steps; the decay, when set, is L2 added to the gradient."""
+    """Adam (Kingma and Ba 2015): steps m̂ / (√v̂ + eps). Weight decay is L2, added to the gradient."""
 
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """Memory of the mean and of the square of the gradients."""
+    """Decay rates of the first and the second moment of the gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     amsgrad: bool = False
     """Whether to divide by the largest v̂ seen so far (Reddi et al. 2018)."""
     fused: Fused = "auto"
-    """Whether torch's one-kernel step is used."""
+    """Whether to use torch's fused kernel."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.Adam."""
@@ -151,18 +156,18 @@ class Adam(Optimizer):
 
 
 class AdamW(Optimizer):
-    """AdamW (Loshchilov and Hutter 2019): Adam with the decay applied to the weights, not to the gradient."""
+    """AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay."""
 
     weight_decay: NotNegative = 0.01
-    """Share of the weights, times the rate, that is taken off at each step."""
+    """Decoupled weight decay: each step subtracts learning rate × this × weight."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """Memory of the mean and of the square of the gradients."""
+    """Decay rates of the first and the second moment of the gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     amsgrad: bool = False
     """Whether to divide by the largest v̂ seen so far."""
     fused: Fused = "auto"
-    """Whether torch's one-kernel step is used."""
+    """Whether to use torch's fused kernel."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.AdamW."""
@@ -171,18 +176,18 @@ class AdamW(Optimizer):
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum, Nesterov's by option; the decay is L2 added to the gradient."""
+    """Stochastic gradient descent with momentum, optionally Nesterov's. Weight decay is L2, added to the gradient."""
 
     learning_rate: Positive = 1e-2
-    """Step size before the schedule's factor."""
+    """Learning rate, which the schedule multiplies."""
     momentum: Share = 0.9
-    """Memory of the past steps; 0 is plain gradient descent."""
+    """Momentum; 0 is plain gradient descent."""
     dampening: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """What is held back of each new gradient."""
+    """Dampening: a new gradient enters the momentum with the factor 1 - this."""
     nesterov: bool = False
-    """Whether the gradient is looked up one momentum step ahead."""
+    """Whether to use Nesterov momentum."""
     fused: Fused = "auto"
-    """Whether torch's one-kernel step is used; never with dampening."""
+    """Whether to use torch's fused kernel; never with dampening."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.SGD."""
@@ -200,10 +205,10 @@ class SGD(Optimizer):
 
 
 def _start_momentum(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ARG001
-    """Give each parameter a momentum of zero before its first step.
+    """Create a zero momentum for each parameter before its first step.
 
-    torch's fused kernel takes all momenta or none, so it fails on a parameter whose first gradient comes later than the
-    others'. From zero, the first momentum is the gradient itself, as it should be without dampening.
+    torch's fused kernel needs all momenta or none, so it fails if the first gradient of a parameter comes later than
+    that of others. From zero, the first momentum is the gradient itself, which is correct without dampening.
     """
     for group in optimizer.param_groups:
         for parameter in group["params"]:
@@ -212,16 +217,16 @@ def _start_momentum(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) ->
 
 
 class RMSprop(Optimizer):
-    """RMSprop (Hinton 2012): the gradient divided by the root of its mean square."""
+    """RMSprop (Hinton 2012): the gradient divided by the root of its running mean square."""
 
     alpha: Share = 0.9
-    """Memory of the square of the gradients."""
+    """Decay rate of the running mean of squared gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     momentum: Share = 0.0
-    """Memory of the past steps."""
+    """Momentum of the steps."""
     centered: bool = False
-    """Whether the mean is taken off, so that the division is by a standard deviation."""
+    """Whether to subtract the mean, so that the divisor is a standard deviation."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.RMSprop."""
@@ -233,15 +238,15 @@ class NAdam(Optimizer):
     """NAdam (Dozat 2016): Adam with Nesterov's momentum."""
 
     learning_rate: Positive = 2e-3
-    """Step size before the schedule's factor."""
+    """Learning rate, which the schedule multiplies."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """Memory of the mean and of the square of the gradients."""
+    """Decay rates of the first and the second moment of the gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     momentum_decay: NotNegative = 4e-3
     """How fast the momentum reaches betas[0]."""
     decoupled: bool = False
-    """Whether the decay is applied to the weights (as in AdamW) instead of the gradient."""
+    """Whether weight decay is decoupled, as in AdamW, instead of L2."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.NAdam."""
@@ -250,14 +255,14 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """RAdam (Liu et al. 2020): Adam whose first steps are held back until the second moment can be trusted."""
+    """RAdam (Liu et al. 2020): Adam that rectifies its first steps, in which the second moment is unreliable."""
 
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """Memory of the mean and of the square of the gradients."""
+    """Decay rates of the first and the second moment of the gradients."""
     eps: Positive = 1e-8
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     decoupled: bool = False
-    """Whether the decay is applied to the weights (as in AdamW) instead of the gradient."""
+    """Whether weight decay is decoupled, as in AdamW, instead of L2."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.RAdam."""
@@ -269,15 +274,15 @@ class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011): the gradient divided by the root of the sum of all its squares."""
 
     learning_rate: Positive = 1e-2
-    """Step size before the schedule's factor."""
+    """Learning rate, which the schedule multiplies."""
     rate_decay: NotNegative = 0.0
-    """At step t (from 0) the rate is divided by 1 + t × this."""
+    """At step t (from 0) the learning rate is divided by 1 + t × this."""
     initial_accumulator: NotNegative = 0.0
-    """What the sum of squares starts from."""
+    """Initial value of the sum of squares."""
     eps: Positive = 1e-10
-    """Keeps the division finite."""
+    """Small number that keeps the division finite."""
     fused: Fused = "auto"
-    """Whether torch's one-kernel step is used (on the CPU; other devices have none)."""
+    """Whether to use torch's fused kernel (on the CPU; other devices have none)."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
         """torch.optim.Adagrad."""
@@ -288,14 +293,14 @@ class Adagrad(Optimizer):
 
 
 class Adafactor(Optimizer):
-    """Adafactor (Shazeer and Stern 2018): the second moment of a matrix kept as one row and one column."""
+    """Adafactor (Shazeer and Stern 2018): stores the second moment of a matrix as one row and one column."""
 
     learning_rate: Positive = 1e-2
-    """Step size before the schedule's factor."""
+    """Learning rate, which the schedule multiplies."""
     beta2_decay: Annotated[float, Field(lt=0)] = -0.8
-    """Exponent by which the memory of the squares grows with the steps."""
+    """Exponent of the step in the decay rate of the squared gradients, 1 - t^beta2_decay."""
     eps: tuple[Positive | None, Positive] = (None, 1e-3)
-    """Floors of the squared gradient (None: the number type's own) and of the weights' scale."""
+    """Lower bounds of the squared gradient (None: that of the number format) and of the scale of the weights."""
     clip_threshold: Positive = 1.0
     """Largest root mean square of an update."""
 

@@ -1,4 +1,4 @@
-"""Parameters chosen by name patterns, with the closest names when a pattern fits nothing."""
+"""Choose parameters by name patterns."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def patterns_of(pattern: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def matching(names: Sequence[str], pattern: str) -> list[str]:
-    """The names that a shell-style pattern fits, or those inside the layer of that name.
+    """The names that match a shell-style pattern, or that are inside the layer of that name.
 
-    A pattern that fits none is refused with the closest names.
+    If there are none, the error lists the closest names.
 
     >>> matching(["encoder.weight", "encoder.bias", "head.weight"], "encoder.*")
     ['encoder.weight', 'encoder.bias']
@@ -35,6 +35,6 @@ def _unmatched(names: Sequence[str], pattern: str) -> str:
     literal = pattern.replace("*", "").strip(".")
     near = difflib.get_close_matches(literal, names, n=3, cutoff=0.3) or list(names[:3])
     return (
-        f"a pattern must fit at least one parameter name, but got pattern={pattern!r}. "
+        f"a pattern must match at least one parameter name, but got pattern={pattern!r}. "
         f"The closest of the {len(names)} parameters are: {', '.join(near) or 'none, the module has no parameters'}."
     )

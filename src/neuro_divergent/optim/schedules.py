@@ -1,8 +1,8 @@
-"""Schedules: pure functions of the step that say by what the learning rate is multiplied.
+"""Schedules: pure functions from the step to the multiplier of the learning rate.
 
-A schedule counts optimizer steps from 0 and knows nothing else but a `ScheduleContext`. Fields in epochs say so; they
-are turned into steps with `context.steps_per_epoch`. Symbols in the formulas: t step, T total steps, E steps per epoch,
-e = ⌊t / E⌋ epoch, m = lowest factor.
+A schedule takes the optimizer step, counted from 0, and a `ScheduleContext`. Lengths in epochs become steps with
+`context.steps_per_epoch`. Symbols in the formulas: t step, T total steps, E steps per epoch, e = ⌊t / E⌋ epoch,
+m = lowest factor.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite multiplier, zero or above."""
 
 Unit = Literal["epoch", "step"]
-"""What a length counts."""
+"""The unit of a length."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauState:
-    """What a `ReduceOnPlateau` remembers between validations."""
+    """The state of a `ReduceOnPlateau` between validations."""
 
     best: float | None = None
     """Best value so far; None before the first."""
     waited: int = 0
     """Validations since the best one."""
     cooling: int = 0
-    """Validations left in which no waiting is counted."""
+    """Validations left in the cooldown."""
     factor: float = 1.0
     """The current multiplier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleContext:
-    """What a schedule may know of the run."""
+    """The facts about a run that a schedule may use."""
 
     total_steps: int | None = None
     """T: optimizer steps of the whole run; None when it is open-ended."""
     steps_per_epoch: int = 1
     """E: optimizer steps of one epoch."""
     base_rate: float = 1.0
-    """The optimizer's own rate before any factor, by which `min_lr` becomes a factor."""
+    """The optimizer's learning rate before any factor; it turns `min_lr` into a factor."""
     plateau: PlateauState | None = None
-    """Where a `ReduceOnPlateau` stands."""
+    """The present state of a `ReduceOnPlateau`."""
 
 
 class Schedule(Description):
-    """Base of all schedules. A new one adds its fields and `factor_at`."""
+    """Base class of all schedules. A subclass adds its fields and `factor_at`."""
 
     family: ClassVar[str] = "schedule"
 
     @property
     def bounded(self) -> bool:
-        """Whether the schedule must know the total number of steps."""
+        """Whether the schedule needs the total number of steps."""
         return False
 
     @abstractmethod
     def factor_at(self, step: int, context: ScheduleContext) -> float:
-        """The multiplier of the rate at a step, counted from 0."""
+        """The multiplier of the learning rate at a step, counted from 0."""
 
     def curve(self, context: ScheduleContext) -> np.ndarray:
         """The multipliers of all steps of a run, for plots and checks."""
@@ -75,7 +75,7 @@ class Schedule(Description):
 
 
 def total_steps(schedule: Schedule, context: ScheduleContext) -> int:
-    """T, or an error that says who needs it."""
+    """T; raises if the run has no fixed number of steps."""
     if context.total_steps is None:
         raise ConfigError(
             f"{schedule.kind} needs the total number of steps, but the run is open-ended. "
@@ -85,12 +85,12 @@ def total_steps(schedule: Schedule, context: ScheduleContext) -> int:
 
 
 def in_steps(length: float, unit: Unit, context: ScheduleContext) -> float:
-    """A length in optimizer steps."""
+    """A length of epochs or steps, in optimizer steps."""
     return length * context.steps_per_epoch if unit == "epoch" else length
 
 
 class Constant(Schedule):
-    """The same rate throughout: factor(t) = factor.
+    """A constant learning rate: factor(t) = factor.
 
     >>> Constant().factor_at(1000, ScheduleContext())
     1.0
@@ -105,7 +105,7 @@ class Constant(Schedule):
 
 
 class StepDecay(Schedule):
-    """The rate drops at regular intervals: factor(t) = factor^⌊t / (every · E)⌋, as torch's StepLR per epoch.
+    """The rate drops at regular intervals: factor(t) = factor^⌊t / (every · E)⌋, same as torch's StepLR per epoch.
 
     >>> StepDecay(every=30, factor=0.1).factor_at(60, ScheduleContext(steps_per_epoch=2))
     0.1
@@ -114,7 +114,7 @@ class StepDecay(Schedule):
     every: int = Field(default=30, ge=1)
     """Length of an interval, in `unit`."""
     factor: Factor = 0.1
-    """What the rate is multiplied by at each drop."""
+    """Multiplier of the learning rate at each drop."""
     unit: Unit = "epoch"
     """Whether `every` counts epochs or optimizer steps."""
 
@@ -124,23 +124,23 @@ class StepDecay(Schedule):
 
 
 class MultiStepDecay(Schedule):
-    """The rate drops at given moments: factor(t) = factor^(number of milestones ≤ t), as torch's MultiStepLR.
+    """The rate drops at given epochs or steps: factor(t) = factor^(number of milestones ≤ t); torch's MultiStepLR.
 
     >>> [MultiStepDecay(milestones=(1, 3), factor=0.5).factor_at(t, ScheduleContext()) for t in range(4)]
     [1.0, 0.5, 0.5, 0.25]
     """
 
     milestones: Annotated[Several[Annotated[int, Field(ge=1)]], Field(min_length=1)]
-    """When the rate drops, in `unit`; rising."""
+    """When the rate drops, in `unit`; ascending."""
     factor: Factor = 0.1
-    """What the rate is multiplied by at each drop."""
+    """Multiplier of the learning rate at each drop."""
     unit: Unit = "epoch"
     """Whether `milestones` count epochs or optimizer steps."""
 
     @model_validator(mode="after")
     def _rising(self) -> MultiStepDecay:
         if any(later <= earlier for earlier, later in pairwise(self.milestones)):
-            raise ConfigError(f"milestones must rise, but got milestones={self.milestones}")
+            raise ConfigError(f"milestones must be ascending, but got milestones={self.milestones}")
         return self
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
@@ -150,10 +150,10 @@ class MultiStepDecay(Schedule):
 
 
 class ExponentialDecay(Schedule):
-    """The rate shrinks by the same share again and again: factor(t) = max(m, factor^⌊e / every⌋).
+    """Exponential decay: factor(t) = max(m, factor^⌊e / every⌋).
 
-    With every=1 as torch's ExponentialLR. With `unit="step"` steps are counted instead of epochs. With `smooth=True`
-    the exponent is not rounded, so that the rate glides.
+    With every=1 it is torch's ExponentialLR. With `unit="step"` steps are counted instead of epochs. With `smooth=True`
+    the exponent is not rounded, so that the rate changes at every step.
 
     >>> ExponentialDecay(factor=0.5).factor_at(7, ScheduleContext(steps_per_epoch=3))
     0.25
@@ -162,15 +162,15 @@ class ExponentialDecay(Schedule):
     """
 
     factor: Factor = 0.95
-    """What the rate is multiplied by after every `every` epochs, or steps."""
+    """Multiplier of the learning rate after every `every` epochs or steps."""
     every: int = Field(default=1, ge=1)
-    """After how many epochs, or steps, the rate shrinks once."""
+    """Number of epochs or steps between two reductions of the rate."""
     unit: Unit = "epoch"
     """Whether `every` counts epochs or optimizer steps."""
     smooth: bool = False
-    """Whether the rate glides in between instead of dropping at the end."""
+    """Whether the rate changes at every step instead of only after `every` epochs or steps."""
     min_lr: Factor = 0.0
-    """Lowest rate."""
+    """Lowest learning rate."""
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """max(m, factor^exponent)."""
@@ -180,25 +180,25 @@ class ExponentialDecay(Schedule):
 
 
 class _Falling(Schedule):
-    """What falls from the full rate to a lowest one over the run."""
+    """Base of schedules that decay from the full to the lowest rate over the run."""
 
     min_lr: Factor = 0.0
-    """Lowest rate, as a rate."""
+    """Lowest learning rate."""
     min_factor: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Lowest rate, as a multiplier; instead of `min_lr`."""
+    """Lowest multiplier of the learning rate; instead of `min_lr`."""
 
     @model_validator(mode="after")
     def _one_minimum(self) -> _Falling:
         if self.min_lr and self.min_factor:
             raise ConfigError(
-                f"a schedule takes min_lr or min_factor, but got min_lr={self.min_lr} and "
+                f"a schedule takes either min_lr or min_factor, but got min_lr={self.min_lr} and "
                 f"min_factor={self.min_factor}. Leave one out."
             )
         return self
 
     @property
     def bounded(self) -> bool:
-        """A fall to the end must know the end."""
+        """True: the decay ends with the run."""
         return True
 
     def lowest(self, context: ScheduleContext) -> float:
@@ -207,7 +207,7 @@ class _Falling(Schedule):
 
 
 class LinearDecay(_Falling):
-    """A straight line to the lowest rate: factor(t) = m + (1 - m)(1 - t / T), as torch's LinearLR from 1 to m.
+    """Linear decay to the lowest rate: factor(t) = m + (1 - m)(1 - t / T), same as torch's LinearLR from 1 to m.
 
     >>> LinearDecay().factor_at(25, ScheduleContext(total_steps=100))
     0.75
@@ -220,7 +220,7 @@ class LinearDecay(_Falling):
 
 
 class PolynomialDecay(_Falling):
-    """A power of the way left: factor(t) = m + (1 - m)(1 - t / T)^power, as torch's PolynomialLR when m = 0.
+    """Polynomial decay: factor(t) = m + (1 - m)(1 - t / T)^power, same as torch's PolynomialLR when m = 0.
 
     >>> PolynomialDecay(power=2.0).factor_at(50, ScheduleContext(total_steps=100))
     0.25

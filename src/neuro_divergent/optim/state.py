@@ -1,8 +1,8 @@
-"""An optimizer's state as tensors by parameter name, so that a checkpoint survives a change of the grouping.
+"""An optimizer's state as tensors by parameter name. A checkpoint stays valid when parameter groups change.
 
 Keys: "<parameter>/<entry>" for tensors, "<parameter>/<entry>#int" (or #float, #bool) for Python numbers as 0-d
 tensors, "<parameter>/@<entry>#int" for numbers of the parameter's group, "<parameter>/slow.<entry>" for the entries of
-Lookahead. The rate is no state: it follows from configuration and schedule.
+Lookahead. The learning rate is not part of the state: it follows from configuration and schedule.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ _CONFIGURED = {"lr", "initial_lr", "train_mode"}
 
 
 def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The live state by name. The tensors are those of the optimizer: clone what must outlast the next step."""
+    """The live state by name. The next step changes these tensors: clone them to keep them."""
     if in_eval(optimizer):
-        raise TrainingError("an optimizer's state is complete only while training; call to_train(optimizer) first")
+        raise TrainingError(
+            "an optimizer must be in training mode to read its state, but got one in evaluation mode. Call "
+            "to_train(optimizer) first"
+        )
     found: dict[str, Tensor] = {}
     for prefix, layer in _layers(optimizer):
         for name, parameter, group in _named(layer):
@@ -37,7 +40,7 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give an optimizer exactly the state that `state_tensors` read; what it had before is forgotten."""
+    """Replace the state of an optimizer by the tensors that `state_tensors` returned."""
     places = {name: (parameter, group) for name, parameter, group in _named(optimizer)}
     layers = dict(_layers(optimizer))
     fresh = _unpacked(tensors, places, slow="slow." in layers)
@@ -54,7 +57,7 @@ def load_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) 
         else:
             layers[prefix].state[parameter][entry] = _placed(value, parameter, group)
     for group in optimizer.param_groups if "slow." in layers else ():
-        layers["slow."].init_group(group)  # type: ignore[attr-defined]  # slow weights of parameters unfrozen since
+        layers["slow."].init_group(group)  # type: ignore[attr-defined]  # for parameters unfrozen since the save
 
 
 def _layers(optimizer: torch.optim.Optimizer) -> list[tuple[str, torch.optim.Optimizer]]:
@@ -70,7 +73,7 @@ def _named(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor, dict
 
 
 def _changed(group: dict[str, Any]) -> dict[str, Any]:
-    """Numbers that training has put into a group or changed there, such as a step count."""
+    """Numbers of a group that training added or changed, such as a step count."""
     first = group["began_with"]
     return {
         entry: value
@@ -83,7 +86,7 @@ def _packed(key: str, value: Any) -> dict[str, Tensor]:
     if value is None:
         return {}
     if isinstance(value, Tensor):
-        # A view into a larger storage would be saved with all of it, or refused by the file format.
+        # A view of a larger storage would be saved with all of it, or refused by the file format.
         whole = value.untyped_storage().nbytes() == value.nbytes and value.is_contiguous()
         return {key: value.detach() if whole else value.detach().clone(memory_format=torch.contiguous_format)}
     kind = type(value).__name__
@@ -95,7 +98,7 @@ def _packed(key: str, value: Any) -> dict[str, Tensor]:
 def _unpacked(
     tensors: Mapping[str, Tensor], places: Mapping[str, tuple[Tensor, dict[str, Any]]], slow: bool
 ) -> list[tuple[str, str, str, Any]]:
-    """(parameter, layer, entry, value) of each tensor, all checked before anything is changed."""
+    """(parameter, layer, entry, value) of each tensor. Everything is checked before anything changes."""
     found = []
     for key, tensor in tensors.items():
         name, _, entry = key.rpartition("/")
@@ -109,13 +112,13 @@ def _unpacked(
         group = places[name][1]
         foreign = entry in _CONFIGURED or not isinstance(group.get(entry, 0), int | float)
         if (prefix == "slow." and not slow) or (prefix == "@" and foreign) or kind not in ("", *_NUMBERS):
-            raise StorageError(f"the state must come from the same optimizer, but this one has no place for {key!r}")
+            raise StorageError(f"the state must come from the same optimizer, but this one has no entry {key!r}")
         found.append((name, prefix, entry, _NUMBERS[kind](tensor.item()) if kind else tensor))
     return found
 
 
 def _placed(value: Any, parameter: Tensor, group: dict[str, Any]) -> Any:
-    """A copy where the optimizer expects it: counts stay on the CPU unless its kernels read them on the device."""
+    """A copy on the device where the optimizer expects it; counts stay on the CPU unless a kernel reads them."""
     if not isinstance(value, Tensor):
         return value
     on_device = value.ndim > 0 or group.get("fused") or group.get("capturable")

@@ -1,4 +1,4 @@
-"""Any torch optimizer class, as it is."""
+"""Use any torch optimizer class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _of_torch() -> dict[str, type[torch.optim.Optimizer]]:
 
 
 def _read_class(value: Any) -> Any:
-    """torch's own classes are kept by name, so that a file can name them; others only as the class itself."""
+    """The class name for classes of torch.optim, so that a file can contain it; otherwise the class itself."""
     known = _of_torch()
     if isinstance(value, str):
         if value not in known:
@@ -37,19 +37,21 @@ def _read_class(value: Any) -> Any:
     else:
         raise ConfigError(f"cls must be a torch optimizer class or the name of one in torch.optim, but got {value!r}")
     if name == "LBFGS":
-        raise ConfigError("LBFGS evaluates the loss several times a step, which training does not do; use another cls")
+        raise ConfigError(
+            "cls must take one loss per step, but got LBFGS, which evaluates the loss several times. Use another cls"
+        )
     return name or value
 
 
 def _plain(arguments: Any) -> Any:
-    """Arguments go into a file, so they must be plain data from the start."""
+    """The arguments, checked: they must be plain data, because they go into a file."""
     if isinstance(arguments, dict):
         encode(arguments)
         clash = sorted({"params", "lr", "weight_decay"} & arguments.keys())
         if clash:
             raise ConfigError(
-                f"{' and '.join(clash)} in arguments belong to the description's own fields: use learning_rate, "
-                "weight_decay and groups"
+                f"arguments must not repeat the fields of the description, but got {' and '.join(clash)}. Use "
+                "learning_rate, weight_decay and groups"
             )
     return arguments
 
@@ -68,7 +70,7 @@ class TorchOptimizer(Optimizer):
     """Keyword arguments of the class, except rate and decay."""
 
     def create(self, groups: Groups) -> torch.optim.Optimizer:
-        """The class with its arguments on the groups."""
+        """The optimizer of the class, with its arguments and these groups."""
         build: Callable[..., torch.optim.Optimizer] = _of_torch()[self.cls] if isinstance(self.cls, str) else self.cls
         takes = inspect.signature(build).parameters
         if "weight_decay" not in takes and any(group["weight_decay"] for group in groups):
@@ -81,9 +83,11 @@ class TorchOptimizer(Optimizer):
         try:
             return build(groups, **arguments)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"{build.__name__} refused its arguments {self.arguments}: {error}") from error
+            raise ConfigError(
+                f"{build.__name__} must accept its arguments, but got {self.arguments}: {error}"
+            ) from error
 
 
 def _tuples(value: Any) -> Any:
-    """JSON has no tuples, and torch's pairs (betas, etas) are tuples."""
+    """A list as a tuple: JSON has no tuples, but torch's pairs (betas, etas) are tuples."""
     return tuple(value) if isinstance(value, list) else value

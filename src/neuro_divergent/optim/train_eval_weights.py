@@ -1,7 +1,7 @@
 """Optimizers whose weights for training differ from those for evaluation.
 
-Schedule-free optimizers take gradients at one point and are judged at another, an average. Evaluating must not change
-what training goes on with, not even in the last bit, so the training weights are set aside and put back.
+A schedule-free optimizer computes gradients at one point and evaluates the model at another, an average. An evaluation
+must not change the training weights, not even in the last bit, so they are copied before and restored after it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def has_modes(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def in_eval(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether the module holds the weights for evaluation."""
+    """Whether the module has the weights for evaluation."""
     return has_modes(optimizer) and not optimizer.param_groups[0]["train_mode"]
 
 
 @torch.no_grad()
 def to_eval(optimizer: torch.optim.Optimizer) -> None:
-    """Give the module the weights to evaluate, save or forecast with; nothing happens for most optimizers."""
+    """Switch the module to the weights for evaluation, saving and forecasts. Does nothing for most optimizers."""
     if has_modes(optimizer) and not in_eval(optimizer):
         _set_aside[optimizer] = [parameter.detach().clone() for parameter in _parameters(optimizer)]
         optimizer.eval()  # type: ignore[attr-defined]  # schedule-free optimizers have it
@@ -34,7 +34,7 @@ def to_eval(optimizer: torch.optim.Optimizer) -> None:
 
 @torch.no_grad()
 def to_train(optimizer: torch.optim.Optimizer) -> None:
-    """Give the module back exactly the weights that it trained with; nothing happens for most optimizers."""
+    """Switch the module back to exactly its training weights. Does nothing for most optimizers."""
     if in_eval(optimizer):
         optimizer.train()  # type: ignore[attr-defined]  # schedule-free optimizers have it
         for parameter, kept in zip(_parameters(optimizer), _set_aside.pop(optimizer), strict=True):

@@ -1,4 +1,4 @@
-"""torch's optimizers without torch's compiler, which they load at their first step and which takes a second to load."""
+"""torch's optimizers without torch's compiler, which would load at their first step and takes a second to load."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 
 _COMPILER = "torch._dynamo"
 _REMEMBERED = "__dynamo_disable"
-"""Where torch keeps the way around its compiler, once it has made one."""
+"""Attribute in which torch keeps a function's version without the compiler, once it has made one."""
 
 
 def light(kind: type[Kind]) -> type[Kind]:
-    """The class with a step that does not tell the compiler where to break a graph, or itself if it is loaded already.
+    """A subclass whose step does not load the compiler; the class itself if the compiler is loaded already.
 
     >>> issubclass(light(torch.optim.AdamW), torch.optim.AdamW)
     True
@@ -40,7 +40,7 @@ def _lightened(kind: type[Kind]) -> type[Kind]:
 
 @contextmanager
 def without_compiler() -> Iterator[None]:
-    """While optimizers are made here, torch does not load its compiler to keep it away from them."""
+    """Context in which making an optimizer does not load torch's compiler."""
     inner = getattr(torch.optim.Optimizer.add_param_group, "__wrapped__", None)
     if inner is None or _COMPILER in sys.modules or hasattr(inner, _REMEMBERED):
         yield
@@ -49,5 +49,5 @@ def without_compiler() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(AttributeError):  # another thread made one at the same time
+        with suppress(AttributeError):  # another thread made an optimizer at the same time
             delattr(inner, _REMEMBERED)

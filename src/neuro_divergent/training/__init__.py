@@ -1,4 +1,4 @@
-"""The training engine: configuration, loop, history, callbacks."""
+"""The training engine: configuration, loop, history, callbacks and checkpoints."""
 
 from neuro_divergent.training.callbacks import (
     Callback,

@@ -1,4 +1,4 @@
-"""Plain arrays as a task: regression, binary and multi-class classification of any torch module."""
+"""Tasks on plain arrays: regression, binary and multi-class classification with any torch module."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def each(x: Inputs, function: Callable[[Tensor], Tensor]) -> Inputs:
 
 
 def as_rows(data: Any, loss: Loss, device: torch.device, dtype: torch.dtype) -> Rows:
-    """(x, y) or (x, y, weight) of arrays, frames, tensors or lists, checked, on the device; x may be a dict of them."""
+    """(x, y) or (x, y, weight) of arrays, frames, tensors or lists, checked and on the device; x may be a dict."""
     if not isinstance(data, tuple | list) or len(data) not in (2, 3):
         raise DataError(
             f"data must be (x, y) or (x, y, weight), but got {type(data).__name__}. Of a frame give the columns: "
@@ -95,12 +95,12 @@ def _refuse_nonfinite(part: Tensor, name: str) -> None:
 
 
 def _check_targets(loss: Loss, y: Tensor) -> None:
-    """Refuse targets that the loss's distribution cannot take."""
+    """Raise if a target is outside the support of the loss's distribution."""
     wrong = outside_support(loss, y)
     if wrong is not None and bool(wrong.any()):
         raise DataError(
             f"{support_rule(loss)}, but row {int(wrong.nonzero()[0][0])} of y has {float(y[wrong][0]):g} "
-            f"({int(wrong.sum())} such values). Check them, or use a distribution of all numbers such as StudentT"
+            f"({int(wrong.sum())} such values). Check them, or use a distribution over all numbers such as StudentT"
         )
 
 
@@ -114,7 +114,7 @@ def _tensor(part: Any, name: str) -> Tensor:
     if tensor.ndim == 0:
         raise DataError(f"{name} must have rows, but got the single number {tensor.item()}")
     if name == "weight" and (bool((tensor < 0).any()) or not bool(torch.isfinite(tensor).all())):
-        raise DataError("weight must be finite and at least 0 in every row. Remove rows that should not count")
+        raise DataError("weight must be finite and at least 0 in every row, but is not. Use 0 to ignore a row")
     return tensor
 
 
@@ -134,7 +134,7 @@ def _numbers(frame: Any, name: str) -> Any:
 
 
 def takes_class_numbers(loss: Loss) -> bool:
-    """Whether targets are one class number per row, and outputs one logit per class."""
+    """Whether each target is one class number, and the output has one logit per class."""
     return loss.task == "classification" and loss.outputs != 1
 
 
@@ -150,13 +150,13 @@ def _class_numbers(y: Tensor) -> Tensor:
 
 
 def split_rows(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """The last part of the rows is held back."""
+    """(training rows, held-out rows); the last rows are held out."""
     count = rows.size
     held = max(1, round(count * share))
     if held >= count:
         raise DataError(
-            f"validation_split={share} of {count} rows leaves nothing to train on. Give validation=... or "
-            "validation_split=None"
+            f"a training needs at least one row, but validation_split={share} of {count} rows leaves none. Set "
+            "validation=... or validation_split=None"
         )
     return rows.part(0, count - held), rows.part(count - held, count)
 
@@ -164,15 +164,15 @@ def split_rows(rows: Rows, share: float) -> tuple[Rows, Rows]:
 class ArraySource:
     """Batches of rows in the order of a sampler.
 
-    With `reuse` a full batch is written over the one before it, which saves the system from handing out fresh memory
-    at every step; whoever keeps a batch must copy it. Batches that are prepared ahead must not be reused.
+    With `reuse` a full batch overwrites the one before it, which saves a memory allocation at every step. To keep a
+    batch, copy it. Do not use it for batches that are prepared ahead.
     """
 
     def __init__(
         self, rows: Rows, sampler: Sampler, steps_per_epoch: int | None = None, *, reuse: bool = False
     ) -> None:
         self.rows, self.sampler = rows, sampler
-        size = min(sampler.batch_size, rows.size)  # a batch never holds more than all rows
+        size = min(sampler.batch_size, rows.size)  # a batch never has more than all rows
         self._buffers: tuple[Tensor | None, Tensor | None] = (None, None)
         if reuse and isinstance(rows.x, Tensor):
             self._buffers = (_buffer(rows.x, size), _buffer(rows.y, size))
@@ -200,13 +200,13 @@ def _selected(part: Tensor, numbers: Tensor, buffer: Tensor | None) -> Tensor:
 
 
 def _buffer(part: Tensor, size: int) -> Tensor | None:
-    """A place for a batch that is large enough to be worth it: the system hands out small ones for nothing."""
+    """A buffer for a batch, or None for a small batch, whose allocation costs almost nothing."""
     buffer = part.new_empty((size, *part.shape[1:]))
     return buffer if buffer.nbytes >= 1 << 16 else None
 
 
 class ArrayTask(ScoredTask):
-    """module(x) against y, elementwise; `weights` is the number format of the module where it is half precision."""
+    """Compares module(x) with y, elementwise; `weights` is the number format of a module in half precision."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class ArrayTask(ScoredTask):
         return [batch.part(first, first + size) for first in range(0, batch.size, size)]
 
     def blame(self, batch: Rows, values: Tensor | None) -> str:  # noqa: ARG002
-        """Which rows of the batch made the loss what it is."""
+        """A sentence about the rows of the batch whose loss is not finite; empty if there are none."""
         if values is None:
             return ""
         per_row = torch.isfinite(values.reshape(values.shape[0], -1)).all(dim=1)
@@ -247,10 +247,10 @@ class ArrayTask(ScoredTask):
         return f"{len(bad)} of {len(per_row)} rows of the batch have a loss that is not finite." if bad else ""
 
     def _aligned(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The trailing [Q] that a loss expects, without broadcasting anything by accident."""
+        """Output with the trailing [Q] that a loss expects, and the target; raises if the shapes could broadcast."""
         if self._classes:
             return output, target
-        if output.dtype != target.dtype:  # a loss is computed in the target's format, the network in half of it
+        if output.dtype != target.dtype:  # the network may compute in half precision; the loss uses the target's format
             output = output.to(torch.promote_types(output.dtype, target.dtype))
         if output.shape == target.shape and self._outputs == 1:
             return output.unsqueeze(-1), target
@@ -281,19 +281,19 @@ def output_of(module: nn.Module, x: Inputs, weights: torch.dtype | None = None) 
         if isinstance(x, dict) or x.is_floating_point() or not _takes_floats(module, x):
             raise
         raise DataError(
-            f"x holds whole numbers ({str(x.dtype).removeprefix('torch.')}), as layers such as Embedding take them, "
-            f"but the module takes floats: {first_line(error)}. Give it x.astype('float32')"
+            f"x must have floats for this module, but has whole numbers ({str(x.dtype).removeprefix('torch.')}), which "
+            f"only layers such as Embedding take: {first_line(error)}. Use x.astype('float32')"
         ) from error
     if not isinstance(output, Tensor):
         raise ConfigError(
-            f"the module must give one tensor, but its forward returned a {type(output).__name__}. Wrap it in a module "
-            "that returns the forecast alone, such as output[0] of an LSTM"
+            f"the module must return one tensor, but its forward returned a {type(output).__name__}. Wrap it in a "
+            "module that returns only the forecast, such as output[0] of an LSTM"
         )
     return output if weights is None else output.float()
 
 
 def _takes_floats(module: nn.Module, x: Tensor) -> bool:
-    """Whether the module computes something of the same numbers as floats."""
+    """Whether the module accepts the same numbers as floats."""
     kinds = (parameter.dtype for parameter in module.parameters() if parameter.is_floating_point())
     try:
         with torch.no_grad():
@@ -304,7 +304,7 @@ def _takes_floats(module: nn.Module, x: Tensor) -> bool:
 
 
 def _loss_weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:
-    """The weights of a loss: `_weights`, and 0 where the loss leaves a target out."""
+    """`_weights`, but 0 where the loss does not count a target."""
     weights, counted = _weights(loss, batch, values), loss.counted(batch.y)
     if counted is None:
         return weights
@@ -313,12 +313,12 @@ def _loss_weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:
 
 
 def _weights(loss: Loss, batch: Rows, values: Tensor) -> Tensor | None:
-    """The rows' weights, times what the loss says about each value."""
+    """The weights of the rows, times the importance that the loss gives to each value."""
     if batch.weight is None:
         own = loss.importance(batch.y, None)
         return None if own is None else own.expand_as(values)
     rows = batch.weight.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
-    # A loss that asks for weights must see that there are some. It sees ones: the rows' own are multiplied here only.
+    # A loss that needs weights must see that they exist. It gets ones; the weights of the rows are multiplied here.
     ones = torch.ones((), dtype=rows.dtype, device=rows.device)
     own = loss.importance(batch.y, Batch(y=batch.y, weight=ones))
     return rows if own is None or own is ones else rows * own.expand_as(values)

@@ -1,4 +1,4 @@
-"""A gradient tape for teaching and for small experiments: named values, a few operations, backward, look up."""
+"""A gradient tape for teaching and small experiments."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "mish": F.mish,
     "identity": lambda x: x,
 }
-"""The activations that the tape knows by name."""
+"""Activations by name."""
 
 Operand = Tensor | str
 """A tensor, or the name of a recorded one."""
 
 
 class GradientTape:
-    """Records operations on named tensors and gives the gradient of any of them, also of values on the way.
+    """Records operations on named tensors and returns the gradient of any of them, also of intermediate values.
 
     >>> tape = GradientTape()
     >>> x, w = tape.record("x", [[1.0, 2.0]]), tape.record("w", [[3.0], [4.0]])
@@ -42,8 +42,8 @@ class GradientTape:
     >>> tape.get_gradient("w").tolist(), tape.get_gradient("hidden").tolist()
     ([[1.0], [2.0]], [[1.0]])
 
-    Operands are tensors or recorded names. With an upstream gradient, such as that of a loss that was computed
-    elsewhere: `tape.backward("y", [[0.5]])`, or in the order of the other word, `tape.backward([[0.5]], "y")`.
+    Operands are tensors or recorded names. `backward` also takes an upstream gradient, such as that of a loss computed
+    elsewhere: `tape.backward("y", [[0.5]])`, or in the other order, `tape.backward([[0.5]], "y")`.
     """
 
     def __init__(self, dtype: torch.dtype = torch.float64) -> None:
@@ -57,7 +57,7 @@ class GradientTape:
         return list(self._values)
 
     def record(self, name: str, value: Any) -> Tensor:
-        """Enter a value under a name; its gradient can be asked for after `backward`."""
+        """Add a value under a name and return its tensor. After `backward`, `get_gradient` returns its gradient."""
         return self._named(torch.as_tensor(value, dtype=self.dtype).detach().clone().requires_grad_(), name)
 
     def matmul(self, a: Operand, b: Operand, *, name: str | None = None) -> Tensor:
@@ -83,11 +83,11 @@ class GradientTape:
     def value(self, name: str) -> Tensor:
         """The value that is recorded under a name."""
         if name not in self._values:
-            raise ConfigError(f"recorded are {', '.join(self._values) or 'no values yet'}, but got {name!r}")
+            raise ConfigError(f"the name must be one of {', '.join(self._values) or 'no values yet'}, but got {name!r}")
         return self._values[name]
 
     def backward(self, output: Any, gradient: Any = None) -> None:
-        """Find the gradient of an output with respect to every recorded value.
+        """Compute the gradient of an output with respect to every recorded value.
 
         Args:
             output: a tensor, or the name of a recorded value.
@@ -110,7 +110,7 @@ class GradientTape:
     def get_gradient(self, name: str) -> Tensor:
         """The gradient of a recorded value; zeros if the output does not depend on it."""
         if not self._done:
-            raise NotFittedError("gradients are there after backward(output), which has not been called")
+            raise NotFittedError("gradients need backward(output), but it has not been called. Call it first")
         value = self.value(name)
         return torch.zeros_like(value) if value.grad is None else value.grad.detach()
 
@@ -121,7 +121,7 @@ class GradientTape:
         if name is None:
             return tensor
         if name in self._values:
-            raise ConfigError(f"a name is recorded once, but {name!r} is recorded already. Choose another name")
+            raise ConfigError(f"a name can be recorded once, but {name!r} is recorded already. Choose another name")
         tensor.retain_grad()  # of what was computed torch keeps no gradient unless asked
         self._values[name] = tensor
         return tensor

@@ -1,7 +1,7 @@
-"""The learning-rate range test: train with a rising rate, watch the loss, suggest a rate.
+"""The learning-rate range test: train with a rising rate, record the loss, suggest a rate.
 
-After Smith (2017), Cyclical learning rates for training neural networks: the rate rises exponentially over a short run;
-the loss first stays, then falls, then explodes. A good rate lies where it falls most steeply.
+After Smith (2017), Cyclical learning rates for training neural networks: the rate rises exponentially over a short run.
+The loss is first constant, then falls, then diverges. A good rate is where the loss falls most steeply.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ DIVERGED = 4.0
 """The test ends when the smoothed loss is this many times the best one."""
 
 SMOOTHING = 0.9
-"""Memory of the moving average of the loss."""
+"""Decay of the moving average of the loss."""
 
 
 @dataclass(frozen=True)
 class RangeTest:
-    """What a learning-rate range test found."""
+    """The result of a learning-rate range test."""
 
     rates: list[float]
     """The learning rate of each step."""
     losses: list[float]
     """The loss of each step."""
     smoothed: list[float]
-    """Moving average of the losses, corrected for its start."""
+    """Moving average of the losses, with bias correction."""
     suggestion: float
     """The rate at which the smoothed loss falls most steeply over the logarithm of the rate."""
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Loss over rate with the suggestion; written to `path` if given."""
+        """A figure of the loss over the rate, with the suggestion; saved to `path` if given."""
         from neuro_divergent.plotting import curves, save
 
         return save(curves.range_figure(self.rates, self.losses, self.smoothed, self.suggestion), path)
@@ -65,9 +65,9 @@ def find_learning_rate(
     steps: int = 100,
     **columns: Any,
 ) -> RangeTest:
-    """Try rising learning rates in one short training, and suggest one.
+    """Try rising learning rates in one short training; return the curve and a suggestion.
 
-    The module that is handed over is not changed; a model's weights are drawn as a fit would draw them.
+    The given module is not changed. The weights of a model are initialised as in `fit`.
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 256, dtype=np.float32)[:, None]
@@ -76,12 +76,12 @@ def find_learning_rate(
     True
 
     Args:
-        trained: a torch module, or a model's description.
+        trained: a torch module, or a model such as `nd.NHITS(...)`.
         data: (x, y) for a module; a table for a model.
-        config: how it will be trained; schedule, stopping, checkpoints and validation are left out of the test.
+        config: the training options. The test ignores schedule, early stopping, checkpoints and validation.
         lowest: the first rate.
-        highest: the last rate, if the loss does not explode before.
-        steps: optimizer steps from the first rate to the last.
+        highest: the last rate, if the loss does not diverge before.
+        steps: number of optimizer steps from the first to the last rate.
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
     if not 0 < lowest < highest or not math.isfinite(highest):
@@ -98,7 +98,7 @@ def summary(rates: list[float], losses: list[float]) -> RangeTest:
     """The smoothed curve and the suggestion for given rates and losses."""
     if len(losses) < 3:
         raise TrainingError(
-            f"the loss must stay finite for a few steps, but it exploded after {len(losses)}. Lower `lowest`, or scale "
+            f"the loss must stay finite for a few steps, but it diverged after {len(losses)}. Lower `lowest`, or scale "
             "the data"
         )
     smoothed, average = [], 0.0
@@ -109,10 +109,10 @@ def summary(rates: list[float], losses: list[float]) -> RangeTest:
 
 
 def _steepest(rates: list[float], smoothed: list[float]) -> float:
-    """Where the curve falls most steeply before its lowest point; a tenth of that point's rate if it never does."""
+    """The rate where the curve falls most steeply before its minimum; if it never falls, a tenth of the minimum's."""
     count = len(smoothed)
     lowest = min(range(count), key=smoothed.__getitem__)
-    # The average of the first few losses is mostly noise, and so is the difference of two neighbours.
+    # The first few averages are mostly noise, and so is the difference of two neighbours.
     reach, first = max(1, count // 30), max(1, count // 10)
     last = min(lowest + 1, count - reach)
     inner = range(max(first, reach), max(last, first + 1, reach + 1))
@@ -122,7 +122,7 @@ def _steepest(rates: list[float], smoothed: list[float]) -> float:
 
 
 class _Sweep(Callback):
-    """Ends the test when the loss explodes."""
+    """Ends the test when the loss diverges."""
 
     looks_at: ClassVar[frozenset[str]] = frozenset()
 
@@ -131,14 +131,14 @@ class _Sweep(Callback):
 
     def on_batch_end(self, state: TrainState) -> None:
         if not math.isfinite(state.loss):
-            state.stop("the loss is not finite any more")
+            state.stop("the loss is not finite")
             return
         self.seen += 1
         self.average = SMOOTHING * self.average + (1 - SMOOTHING) * state.loss
         smoothed = self.average / (1 - SMOOTHING**self.seen)
         self.best = min(self.best, smoothed)
         if self.seen > 10 and smoothed > DIVERGED * self.best:
-            state.stop("the loss explodes")
+            state.stop("the loss diverges")
 
 
 def _test_config(
@@ -151,8 +151,8 @@ def _test_config(
         optimizer = config.resolved(recipe).optimizer
     if isinstance(optimizer, ScheduleFreeAdamW):
         raise ConfigError(
-            "a range test raises the rate step by step, but ScheduleFreeAdamW takes no schedule. Test AdamW and take "
-            "about three times the rate that it suggests"
+            "a range test raises the rate at every step, but ScheduleFreeAdamW takes no schedule. Test AdamW and use "
+            "about three times the suggested rate"
         )
 
     def rising(step: int) -> float:
@@ -180,6 +180,6 @@ def _run(trained: Any, data: Any, config: TrainingConfig, columns: dict[str, Any
     from neuro_divergent.training.module_trainer import Trainer
 
     if columns:
-        raise ConfigError(f"a module takes (x, y) and nothing else, but got {', '.join(columns)}")
+        raise ConfigError(f"a module takes (x, y) and no other arguments, but got {', '.join(columns)}")
     module = copy.deepcopy(trained)
     return Trainer(config).fit(module, data)

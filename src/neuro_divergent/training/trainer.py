@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def rows_identity(parts: Mapping[str, Rows | None]) -> dict[str, Any]:
-    """How many rows each part has, and a hash of all values: the same data has the same identity."""
+    """The number of rows of each part, and a hash of all values. A resume compares them."""
     digest = hashlib.sha256()
     facts: dict[str, Any] = {}
     for name, rows in parts.items():
@@ -60,13 +60,14 @@ def _tensors(rows: Rows | None) -> Iterator[Tensor | None]:
 
 
 def module_identity(module: nn.Module) -> dict[str, str]:
-    """What each part of a module says of itself; "" is the module. Its parameters alone do not tell ReLU from Tanh.
+    """Class and settings of each submodule by name; "" is the module itself. A resume compares them, because
+    parameters alone do not distinguish ReLU from Tanh.
 
     >>> module_identity(nn.Sequential(nn.ReLU(), nn.Dropout(0.5)))
     {'': 'Sequential()', '0': 'ReLU()', '1': 'Dropout(p=0.5, inplace=False)'}
     """
     texts = {name: f"{type(part).__name__}({part.extra_repr()})" for name, part in module.named_modules()}
-    # Where in the memory a function is, is another thing in every process.
+    # The memory address of a function differs between processes.
     return {name: re.sub(r" at 0x[0-9a-fA-F]+", "", text) for name, text in texts.items()}
 
 
@@ -77,7 +78,7 @@ def effective_batch(config: TrainingConfig) -> int:
 
 
 def training_sampler(config: TrainingConfig, count: int) -> Shuffled | Sequential:
-    """The order in which windows or rows are drawn."""
+    """The sampler that sets the order of windows or rows."""
     size = effective_batch(config)
     if config.shuffle:
         return Shuffled(n=count, batch_size=size, seed=config.seed, drop_last=config.drop_last)
@@ -97,12 +98,16 @@ def prepare(
     _check_half_precision(module, precision)
     freeze(module, config.freeze)
     if not any(parameter.requires_grad for parameter in module.parameters()):
-        raise ConfigError("a training needs at least one parameter that is not frozen, but the module has none")
+        raise ConfigError(
+            "a training needs at least one parameter that is not frozen, but the module has none. Unfreeze some"
+        )
     assert isinstance(config.optimizer, Optimizer)
     strategy: Strategy = Eager() if config.strategy is None else config.strategy.build()
     refused = strategy.refuses(config, module)
     if refused is not None:
-        raise ConfigError(f"this training cannot take its steps with {type(strategy).__name__}: {refused}")
+        raise ConfigError(
+            f"the strategy must fit the training, but {type(strategy).__name__} cannot be used here: {refused}"
+        )
     module, optimizer = strategy.prepare(module, config.optimizer.build)
     by_epochs = None if config.max_epochs is None else int(config.max_epochs) * source.steps_per_epoch
     total = min(count for count in (by_epochs, config.max_steps) if count is not None)
@@ -123,7 +128,7 @@ def prepare(
 
 
 def _check_half_precision(module: nn.Module, precision: Precision) -> None:
-    """fp16 on a CPU: refused where a layer has no such kernel, slow everywhere else."""
+    """Raise if fp16 on a CPU has no kernel for a layer; otherwise warn that it is slow."""
     if not precision.name.startswith("fp16") or precision.device.type != "cpu":
         return
     if any(isinstance(part, nn.LSTM) for part in module.modules()):
@@ -140,12 +145,12 @@ def _check_half_precision(module: nn.Module, precision: Precision) -> None:
 
 
 def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) -> None:
-    """Say so when the rate still rises at the last step: the run ends before its warm-up does."""
+    """Warn if the run ends before its warm-up ends."""
     optimizer, schedule = config.optimizer, config.schedule
     if isinstance(optimizer, ScheduleFreeAdamW) and optimizer.warmup_steps > total:
         log.warning(
-            "the warm-up of ScheduleFreeAdamW takes %d steps, but the run has %d: it never reaches the full learning "
-            "rate. Shorten warmup_steps, or train for longer", optimizer.warmup_steps, total,
+            "the warm-up of ScheduleFreeAdamW takes %d steps, but the run has %d and never reaches the full learning "
+            "rate. Shorten warmup_steps, or train longer", optimizer.warmup_steps, total,
         )  # fmt: skip
     if not isinstance(schedule, Schedule) or isinstance(schedule, ReduceOnPlateau | CustomSchedule) or total < 2:
         return
@@ -158,8 +163,8 @@ def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) ->
     if factors[0] < factors[-1] < 1 and all(a <= b for a, b in pairwise(factors)):
         rate = float(optimizer.learning_rate)
         log.warning(
-            "the warm-up of %s is longer than the run of %d steps: the learning rate ends at %.3g, %.2g of the %.3g "
-            "that was asked for. Shorten the warm-up (a share such as warmup=0.1), or train for longer",
+            "the warm-up of %s is longer than the run of %d steps: the learning rate ends at %.3g, %.2g of the "
+            "configured %.3g. Shorten the warm-up (a share such as warmup=0.1), or train longer",
             schedule.kind, total, factors[-1] * rate, factors[-1], rate,
             extra={"advice": [Advice("training.schedule.warmup", "0.1")]},
         )  # fmt: skip
@@ -174,12 +179,12 @@ def train(
     resume: Resume = Resume(),  # noqa: B008  # frozen
     identity: Callable[[], Mapping[str, Any]] = dict,
 ) -> TrainState:
-    """Run a prepared state to its end, with the configured callbacks around it; see `TrainingRun`."""
+    """Train a prepared state to its end, with the configured callbacks, and return it; see `TrainingRun`."""
     return TrainingRun(task, state, title=title, extra=extra, resume=resume, identity=identity).complete()
 
 
 def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
-    """Early stopping must have something to look at; the default one is off where nothing is held back."""
+    """The configuration with a valid early-stopping rule. Without held-out rows the default rule is off."""
     rule = config.early_stopping
     if rule is None or rule == "auto":
         return config.replace(early_stopping=None)
@@ -187,8 +192,8 @@ def _settled(config: TrainingConfig, has_validation: bool) -> TrainingConfig:
         if rule.replace(mode="auto") == EarlyStopping():
             return config.replace(early_stopping=None)
         raise ConfigError(
-            f"early_stopping monitors {rule.monitor}, but nothing is held back. Give validation_split or validation=, "
-            "or monitor='train_loss'"
+            f"early_stopping monitors {rule.monitor}, but there are no held-out rows. Set validation_split or "
+            "validation=, or monitor='train_loss'"
         )
     side = "validation" if has_validation else "train"
     known = {"train_loss", f"{side}_loss", *(f"{side}_{metric_name(item)}" for item in config.metrics)}

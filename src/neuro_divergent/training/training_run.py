@@ -1,4 +1,4 @@
-"""A training as a value: prepared, advanced as far as wanted, finished."""
+"""A training that the caller advances step by step."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ from neuro_divergent.training.step.strategy import Strategy
 
 
 class TrainingRun:
-    """A prepared training that can be advanced step by step, by whoever holds it.
+    """A prepared training that the caller advances step by step.
 
         run = TrainingRun(task, state)
-        run.advance(100)           # to step 100; nothing of the end of a run happens
-        run.advance()              # to the last step, unless somebody stops it
+        run.advance(100)           # to step 100; the run does not end here
+        run.advance()              # to the last step, unless the training is stopped
         state = run.finish()       # the last checkpoint, the best weights, the last hook
 
-    `complete()` is both at once. `begin()` is done by the first of them: it takes the lock of the run's directory and
-    restores a checkpoint, so that a run that cannot go on is refused there. Between two calls, threads, signal handlers
-    and torch's global generator are as they were found. A run that is given up is closed with `close()`, or by `with`.
+    `complete()` advances to the end and finishes. The first call of any method runs `begin()`, which locks the run
+    directory and restores a checkpoint; it raises if the run cannot be resumed. Between two calls, the number of
+    threads, signal handlers and torch's global generator have the values from before. Close a run that you do not
+    finish with `close()`, or use `with`.
 
     Args:
-        task: how a batch becomes numbers.
-        state: what `prepare` made.
+        task: computes the loss values of a batch.
+        state: the state that `prepare` returned.
         title: the name on the progress line.
         extra: callbacks besides the configured ones.
         resume: whether to go on from a checkpoint.
@@ -76,10 +77,10 @@ class TrainingRun:
         self._decided: Decided | None = None
 
     def begin(self) -> TrainingRun:
-        """Lock the run's directory, restore what is to be resumed, and make the network ready; once."""
+        """Lock the run directory, restore a checkpoint if the run is resumed, and prepare the network; only once."""
         if self._ended:
             raise TrainingError(
-                "a run that has ended cannot go on. Prepare it again, with resume='auto' if it was saved"
+                "a run that has ended cannot be advanced. Prepare it again, with resume='auto' if it was saved"
             )
         if self._begun:
             return self
@@ -125,7 +126,7 @@ class TrainingRun:
         return self.begin()
 
     def check(self) -> None:
-        """Refuse what `begin` would refuse: other data, another module. The state cannot be trained after it."""
+        """Raise if `begin` would refuse the data or the module. Afterwards the state cannot be trained."""
         snapshot = find(self.state, self.resume)
         begin_run(self.state, CallbackList(()), self.resume, self._identity, snapshot, {}, save=False)
 
@@ -164,7 +165,7 @@ class TrainingRun:
         return [*callbacks, *self._extra, *heartbeat()]
 
     def advance(self, until: int | None = None) -> TrainingRun:
-        """Train until `until` optimizer steps of the run are done (None: all of them), or until it is stopped."""
+        """Train until the run has done `until` optimizer steps (None: all), or until it is stopped."""
         with self._running():
             loop.advance(
                 self.task,
@@ -176,20 +177,20 @@ class TrainingRun:
         return self
 
     def finish(self) -> TrainState:
-        """End the run: save it, give the module the weights that validation found best, call `on_fit_end`."""
+        """End the run: save it, restore the best weights, call `on_fit_end`, and return the state."""
         with self._running():
             loop.finish(self.state, self._callbacks)
         self.close()
         return self.state
 
     def complete(self) -> TrainState:
-        """Advance to the end and finish; a signal in between finds the run guarded."""
+        """Advance to the end and finish, under one signal handler."""
         with self._running():
             self.advance()
             return self.finish()
 
     def close(self) -> None:
-        """Give back the lock and the network as they were. A run that was saved can be resumed."""
+        """Release the lock and restore the network's forward methods. A saved run can be resumed."""
         self._ended = True
         if not self._active:
             self._open.close()
@@ -202,7 +203,7 @@ class TrainingRun:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """The process as this run wants it: threads, determinism, signals; nested calls share one."""
+        """Context with the process settings of this run: threads, determinism, signals. Nested calls share one."""
         if self._active:
             yield
             return
@@ -230,7 +231,7 @@ class TrainingRun:
 
 @contextmanager
 def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator[None]:
-    """Threads (as decided, else as configured), determinism and kept memory, given back as they were."""
+    """Context that sets threads (decided, else configured), determinism and malloc, and restores them afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     wanted = decided or config.threads
     if wanted not in ("auto", threads):
@@ -243,13 +244,13 @@ def surroundings(config: TrainingConfig, decided: int | None = None) -> Iterator
     finally:
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
-        if torch.are_deterministic_algorithms_enabled() != deterministic:  # saying it again would load the compiler
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # a needless call would load the compiler
             torch.use_deterministic_algorithms(deterministic)
 
 
 @contextmanager
 def _watched_inside(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
-    """While the context is open, callbacks see what they declared to look at: gradients and outputs of a step."""
+    """Context in which callbacks can read the gradients and outputs that they declared in `looks_at`."""
     if callbacks.has("on_gradients"):
         state.on_gradients = lambda state: callbacks("on_gradients", state)
     stop = _show_outputs(state) if callbacks.look_at("outputs") else None
@@ -267,7 +268,7 @@ def _show_outputs(state: TrainState) -> Callable[[], None]:
     def keep(output: Any) -> None:
         state.outputs = output.detach() if isinstance(output, Tensor) else output
 
-    if hasattr(module, "watch_outputs"):  # a module that trains by another path than `forward`
+    if hasattr(module, "watch_outputs"):  # a module that does not train through `forward`
         return module.watch_outputs(keep)  # type: ignore[no-any-return, operator]  # torch says Tensor | Module
 
     def hook(_: nn.Module, __: Any, output: Any) -> None:

@@ -117,7 +117,7 @@ def test_fredf_by_hand() -> None:
 
 
 def test_fredf_refuses_targets_without_a_horizon() -> None:
-    with pytest.raises(ConfigError, match="along the horizon"):
+    with pytest.raises(ConfigError, match="with a horizon"):
         FreDF().values(torch.zeros(3, 1), torch.zeros(3))
 
 

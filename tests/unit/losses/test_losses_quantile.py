@@ -51,7 +51,7 @@ def test_levels_become_quantiles_with_the_median() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"level": [80], "quantiles": [0.1]}, "one of the two"),
+        ({"level": [80], "quantiles": [0.1]}, "either level or quantiles"),
         ({"level": [100]}, "between 0 and 100"),
         ({"level": [0.8]}, r"in percent, such as 80, but got level=0.8. Did you mean 80\?"),
         ({"level": [80, 0.95]}, r"Did you mean 95\?"),
@@ -159,7 +159,7 @@ def test_implicit_quantiles_are_sorted_by_level() -> None:
     torch.testing.assert_close(loss.point(output), found[..., 2])
     assert (found[..., 1] <= found[..., 2]).all()
     assert (found[..., 2] <= found[..., 0]).all()
-    with pytest.raises(ConfigError, match="Call the head with them first"):
+    with pytest.raises(ConfigError, match="Call the head with these levels first"):
         loss.quantiles(head(raw, levels), torch.tensor([0.5]))
 
 

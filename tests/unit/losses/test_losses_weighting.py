@@ -44,7 +44,7 @@ def test_by_horizon() -> None:
     decayed = Weighted(loss=MAE(), by="horizon", decay=0.5).importance(TARGET, WINDOW)
     assert decayed is not None
     assert decayed[0].flatten().tolist() == [2, 1, 0.5]  # times the column's 2
-    with pytest.raises(ConfigError, match="one per step ahead, h=3, but got 2"):
+    with pytest.raises(ConfigError, match="one entry per horizon step, h=3, but got 2"):
         Weighted(loss=MAE(), by="horizon", weights=[1, 2]).importance(TARGET)
     with pytest.raises(ConfigError, match=r"needs targets \[B, H"):
         Weighted(loss=MAE(), by="horizon", decay=0.5).importance(torch.zeros(4))

@@ -71,7 +71,7 @@ def test_other_patterns_start_without_memory(tmp_path, caplog):
     moved = nd.Optimizers({"2.*": nd.SGD(learning_rate=0.1, momentum=0.5)}, default=nd.AdamW(learning_rate=0.01))
     changes = {"optimizer": moved, "max_epochs": 2}
     assert len(nd.Trainer(kept).fit(network(), (X, Y), resume="auto", resume_with=changes)) == 2
-    assert "starts without memory" in caplog.text
+    assert "starts with a new state" in caplog.text
 
 
 class Rates(nd.Callback):

@@ -62,7 +62,7 @@ def test_a_model_on_a_table_and_the_picture(tmp_path):
     [
         ({"lowest": 1.0, "highest": 0.1}, "rates must rise"),
         ({"steps": 3}, "at least 10"),
-        ({"freq": "1h"}, "nothing else"),
+        ({"freq": "1h"}, "no other arguments"),
         ({"config": nd.TrainingConfig(optimizer=nd.ScheduleFreeAdamW())}, "takes no schedule"),
     ],
 )

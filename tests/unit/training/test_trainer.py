@@ -192,5 +192,5 @@ def test_a_loss_with_class_weights_may_be_validated_without_them():
     data = (np.zeros((4, 1), dtype=np.float32), np.array([0, 1, 1, 1]))
     history = nd.Trainer(config).fit(module, data, validation=data)
     assert history.validation_loss == pytest.approx([np.log(2)])
-    with pytest.raises(nd.ConfigError, match="BinaryCrossEntropy reads 1 per step and CrossEntropy 0"):
+    with pytest.raises(nd.ConfigError, match="BinaryCrossEntropy needs 1 per step and CrossEntropy 0"):
         nd.Trainer(plain(loss=nd.CrossEntropy(), validation_loss=nd.BinaryCrossEntropy())).fit(module, data)

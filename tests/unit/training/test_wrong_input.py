@@ -40,9 +40,7 @@ def test_a_billion_threads_are_refused() -> None:
 
 def test_whole_numbers_are_refused_where_the_module_takes_floats() -> None:
     whole = (10 * X).astype(np.int64)
-    with pytest.raises(
-        DataError, match=r"x holds whole numbers \(int64\).*the module takes floats.*astype\('float32'\)"
-    ):
+    with pytest.raises(DataError, match=r"x must have floats.*has whole numbers \(int64\).*astype\('float32'\)"):
         nd.Trainer(PLAIN).fit(nn.Linear(1, 1), (whole, X))
     words = nn.Sequential(nn.Embedding(21, 1), nn.Flatten())
     assert len(nd.Trainer(PLAIN).fit(words, (whole + 10, X))) == 1
@@ -57,7 +55,7 @@ def test_an_error_of_the_module_itself_is_not_taken_for_one_of_whole_numbers() -
 @pytest.mark.parametrize("fields", [{"batch_size": len(X) - 1}, {"batch_size": 21, "accumulate_gradients": 3}])
 def test_a_batch_norm_of_one_row_is_refused(fields: dict[str, int]) -> None:
     module = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
-    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Say drop_last=True"):
+    with pytest.raises(ConfigError, match=r"a batch norm needs at least two rows.* Set drop_last=True"):
         fit(module, **fields)
 
 
@@ -80,9 +78,9 @@ class Several(nn.Linear):
 
 
 def test_outputs_that_are_no_tensor_are_refused() -> None:
-    with pytest.raises(ConfigError, match="must give one tensor, but its forward returned a tuple"):
+    with pytest.raises(ConfigError, match="must return one tensor, but its forward returned a tuple"):
         fit(Several(1, 1))
-    with pytest.raises(ConfigError, match="must give one tensor, but its forward returned a tuple"):
+    with pytest.raises(ConfigError, match="must return one tensor, but its forward returned a tuple"):
         fit(nn.LSTM(1, 1))
 
 
@@ -113,9 +111,8 @@ def test_a_warm_up_longer_than_the_run_is_warned_of_once_with_numbers(caplog) ->
     """By hand: after 16 steps of 1000 the factor is 16 / 1001 = 0.016, of a rate of 0.01 that is 0.00016."""
     optimizer = nd.AdamW(learning_rate=0.01)
     (found,) = warnings_of(caplog, max_epochs=2, optimizer=optimizer, schedule=nd.WarmupCosine(warmup=1000))
-    assert (
-        "WarmupCosine is longer than the run of 16 steps: the learning rate ends at 0.00016, 0.016 of the 0.01" in found
-    )
+    assert "WarmupCosine is longer than the run of 16 steps" in found
+    assert "the learning rate ends at 0.00016, 0.016 of the configured 0.01" in found
     assert len(warnings_of(caplog, max_epochs=2, schedule=nd.WarmupLinear(warmup=17))) == 1
     assert len(warnings_of(caplog, max_epochs=1, optimizer=nd.ScheduleFreeAdamW(warmup_steps=9))) == 1
     assert warnings_of(caplog, max_epochs=2, schedule=nd.WarmupCosine(warmup=0.5)) == []

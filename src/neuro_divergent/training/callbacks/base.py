@@ -1,4 +1,4 @@
-"""What a callback may override, and how the engine calls it."""
+"""The callback base class with its hooks, and how the engine calls them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,22 @@ HOOKS = (
     "on_checkpoint_end",
     "on_exception",
 )
-"""Every hook, in the order in which a training meets it."""
+"""All hooks, in the order in which a training calls them."""
 
 
 class Callback:
-    """No-op hooks: override what you need. Each gets the live state.
+    """Base class of callbacks. All hooks do nothing: override those that you need. Each gets the live state.
 
     A hook may stop the training (`state.stop("why")`), change the learning rate (`state.rate_factor *= 0.5`), log
-    (`state.log(name=value)`), and read everything. Callbacks are called in the order of the list; the engine's own come
-    first at the start of things (on_..._start) and last at everything else.
+    (`state.log(name=value)`), and read the whole state. Callbacks are called in the order of the list. The engine's own
+    callbacks come first in hooks named on_..._start and last in all other hooks.
+
+    >>> class StopAtLowLoss(Callback):
+    ...     looks_at = frozenset()
+    ...
+    ...     def on_batch_end(self, state):
+    ...         if state.loss < 0.01:
+    ...             state.stop("the loss is low")
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -54,12 +61,12 @@ class Callback:
                 )
 
     engine: ClassVar[bool] = False
-    """Whether it is one of the engine's own."""
+    """Whether it is one of the engine's own callbacks."""
     looks_at: ClassVar[frozenset[str] | None] = None
-    """What its hooks read of the inside of a step: any of "gradients" and "outputs"; frozenset() for neither.
+    """Tensors of a step that the hooks read: any of "gradients" and "outputs"; frozenset() for neither.
 
-    A step that is compiled whole exposes neither, so it is used only when nobody looks. None means unknown: a callback
-    with `on_batch_end` may read gradients then."""
+    A fully compiled step exposes neither, so it is used only if no callback reads them. None means unknown: then a
+    callback with `on_batch_end` is assumed to read gradients."""
 
     def on_fit_start(self, state: TrainState) -> None:
         """Before the first step, or before the first step after a resume."""
@@ -77,37 +84,37 @@ class Callback:
         """Before an optimizer step."""
 
     def on_gradients(self, state: TrainState) -> None:
-        """Between backward and clipping: the gradients of the step are in the parameters, `state.loss` is its loss."""
+        """Between backward and clipping. The parameters have the gradients of the step; `state.loss` is its loss."""
 
     def on_batch_end(self, state: TrainState) -> None:
-        """After an optimizer step; `state.loss` and `state.gradient_norm` are its figures."""
+        """After an optimizer step; `state.loss` and `state.gradient_norm` belong to it."""
 
     def on_validation_start(self, state: TrainState) -> None:
-        """Before the validation set is scored."""
+        """Before a validation."""
 
     def on_validation_end(self, state: TrainState) -> None:
-        """After scoring; `state.validation` has the figures. Not called when a signal ended it: a resumed run begins it
-        again, and its `on_validation_start` finds what callbacks keep as it was before."""
+        """After a validation; `state.validation` has its metrics. Not called if a signal interrupted the validation. A
+        resumed run then repeats it, with the callback state from before `on_validation_start`."""
 
     def on_checkpoint_start(self, state: TrainState) -> None:
         """Before a checkpoint is written."""
 
     def on_checkpoint_end(self, state: TrainState) -> None:
-        """After a checkpoint has been handed to the writer."""
+        """After the snapshot for a checkpoint is complete; a thread writes the file."""
 
     def on_exception(self, state: TrainState) -> None:
-        """When an error ends the training; `state.error` is it."""
+        """When an error ends the training; `state.error` is that error."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data, its keys texts, to keep in a checkpoint, so that a resumed run continues this callback."""
+        """The callback's state for a checkpoint: plain data with strings as keys."""
         return {}
 
     def load_state_dict(self, data: dict[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
+        """Restore what `state_dict` returned. A resumed run calls it."""
 
 
 class CallbackSettings(Description):
-    """Base of the built-in callbacks' descriptions; `build` makes the live callback."""
+    """Base class of callback settings; `build` returns the live callback."""
 
     family: ClassVar[str] = "callback"
 
@@ -117,27 +124,27 @@ class CallbackSettings(Description):
 
 
 class CallbackList:
-    """Calls only the hooks that somebody overrides; an error in one is raised with its name."""
+    """Calls the overridden hooks of several callbacks; an error is raised with the names of callback and hook."""
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = list(callbacks)
         self._by_hook = {hook: self._in_order(hook) for hook in HOOKS}
 
     def _in_order(self, hook: str) -> list[Callback]:
-        """The engine's own first at a start, last otherwise; among themselves both keep the order of the list."""
+        """The callbacks that override a hook. The engine's own come first in on_..._start hooks and last in others."""
         found = [item for item in self.callbacks if getattr(type(item), hook) is not getattr(Callback, hook)]
         return sorted(found, key=lambda item: item.engine != hook.endswith("_start"))
 
     def has(self, hook: str) -> bool:
-        """Whether anybody overrides a hook."""
+        """Whether a callback overrides the hook."""
         return bool(self._by_hook[hook])
 
     def look_at(self, what: str) -> bool:
-        """Whether anybody declares to look at "gradients" or "outputs"."""
+        """Whether a callback declares "gradients" or "outputs" in `looks_at`."""
         return any(what in (item.looks_at or ()) for item in self.callbacks)
 
     def __call__(self, hook: str, state: TrainState) -> None:
-        """Call one hook of every callback that has it."""
+        """Call a hook of every callback that overrides it."""
         for callback in self._by_hook[hook]:
             try:
                 getattr(callback, hook)(state)
@@ -148,7 +155,7 @@ class CallbackList:
         """Return a function that undoes every later change that hooks make to checkpointed state."""
         own: list[tuple[Callback, Any]] = []
         for callback in self.callbacks:
-            with suppress(StorageError):  # what is not plain data has no copy, and the checkpoint will refuse it
+            with suppress(StorageError):  # state that is not plain data cannot be copied; a checkpoint will refuse it
                 own.append((callback, to_plain(callback.state_dict())))
         events, factor = len(state.history.events), state.rate_factor
 
@@ -163,7 +170,7 @@ class CallbackList:
     def _raise(self, callback: Callback, hook: str, error: Exception) -> None:
         place = f"{type(callback).__name__}.{hook}"
         if hook == "on_exception":
-            # The training's own error is about to be raised: it matters more, and the other callbacks must hear of it.
+            # The error of the training is raised next: it is more important, and all callbacks must see it.
             log.warning("%s raised %s: %s", place, type(error).__name__, error)
         elif isinstance(error, NeuroDivergentError):
             error.add_note(f"(raised in {place})")

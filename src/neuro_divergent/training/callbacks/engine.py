@@ -1,4 +1,4 @@
-"""What the engine itself does at the hooks: the log line of every n-th epoch, and the teacher-forcing ratio."""
+"""The engine's own callbacks: the log line of every n-th epoch, and the teacher-forcing ratio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("neuro_divergent.training")
 
 
 class EpochLog(Callback):
-    """One line in Python's log after every n-th epoch and at the end, its figures also as `record.figures`."""
+    """Writes one line to Python's log after every n-th epoch and at the end; `record.figures` has the numbers."""
 
     engine: ClassVar[bool] = True
 
@@ -26,19 +26,19 @@ class EpochLog(Callback):
         self.every = every
 
     def on_epoch_end(self, state: TrainState) -> None:
-        """epoch=10 train_loss=0.1 …"""
+        """Log epoch=10 train_loss=0.1 …"""
         record = state.history.epochs[-1]
         if (state.epoch + 1) % self.every == 0 and log.isEnabledFor(logging.INFO):
             words = " ".join(f"{name}={value:.6g}" for name, value in record.items())
             log.info("%s", words, extra={"figures": dict(record)})
 
     def on_fit_end(self, state: TrainState) -> None:
-        """How many steps it took, and why it ended."""
+        """Log the number of steps, and why the training ended."""
         log.info("trained for %d steps: %s", state.step, state.history.stopped)
 
 
 class TeacherForcingRatio(Callback):
-    """Tells every part of the network that has a `teacher_forcing` attribute the probability of this step."""
+    """Sets the attribute `teacher_forcing` of decoders to the probability of the present step."""
 
     engine: ClassVar[bool] = True
 
@@ -47,13 +47,13 @@ class TeacherForcingRatio(Callback):
         self.decoders = [part for part in module.modules() if hasattr(part, "teacher_forcing")]
         if not self.decoders:
             raise ConfigError(
-                "teacher_forcing is for networks that feed their own forecasts back (with an attribute "
-                "teacher_forcing), but this network has none. Say teacher_forcing=None",
+                "teacher_forcing needs a network that feeds its own forecasts back (a module with the attribute "
+                "teacher_forcing), but this network has none. Set teacher_forcing=None",
                 advice=[Advice("training.teacher_forcing", None)],
             )
 
     def on_batch_start(self, state: TrainState) -> None:
-        """The ratio of this step, a pure function of its number."""
+        """Set the ratio, a function of the step number only."""
         ratio = self.schedule.ratio(state.step, state.total_steps)
         for decoder in self.decoders:
             setattr(decoder, "teacher_forcing", ratio)  # noqa: B010  # torch types every attribute as a tensor

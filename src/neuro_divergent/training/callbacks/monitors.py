@@ -1,4 +1,4 @@
-"""Callbacks that watch: learning rate, gradient norm, time. What they see goes into the history's events."""
+"""Callbacks that log learning rate, gradient norms or time to `history.events`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LearningRateMonitor(CallbackSettings):
-    """Log the learning rate of every parameter group."""
+    """Logs the learning rate of every parameter group to `history.events`."""
 
     every: Annotated[int, Field(ge=1)] = 1
     """Log after every n-th step."""
@@ -36,7 +36,7 @@ class _LearningRateMonitor(Callback):
 
 
 class GradientNormMonitor(CallbackSettings):
-    """Log the gradient norm of every parameter, to see where gradients vanish or explode."""
+    """Logs the gradient norm of every parameter to `history.events`, to find vanishing or exploding gradients."""
 
     every: Annotated[int, Field(ge=1)] = 50
     """Log after every n-th step."""
@@ -59,10 +59,10 @@ class _GradientNormMonitor(Callback):
 
 
 class Timer(CallbackSettings):
-    """Stop after a time, and log how long the training took."""
+    """Logs the seconds of the training to `history.events`, and stops it after `max_minutes`."""
 
     max_minutes: Annotated[float, Field(gt=0.0)] | None = None
-    """Stop at the first step after this many minutes."""
+    """Time limit: the training stops at the first step after this many minutes. None for no limit."""
 
     def build(self) -> Callback:
         """The live callback."""
@@ -81,7 +81,7 @@ class _Timer(Callback):
 
     def on_batch_end(self, state: TrainState) -> None:
         if self.max_minutes is not None and time.perf_counter() - self._begun > 60.0 * self.max_minutes:
-            state.stop(f"the time of {self.max_minutes:g} minutes is over")
+            state.stop(f"the time limit of {self.max_minutes:g} minutes was reached")
 
     def on_fit_end(self, state: TrainState) -> None:
         state.log(training_seconds=time.perf_counter() - self._begun)

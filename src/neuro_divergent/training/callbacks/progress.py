@@ -1,4 +1,4 @@
-"""The progress line: on a terminal or in a notebook one line that is rewritten, elsewhere nothing."""
+"""The progress line: one line that is rewritten, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_UPDATES = 0.1
 SECONDS_IN_NOTEBOOK = 0.5
-"""Every update in a notebook is a message to a browser."""
+"""Longer than on a terminal, because every update in a notebook is a message to a browser."""
 NOTEBOOK_WIDTH = 120
 
 
@@ -46,7 +46,7 @@ class ProgressLine(Callback):
             self._show(state)
 
     def on_validation_end(self, state: TrainState) -> None:
-        """Show the new figure; in a notebook with the next update."""
+        """Show the validation loss; in a notebook the next update shows it."""
         if isinstance(self._place, _Terminal):
             self._show(state)
 
@@ -67,9 +67,9 @@ class ProgressLine(Callback):
             self._place.show(self.line(state, self._place.width))
 
     def line(self, state: TrainState, width: int | None = None) -> Text:
-        """What the line says now, in at most `width` columns (the terminal's unless given).
+        """The present text of the line, in at most `width` columns (default: the width of the terminal).
 
-        The time left stays in a narrow line; speed, learning rate, bar and title are left out first, in this order.
+        A narrow line omits speed, learning rate, bar and title first, in this order. It keeps the time left.
         """
         from rich.text import Text
 
@@ -82,7 +82,7 @@ class ProgressLine(Callback):
         return text
 
     def _shorter(self, state: TrainState) -> Iterator[list[tuple[str, str]]]:
-        """The pieces of the line with their styles, all of them first, then less and less."""
+        """The pieces of the line with their styles: first all of them, then fewer and fewer."""
         pieces, done = self._pieces(state), state.step / max(1, state.total_steps)
         for left_out in range(len(_LEFT_OUT) + 1):
             absent = _LEFT_OUT[:left_out]
@@ -115,7 +115,7 @@ class ProgressLine(Callback):
 
 _ORDER = ("title", "bar", "epoch", "loss", "validation", "rate", "speed", "left")
 _LEFT_OUT = ("speed", "rate", "half of the bar", "bar", "title", "validation")
-"""What a narrow line does without, the least needed first."""
+"""The pieces that a narrow line omits, in this order."""
 
 
 def _bar(done: float, width: int) -> list[tuple[str, str]]:
@@ -137,7 +137,7 @@ class _Place(Protocol):
 
 
 class _Terminal:
-    """The error stream, by rich."""
+    """Shows the line on the error stream, with rich."""
 
     pause = SECONDS_BETWEEN_UPDATES
 
@@ -161,14 +161,15 @@ class _Terminal:
 
 
 class _Notebook:
-    """One output of a cell, which is replaced, by all trainings of the cell: the folds of a cross-validation share it.
+    """Shows the line as one output of a notebook cell. All trainings of the cell share it, such as the folds of a
+    cross-validation.
 
     It needs no widgets, and a saved notebook keeps the last line.
     """
 
     pause, width = SECONDS_IN_NOTEBOOK, NOTEBOOK_WIDTH
     newest: ClassVar[tuple[Any, Any]] = (None, None)
-    """The number of a cell, and the handle of its output."""
+    """The number of the newest cell, and the handle of its output."""
 
     def show(self, line: Text) -> None:
         from IPython.display import DisplayHandle
@@ -182,11 +183,11 @@ class _Notebook:
             handle.update(shown)
 
     def close(self) -> None:
-        """The line stays."""
+        """Keep the line."""
 
 
 class _Line:
-    """A line as a notebook shows it: in letters of one width."""
+    """A line in a monospaced font, for a notebook."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -199,7 +200,7 @@ class _Line:
 
 
 def watched() -> bool:
-    """Whether a person is looking: the error stream is a terminal, or the code runs in a notebook."""
+    """Whether a person may see the progress: the error stream is a terminal, or the code runs in a notebook."""
     return sys.stderr.isatty() or in_notebook()
 
 
@@ -209,7 +210,7 @@ def in_notebook() -> bool:
 
 
 def _kernel_shell() -> Any:
-    """IPython's shell if it has a kernel, that of a notebook; a terminal's has none."""
+    """The IPython shell of a notebook kernel, or None. The shell of a terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell if getattr(shell, "kernel", None) is not None else None

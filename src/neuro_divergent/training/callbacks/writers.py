@@ -1,4 +1,4 @@
-"""Callbacks that write what happens: JSON lines, CSV, TensorBoard, a loss plot."""
+"""Callbacks that write logs: JSON lines, CSV, TensorBoard, a loss plot."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class JsonLines(CallbackSettings):
-    """One JSON object per line and per fact: start, epoch, logged value, end. Made for machines."""
+    """Appends events of the training to a file, one JSON object per line: start, epoch, logged value, end."""
 
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: AnyPath
-    """The file; lines are appended."""
+    """The file. Lines are appended to it."""
 
     def build(self) -> Callback:
         """The live callback."""
@@ -40,10 +40,10 @@ class JsonLines(CallbackSettings):
 
 
 class EventLines(Callback):
-    """Tells what happens in a training, one JSON object a line.
+    """Writes the events of a training, one JSON object per line.
 
     Args:
-        append: takes each line, which ends with a line break.
+        append: called with each line, which ends with a line break.
     """
 
     def __init__(self, append: Callable[[str], None]) -> None:
@@ -51,60 +51,60 @@ class EventLines(Callback):
         self._logged = 0
 
     def on_fit_start(self, state: TrainState) -> None:
-        """A training begins, or goes on after `step` steps."""
+        """Write that the training begins, or resumes after `step` steps."""
         self._logged = len(state.history.events)
         self.write("fit_start", state, total_steps=state.total_steps, steps_per_epoch=state.steps_per_epoch)
 
     def on_epoch_end(self, state: TrainState) -> None:
-        """What was logged, and the record of the epoch."""
+        """Write the logged values and the record of the epoch."""
         self._flush_events(state)
         self.write("epoch", state, **state.history.epochs[-1])
 
     def on_checkpoint_end(self, state: TrainState) -> None:
-        """A checkpoint is being written."""
+        """Write that a checkpoint is being written."""
         self.write("checkpoint", state)
 
     def on_fit_end(self, state: TrainState) -> None:
-        """The training has ended, and why."""
+        """Write why the training ended."""
         self._flush_events(state)
         self.write("fit_end", state, why=state.history.stopped)
 
     def on_exception(self, state: TrainState) -> None:
-        """The error that ends the training."""
+        """Write the error that ends the training."""
         self.write("error", state, error=f"{type(state.error).__name__}: {state.error}")
 
     def write(self, name: str, state: TrainState, /, **values: Any) -> None:
-        """One line: the event, the time, steps and epochs done, and the values."""
+        """Write one line: event, time, finished steps and epochs, and the values."""
         record = {"event": name, "time": round(time.time(), 3), "step": state.step, "epoch": state.epoch} | values
         self.append(json.dumps({key: _plain(value) for key, value in record.items()}) + "\n")
 
     def _flush_events(self, state: TrainState) -> None:
         for event in state.history.events[self._logged :]:
-            # What the engine logs on its own names its kind: that is the line's event then ("skipped", "resumed", ...).
+            # Entries of the engine have their own "event" ("skipped", "resumed", ...), which replaces "log".
             self.write("log", state, **event)
             self._logged += 1
 
 
 def append_line(path: Path, line: str, *, plain: bool = False) -> None:
-    """Append a line to a file by one write, so that a reader hardly ever meets half of it.
+    """Append a line to a file with one write, so that a reader rarely sees half of it.
 
     Args:
         path: the file.
         line: ends with a line break.
-        plain: refuse a link or a pipe of that name, which a stranger may have put into a run's directory.
+        plain: whether to refuse a link or a pipe of that name, which an attacker may have put into a run directory.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_plain(path, "ab") if plain else open(path, "ab", buffering=0) as file:
             rest = memoryview(line.encode())
-            while rest:  # a disk that becomes full takes a part first
+            while rest:  # an almost full disk may take only a part
                 rest = rest[file.write(rest) :]
     except OSError as error:
         raise files.not_written(f"the log {path}", error) from error
 
 
 class CsvLog(CallbackSettings):
-    """The history as a CSV file with one row per epoch, rewritten after each."""
+    """Writes the history to a CSV file with one row per epoch. Each epoch rewrites the file."""
 
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
@@ -130,14 +130,14 @@ class _CsvLog(Callback):
 
 
 class TensorBoard(CallbackSettings):
-    """Scalars for TensorBoard: step loss, gradient norm, and every column of the history."""
+    """Writes scalars for TensorBoard: loss and gradient norm of steps, and every column of the history."""
 
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
     directory: AnyPath
-    """Where the event files go."""
+    """Directory of the event files."""
     every: Annotated[int, Field(ge=1)] = 10
-    """Write the step figures of every n-th step."""
+    """Write loss and gradient norm of every n-th step."""
 
     def build(self) -> Callback:
         """The live callback."""
@@ -175,12 +175,12 @@ class _TensorBoard(Callback):
 
 
 class LossPlot(CallbackSettings):
-    """The loss curves as a PNG that is redrawn while the training runs."""
+    """Writes the loss curves to an image file, which is redrawn during the training."""
 
     writes: ClassVar[tuple[str, ...]] = ("path",)
 
     path: AnyPath
-    """The picture."""
+    """The image file, such as loss.png."""
     every: Annotated[int, Field(ge=1)] = 5
     """Redraw after every n-th epoch, and at the end."""
 
@@ -209,7 +209,7 @@ class _LossPlot(Callback):
 
 
 def _plain(value: Any) -> Any:
-    """What a line can hold: what is no plain data, or a number without a word in JSON, is there as text."""
+    """The value as plain data. Other values, and numbers that JSON lacks (NaN, infinity), become strings."""
     value = value.tolist() if hasattr(value, "tolist") else value  # a number or array of numpy or torch
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -1,4 +1,4 @@
-"""What the configuration asks to be put around a network and a run for the time of the training."""
+"""Prepare the network and the engine's callbacks for a training, from its configuration."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from neuro_divergent.training.step.strategy import Strategy
 
 @contextmanager
 def network_ready(task: Task, state: TrainState, decided: Decided, strategy: Strategy) -> Iterator[Strategy]:
-    """The strategy that takes the steps: the given one, or compiled steps if that was decided.
+    """Context that yields the strategy: the given one, or compiled steps if that was decided.
 
-    While the context is open, activations are kept or recomputed as configured and the network runs compiled if that
-    was decided. Afterwards the network is as it was.
+    Inside it, activations are stored or recomputed as configured, and the network runs compiled if that was decided.
+    Afterwards the network is unchanged.
     """
     module, config = state.module, state.config
     with ExitStack() as stack:
@@ -32,7 +32,7 @@ def network_ready(task: Task, state: TrainState, decided: Decided, strategy: Str
             stack.enter_context(checkpointed(module, config.activation_checkpointing.every))
         if not decided.whole:
             stack.enter_context(compiled(module, decided.compile))
-        stack.callback(stop_compiled, module)  # a step that cannot be compiled may have left it to the network
+        stack.callback(stop_compiled, module)  # if the step could not be compiled, the network may be
         yield Compiled(task, state) if decided.whole else strategy
 
 

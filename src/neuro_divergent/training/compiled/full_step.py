@@ -1,8 +1,7 @@
 """A whole optimizer step as one compiled function: forward, loss, backward, norm, clipping, update.
 
-Parameters and the optimizer's own state are changed in place, so that everything around a step (checkpoints, averages,
-callbacks, resume) sees what it sees in an eager run. A step that is not finite changes nothing, and is done again
-eagerly: there it is counted and explained.
+Parameters and optimizer state are changed in place. So checkpoints, averages, callbacks and resume work as in an eager
+run. A step that is not finite changes nothing and is repeated eagerly, which counts and explains it.
 """
 
 from __future__ import annotations
@@ -42,31 +41,31 @@ from neuro_divergent.training.step.strategy import Step
 log = logging.getLogger(__name__)
 
 _SHORT_EPOCH = 20
-"""Up to so many steps in an epoch the last, smaller batch is worth compiling, too."""
+"""Up to this many steps per epoch, the last, smaller batch is compiled, too."""
 
 
 def obstacle(config: TrainingConfig, callbacks: Sequence[Callback] = (), module: nn.Module | None = None) -> str | None:
-    """Why a run of this configuration does not begin with steps that are compiled whole, in words; None when it can."""
-    # One reason is fault_tolerance: the first steps of a watched run would wait for the compiler, which may look like
-    # a hang.
+    """Why a run of this configuration does not begin with fully compiled steps, as a sentence; None if it can."""
+    # One reason is fault_tolerance: the first steps of a supervised run would wait for the compiler, which may look
+    # like a hang.
     found = refusals(config, "compile", CHECKS, _sentence, callbacks=callbacks)
     return impossible(config, module) or next((reason for limit, reason in found if limit.at_start), None)
 
 
 def onlooker(callbacks: Sequence[Callback]) -> str | None:
-    """The first callback that may read gradients or outputs (a compiled step exposes neither), in words, or None."""
+    """A sentence with the first callback that may read gradients or outputs, which a compiled step hides; or None."""
     looking = [item for item in callbacks if not item.engine and _looks_inside(item)]
     return f"{type(looking[0]).__name__.lstrip('_')} may look at the gradients of a step" if looking else None
 
 
 def impossible(config: TrainingConfig, module: nn.Module | None = None) -> str | None:
-    """Why a step of this configuration cannot be compiled whole, in words; None when it can be tried."""
+    """Why a step of this configuration cannot be fully compiled, as a sentence; None if it can be tried."""
     layers = [] if module is None else list(module.modules())
     strange = _strange(*layers)
     if strange is not None:
         return strange
     if any(isinstance(layer, _NormBase) for layer in layers) and any(isinstance(layer, _DropoutNd) for layer in layers):
-        # The compiler arranges the outcome of a batch norm differently, and numbers are drawn in the order of memory.
+        # The compiler gives batch-norm outputs another memory layout, and dropout draws numbers in memory order.
         return "dropout together with a batch norm would draw other numbers"
     found = refusals(config, "compile", CHECKS, _sentence, callbacks=())
     return next((reason for limit, reason in found if not limit.at_start), None)
@@ -77,7 +76,7 @@ def _sentence(name: str, value: Any, possible: tuple[Any, ...]) -> str:
 
 
 def _strange(*parts: object) -> str | None:
-    """The reason against the first part that is neither torch's nor this package's."""
+    """A sentence against the first part that comes neither from torch nor from this package; None if all do."""
     strange = next((type(part) for part in parts if not _known(type(part))), None)
     if strange is None:
         return None
@@ -89,7 +88,7 @@ def _known(part: type) -> bool:
 
 
 def _loss_is_known(loss: Any) -> str | None:
-    return _strange(loss, getattr(loss, "loss", None))  # of a weighted one the loss inside, too
+    return _strange(loss, getattr(loss, "loss", None))  # also the inner loss of a weighted loss
 
 
 def _optimizer_has_formula(optimizer: Any) -> str | None:
@@ -121,11 +120,11 @@ def _looks_inside(callback: Callback) -> bool:
 
 
 class Compiled(Eager):
-    """Steps compiled whole; a batch that the compiled step does not fit takes the eager step.
+    """Fully compiled steps. Batches of another shape take the eager step.
 
     Args:
-        task: how a batch becomes numbers.
-        state: the prepared run, its optimizer's groups final.
+        task: computes the loss values of a batch.
+        state: the prepared run, with the final groups of its optimizer.
     """
 
     def __init__(self, task: Task, state: TrainState) -> None:
@@ -133,23 +132,23 @@ class Compiled(Eager):
         self._whole = WholeStep(task, state)
 
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
-        """One step: compiled, or eager where that is not possible."""
+        """Take one step: compiled, or eager where that is not possible."""
         forget_gradients(state.optimizer)
         figures = self._whole(state, batch)
         return super().step(task, state, batch) if figures is None else Step(*figures, taken=True)
 
 
 class WholeStep:
-    """The compiled step of one run; batches that it does not fit are left to the eager step.
+    """The compiled step of one run. It returns None for batches of another shape.
 
     Args:
-        task: how a batch becomes numbers.
-        state: the prepared run, its optimizer's groups final.
+        task: computes the loss values of a batch.
+        state: the prepared run, with the final groups of its optimizer.
     """
 
     def __init__(self, task: Task, state: TrainState) -> None:
         self.task, self.module = task, state.module
-        # Asked of the source and not of the first batch seen: after a resume that may be the last, smaller one.
+        # From the source, not from the first batch of the run: after a resume that may be the last, smaller batch.
         self.rows = {batch_rows(state.source.batch(0, 0))}
         if state.steps_per_epoch <= _SHORT_EPOCH:
             self.rows.add(batch_rows(state.source.batch(0, state.steps_per_epoch - 1)))
@@ -158,7 +157,7 @@ class WholeStep:
         self._given_up = False
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[float, float] | None:
-        """Loss and gradient norm of a step that was taken; None when nothing was changed and the eager step is due."""
+        """Loss and gradient norm of a finished step; None if nothing changed and the eager step must be taken."""
         if self._given_up or batch_rows(batch) not in self.rows or state.micro_batches > 1:
             return None
         if max(group["lr"] for group in state.optimizer.param_groups) > HIGHEST_UNGUARDED_RATE:
@@ -173,25 +172,25 @@ class WholeStep:
             loss, norm = call(batch).tolist()
         except RuntimeError as error:
             if is_out_of_memory(error):
-                # Nothing was changed: every update waits for the norm of all gradients, and all memory was asked for
-                # until then. The eager step may do with less, in pieces if that is configured.
+                # Nothing changed: all updates come after the norm of all gradients, and all memory is allocated before
+                # it. The eager step may need less memory, in pieces if that is configured.
                 return None
             raise
         return (loss, norm) if math.isfinite(loss) and math.isfinite(norm) else None
 
     def _compile(self, state: TrainState, batch: Any) -> Callable[[Any], Tensor] | None:
-        """The step for batches like this one, once the optimizer has begun; a signal may end this anywhere."""
+        """The compiled step for batches of this shape; None before the optimizer's first step, or after a failure."""
         begun = time.perf_counter()
         try:
             watched = nullcontext() if state.guard is None else state.guard.compiling()
             with quiet_imports(), _own_tensors(state.module), watched:
                 call = self._built(state, batch)
-        except Exception as error:  # whatever is wrong with the network itself, the eager step will say
+        except Exception as error:  # the eager step reports errors of the network itself
             self._given_up = True
             if no_compiler(error):
                 log.warning("the step could not be compiled, so it runs eagerly: %s", first_line(error))
             else:
-                log.info("the step cannot be compiled whole, so only the network is: %s", first_line(error))
+                log.info("the step cannot be compiled, so only the network is: %s", first_line(error))
                 use_compiled(self.module)
             return None
         if call is not None:
@@ -204,7 +203,7 @@ class WholeStep:
 
         settings = state.config.optimizer
         assert isinstance(settings, Optimizer)
-        self._found = self._found or collect(settings, state.optimizer)  # once: all calls count in the same place
+        self._found = self._found or collect(settings, state.optimizer)  # once: all calls share the step counts
         if self._found is None:
             return None
         names, weights, counts = self._found
@@ -233,11 +232,11 @@ class WholeStep:
             like = batch._make(items) if hasattr(batch, "_make") else tuple(items)
             return step(given, count, now, statistics, unmoved, like)
 
-        # Not torch.compile: what it checks before every call takes longer than the step of a small network.
+        # Not torch.compile: its checks before every call take longer than a step of a small network.
         with torch.no_grad():
             inputs = [*fixed, numbers(), *(item for item in batch if item is not None)]
             graph = make_fx(flat, tracing_mode="fake")(*inputs)
-            # The C++ compiler is started by this very thread: other threads would go on with it after a signal.
+            # This thread starts the C++ compiler: other threads would continue it after a signal.
             options: dict[str, Any] = {"fallback_random": True, "compile_threads": 1}
             compiled: Callable[..., Tensor] = torch._inductor.compile(graph, inputs, options=options)
 
@@ -250,7 +249,7 @@ class WholeStep:
 
 @contextmanager
 def _own_tensors(module: nn.Module) -> Iterator[None]:
-    """Give the module its own tensors back: tracing complex numbers leaves some of the tracer's in it."""
+    """Context that restores the module's tensors: tracing complex numbers leaves tensors of the tracer in it."""
     kept = [(part, dict(part._parameters), dict(part._buffers)) for part in module.modules()]
     try:
         yield
@@ -261,7 +260,7 @@ def _own_tensors(module: nn.Module) -> Iterator[None]:
 
 
 class _Loss(nn.Module):
-    """The reduced loss of a batch as a module, so that its weights can be handed in."""
+    """The reduced loss of a batch as a module, so that `functional_call` can replace its weights."""
 
     def __init__(self, task: Task, module: nn.Module) -> None:
         super().__init__()
@@ -288,7 +287,7 @@ def _step_function(
         batch: Any,
     ) -> Tensor:
         def reduced(values: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-            # A norm counts in place, which is not possible with what comes from outside of the differentiation.
+            # A batch norm updates its statistics in place, which the differentiated function must not do to its inputs.
             counting = [tensor.clone() for tensor in statistics]
             given = dict(zip(places, [*values, *counting, *unmoved], strict=True))
             return functional_call(loss_of, given, (batch,)), counting

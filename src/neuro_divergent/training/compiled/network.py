@@ -1,4 +1,4 @@
-"""Compiling the network for the time of a training; full_step.py compiles what is around it, too."""
+"""Compile the network during a training. full_step.py compiles the whole step."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool]:
-    """While the context is open the network runs compiled, if that is asked for and possible; tells whether it does.
+    """Context in which the network runs compiled, if `wanted` is True and it is possible; yields whether it does.
 
-    What is compiled is the module's `network` if it has one, else the module itself. "auto" is for
-    choose.py to decide, and stays eager here. Names of parameters do not change, and afterwards the module is as
-    before. Where there is no compiler the training goes on eagerly and the log says so.
+    It compiles the module's `network` if it has one, else the module itself. choose.py decides on "auto", which stays
+    eager here. Names of parameters do not change, and afterwards the module is unchanged. Without a compiler the
+    training continues eagerly, and the log says so.
     """
     on = wanted is True and use_compiled(module)
     try:
@@ -32,7 +32,7 @@ def compiled(module: nn.Module, wanted: bool | Literal["auto"]) -> Iterator[bool
 
 
 def use_compiled(module: nn.Module) -> bool:
-    """Let the network run compiled from now on; tells whether there is one."""
+    """Run the network compiled from now on; return whether there is a network to compile."""
     network = getattr(module, "network", module)
     if not isinstance(network, nn.Module):
         return False
@@ -41,7 +41,7 @@ def use_compiled(module: nn.Module) -> bool:
 
 
 def stop_compiled(module: nn.Module) -> None:
-    """Let the network run as it did before `use_compiled`."""
+    """Undo `use_compiled`."""
     network = getattr(module, "network", module)
     if isinstance(network, nn.Module) and isinstance(network._compiled_call_impl, _Cautious):
         network._compiled_call_impl = None
@@ -49,23 +49,23 @@ def stop_compiled(module: nn.Module) -> None:
 
 @contextmanager
 def quiet_imports() -> Iterator[None]:
-    """torch's compiler uses things that torch itself calls deprecated: nothing that a user could change."""
+    """Context that ignores deprecation warnings of torch's compiler about torch itself: users cannot change them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 class _Cautious:
-    """The compiled call; if the first one fails in the compiler, the eager call from then on."""
+    """Calls the compiled network. If the compiler fails in the first call, it uses the eager network from then on."""
 
     def __init__(self, network: nn.Module) -> None:
         def eager(*inputs: Any, **named: Any) -> Any:
             return network._call_impl(*inputs, **named)  # type: ignore[no-untyped-call]
 
-        # A function of ours, and not `network.compile()`: that one passes over containers of torch such as Sequential.
+        # Compile this function, because `network.compile()` skips containers of torch such as Sequential.
         self.eager: Callable[..., Any] = eager
         with quiet_imports():
-            # Dropout draws as it does eagerly, so that compiling changes nothing but rounding.
+            # Dropout draws the same numbers as in an eager run, so that compiling changes only rounding.
             self.call: Callable[..., Any] = torch.compile(eager, dynamic=False, options={"fallback_random": True})
         self.proven = False
 
@@ -77,7 +77,7 @@ class _Cautious:
             with quiet_imports():
                 output = self.call(*inputs, **named)
         except Exception as error:
-            # torch's compiler fails with errors of many kinds. What the network itself is to blame for comes again.
+            # torch's compiler raises many kinds of errors. The eager call raises an error of the network itself again.
             torch.set_rng_state(drawn)
             output = self.eager(*inputs, **named)
             log.warning("the network could not be compiled, so it runs eagerly: %s", first_line(error))

@@ -1,1 +1,1 @@
-"""The loop over steps and epochs, and validation."""
+"""The loop over steps and epochs."""

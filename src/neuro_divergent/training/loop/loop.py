@@ -1,7 +1,7 @@
-"""The training loop: batch → step → records → end of the epoch, and what surrounds it.
+"""The training loop: batch → step → records → end of the epoch.
 
-The loop knows a task, a state and a strategy. The strategy takes the steps, so that one process, several processes
-and private gradients are the same loop.
+The loop uses a task, a state and a strategy. The strategy takes the steps, so that the same loop serves one process,
+several processes and private gradients.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from neuro_divergent.training.state.task import Source, Task, batches
 from neuro_divergent.training.step.strategy import Strategy
 
 MOST_SKIPPED_IN_A_ROW = 50
-"""Overflows one after the other up to which the loss scale of fp16 may still be finding its level."""
+"""Largest number of consecutive overflows that is normal while the dynamic loss scale of fp16 adapts."""
 
 
 def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> None:
-    """Train until `until` optimizer steps are done, or all steps of the run, or somebody stops it.
+    """Train until `until` optimizer steps are done, or all steps of the run, or until the training is stopped.
 
-    Nothing of the end of a run happens here: the state can be advanced again.
+    It does not end the run: the state can be advanced again.
     """
     until = min(until, state.total_steps)
     write_requested(state, callbacks)  # asked for before the first step
-    # An epoch may have been cut short after its last step: its end is still due then.
+    # An epoch may have been interrupted after its last step: then its validation and record are still due.
     while not stop_agreed(state, strategy) and (state.step < until or _end_is_due(state)):
         run_epoch(task, state, until, strategy, callbacks)
         save_if_due(state, callbacks)
@@ -57,7 +57,7 @@ def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callb
 
 
 def stop_agreed(state: TrainState, strategy: Strategy) -> bool:
-    """Whether the training ends now, because this process or another one of the run stops or got a signal."""
+    """Whether the training ends now, because any process of the run stops or received a signal."""
     if not strategy.agree(bool(state.stopping)):
         return False
     state.stop("another process of the run stopped")
@@ -67,7 +67,7 @@ def stop_agreed(state: TrainState, strategy: Strategy) -> bool:
 
 
 def finish(state: TrainState, callbacks: CallbackList) -> None:
-    """End a run: the last checkpoint, the weights that it returns, the last hook."""
+    """End a run: write the last checkpoint, set the returned weights, call the last hook."""
     state.history.stopped = state.stopping or "all epochs were done"
     finish_saving(state, callbacks)
     _settle_weights(state)
@@ -76,7 +76,7 @@ def finish(state: TrainState, callbacks: CallbackList) -> None:
 
 @contextmanager
 def told(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
-    """Tell callbacks of an error that ends the training; torch's global generator is left as it was found."""
+    """Context that calls `on_exception` if an error ends the training, and restores torch's global generator."""
     generator_state = torch.get_rng_state()
     try:
         yield
@@ -96,7 +96,7 @@ def _end_is_due(state: TrainState) -> bool:
 
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
-    """A checkpoint if it is time for one or somebody asked; a failure of the last one is reported here."""
+    """Take a checkpoint if one is due or requested, and report a failure of the last one."""
     write_requested(state, callbacks)
     if state.saver is not None:
         state.saver.check(state)
@@ -105,7 +105,7 @@ def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
 
 
 def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
-    """The last checkpoint, before the weights become the best ones; then a signal that came may have its way."""
+    """Write the last checkpoint, before the best weights are restored; then raise a received signal."""
     if state.saver is not None:
         if state.saver.settings.on_stop or state.signalled:
             state.saver.save(state, callbacks)
@@ -115,7 +115,7 @@ def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
 
 
 def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, callbacks: CallbackList) -> None:
-    """The rest of the present epoch, and its end if it was reached."""
+    """Train the rest of the present epoch up to step `until`, and end the epoch after its last step."""
     if state.position == 0:
         callbacks("on_epoch_start", state)
     state.module.train()
@@ -139,14 +139,14 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
 
 
 def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) -> None:
-    """One optimizer step on one effective batch: rate, step, records."""
+    """Take one optimizer step on one effective batch: set the learning rate, step, record."""
     set_learning_rate(state)
     state.loss, state.gradient_norm, taken = strategy.step(task, state, batch)
     record_step(task, state, batch, taken)
 
 
 def record_step(task: Task, state: TrainState, batch: Any, taken: bool) -> None:
-    """Enter the figures of a step into the history; a step that was not taken is skipped or ends the training."""
+    """Add loss and gradient norm of a step to the history. A step that is not finite is skipped or raises."""
     if taken:
         if state.averager is not None:
             state.averager.update(state.step)
@@ -160,7 +160,7 @@ def record_step(task: Task, state: TrainState, batch: Any, taken: bool) -> None:
 
 
 def set_learning_rate(state: TrainState) -> None:
-    """The schedule's factor, times what a callback asked for, onto every parameter group."""
+    """Set the learning rate of every parameter group: the schedule's factor times `rate_factor` of callbacks."""
     schedule, optimizer = state.config.schedule, state.config.optimizer
     factor = state.rate_factor
     context = ScheduleContext(
@@ -177,7 +177,7 @@ def set_learning_rate(state: TrainState) -> None:
 
 
 def _base_rate(state: TrainState) -> float:
-    """The rate that the optimizer's description names: the first group may have one of its own."""
+    """The learning rate in the optimizer's settings; the first parameter group may have another."""
     optimizer = state.config.optimizer
     if isinstance(optimizer, Optimizer):
         return optimizer.learning_rate
@@ -185,13 +185,12 @@ def _base_rate(state: TrainState) -> float:
 
 
 def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
-    """Nothing was stepped: count it and go on if that was asked for, otherwise end with the place named."""
+    """After a step that was not finite: count it and go on if configured, otherwise raise with an explanation."""
     state.skipped += 1
     what = "loss" if not math.isfinite(state.loss) else "gradient"
     state.log(event="skipped", what=what, value=str(state.loss if what == "loss" else state.gradient_norm))
-    # Under fp16 gradients that overflow are how the loss scale finds its level: no failure until it stays.
-    # It tries a larger scale every now and then, so that only steps left out one after the other are a sign of it.
-    # The loss is looked at before it is scaled, so that no scale mends one that is not finite.
+    # In fp16 the dynamic loss scale grows until gradients overflow, so a single overflow is normal. Only many
+    # consecutive overflows are a failure. The loss is checked before scaling: no scale can repair it.
     overflow = what == "gradient" and state.precision.searching
     searching = overflow and _skipped_in_a_row(state) <= MOST_SKIPPED_IN_A_ROW
     if state.config.nonfinite == "skip" or searching:
@@ -202,13 +201,13 @@ def handle_nonfinite(task: Task, state: TrainState, batch: Any) -> None:
         f"the {what} must be finite, but at step {state.step + 1} (epoch {state.epoch + 1}) it was "
         f"{state.loss if what == 'loss' else state.gradient_norm}. {nonfinite.explanation(task, state, batch)} The "
         "weights are those of the last good step. Try a lower learning rate, gradient clipping or a scaler; "
-        f"nonfinite='skip' leaves such steps out and counts them.{wider}",
+        f"nonfinite='skip' skips such steps and counts them.{wider}",
         advice=[Advice("training.nonfinite", "skip"), *([Advice("training.precision", "bf16")] if half else [])],
     )
 
 
 def _skipped_in_a_row(state: TrainState) -> int:
-    """How many steps, the present one included, were left out since the last one that was taken."""
+    """The number of consecutive skipped steps, including the present one."""
     steps = [event["step"] for event in state.history.events if event.get("event") == "skipped"]
     count = 0
     while count < len(steps) and steps[-1 - count] == state.step - count:
@@ -217,7 +216,7 @@ def _skipped_in_a_row(state: TrainState) -> int:
 
 
 def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: Strategy) -> None:
-    """Score, record, and let plateau schedule and early stopping see the figures."""
+    """End an epoch: validate, record, update plateau schedule and early stopping."""
     record: dict[str, float] = {
         "epoch": state.epoch + 1,
         "train_loss": _mean_loss(state),
@@ -229,7 +228,7 @@ def end_epoch(task: Task, state: TrainState, callbacks: CallbackList, strategy: 
     if state.validation_source is not None and due:
         figures = _validated(task, state, state.validation_source, callbacks, strategy)
         if figures is None:
-            return  # the position stays behind the last step: a resumed run ends the epoch
+            return  # the position stays at the end of the epoch: a resumed run repeats this function
         record |= figures
     if state.validation_source is None and state.scored is not None and due:
         figures = _train_metrics(task, state, state.scored, strategy)
@@ -262,7 +261,7 @@ def _train_metrics(task: Task, state: TrainState, source: Source, strategy: Stra
 def _validated(
     task: Task, state: TrainState, source: Source, callbacks: CallbackList, strategy: Strategy
 ) -> dict[str, float] | None:
-    """The figures of a validation; None if a signal came, which does not wait: then it is as if never begun."""
+    """Loss and metrics of a validation. If a signal came, None; then all changes by callbacks are undone."""
     if strategy.agree(state.signalled):
         return None
     undo = callbacks.remember(state) if state.guard is not None else None
@@ -282,7 +281,7 @@ def _validated(
 
 
 def _mean_loss(state: TrainState) -> float:
-    """Over the steps of the epoch that were taken; not a number when all were skipped."""
+    """The mean loss over the taken steps of the epoch; NaN if all were skipped."""
     events = state.history.events if state.skipped else ()
     skipped = sum(1 for event in events if event.get("event") == "skipped" and event["epoch"] == state.epoch)
     taken = state.position - skipped
@@ -290,10 +289,10 @@ def _mean_loss(state: TrainState) -> float:
 
 
 def _judge(state: TrainState, record: dict[str, float]) -> None:
-    """What follows from one more set of figures: a lower rate, new best weights, an early stop."""
+    """Update plateau schedule, best weights and early stopping with one more record."""
     schedule, rule = state.config.schedule, state.config.early_stopping
     if isinstance(schedule, ReduceOnPlateau) and state.plateau is not None:
-        if schedule.monitor not in record:  # nothing is held back; of the training loss less is always better
+        if schedule.monitor not in record:  # no held-out rows: use the training loss
             schedule = schedule.replace(monitor="train_loss", mode="min")
         state.plateau = schedule.update(state.plateau, record[schedule.monitor])
     if rule is None or rule == "auto":
@@ -318,7 +317,7 @@ def _validated_weights(state: TrainState) -> dict[str, torch.Tensor]:
 
 
 def _settle_weights(state: TrainState) -> None:
-    """The weights that the run gives back: the best ones, else the averaged ones, else the last ones."""
+    """Set the module to the weights that the run returns: the best, else the averaged, else the last."""
     to_eval(state.optimizer)
     if state.best_weights is not None:
         state.module.load_state_dict(state.best_weights)

@@ -1,4 +1,4 @@
-"""What was not finite, in words."""
+"""Explain a loss or gradient that is not finite."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def explanation(task: Task, state: TrainState, batch: Any) -> str:
-    """The series, rows and columns of the batch that are involved, and the parameters whose gradients are not finite.
+    """Sentences about the series, rows and columns involved, and the parameters whose gradients are not finite.
 
-    The batch is looked at once more, under the same draws as in the step.
+    The batch is computed once more, with the same random numbers as in the step.
     """
     torch.default_generator.manual_seed(seeding.key(state.config.seed, "network", state.step) >> 1)
     with torch.no_grad(), held([state.module]), state.precision.autocast():

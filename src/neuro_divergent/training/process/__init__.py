@@ -1,1 +1,1 @@
-"""The process around a run: signals, supervision, heartbeat, memory, threads."""
+"""The process of a run: signals, supervision, heartbeat, memory, threads."""

@@ -1,4 +1,4 @@
-"""The C++ compiler that torch's compiler starts: whether there is one, and how to end one that is at work."""
+"""The C++ compiler that torch's compiler starts: whether it is installed, and how to end a running one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 WORKING = ("cc1plus", "clang")
-"""How the processes that do the work are called. What they call themselves to link is over in a moment, and a linker
-that is ended leaves half a library in torch's cache."""
+"""Names of the processes that compile. Linkers are not ended: they take a moment only, and an interrupted linker leaves
+half a library in torch's cache."""
 
 _TIDYING_SECONDS = 1.0
 
 
 def installed() -> bool:
-    """Whether the compiler that torch would take is there; nothing is started to find out."""
+    """Whether the compiler that torch would use is installed. No process is started to find out."""
     if sys.platform == "win32":
         usual = "cl"
     else:
@@ -28,17 +28,17 @@ def installed() -> bool:
 
 
 class Compilers:
-    """The processes that this thread starts from now on. Where the system does not tell, there are none."""
+    """Child processes that this thread starts after this object was made. Empty on systems without /proc."""
 
     def __init__(self) -> None:
         self._thread = threading.get_native_id()
         self._before = frozenset(self._started())
 
     def end(self) -> None:
-        """End those that compile, and give the programs that called them a moment to remove what is half written."""
+        """End the compiling processes, and wait a moment while their parents remove unfinished files."""
         mine = [process for process in self._started() if process not in self._before]
         deadline = time.monotonic() + _TIDYING_SECONDS
-        # Again and again: one that was just started has no name of its own yet.
+        # Repeated, because a process that was just started does not have its own name yet.
         while any(_runs(process) for process in mine) and time.monotonic() < deadline:
             for process in [inner for outer in mine for inner in _tree(outer)]:
                 if _name(process).startswith(WORKING):
@@ -59,7 +59,7 @@ def _children(process: int, thread: int) -> list[int]:
 
 
 def _tree(process: int) -> list[int]:
-    """A process and all below it; the programs that call a compiler have one thread."""
+    """A process and all its descendants. The programs that call a compiler have one thread."""
     return [process, *(inner for child in _children(process, process) for inner in _tree(child))]
 
 

@@ -1,4 +1,4 @@
-"""Signs of life for a supervisor, and requests to stop: files that a training writes and looks for as it goes."""
+"""Heartbeats for a supervisor, and stop requests: files that a training writes and checks while it runs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
 
 VARIABLE = "NEURO_DIVERGENT_HEARTBEAT"
-"""The environment variable by which a supervisor names the file."""
+"""Environment variable with the path of the heartbeat file. The supervisor sets it."""
 
 SUPERVISOR = "NEURO_DIVERGENT_SUPERVISOR"
-"""The environment variable by which a supervisor names its own process."""
+"""Environment variable with the supervisor's process id. The supervisor sets it."""
 
 SECONDS_BETWEEN_BEATS = 0.5
 
 SECONDS_BETWEEN_LOOKS = 1.0
-"""How often a training looks for a request to stop."""
+"""Time between two checks for a stop request."""
 
 
 def heartbeat() -> list[Callback]:
-    """The callback that gives signs of life, if a supervisor asked for them."""
+    """The callback that writes heartbeats, if a supervisor started this process; else no callback."""
     path = os.environ.get(VARIABLE)
     return [_Heartbeat(Path(path))] if path else []
 
 
 def stop_requests() -> list[Callback]:
-    """The callback that ends a training when somebody asks for it (`neuro-divergent stop`)."""
+    """The callback that ends a training after a stop request (`neuro-divergent stop`)."""
     return [_StopRequests()]
 
 
 class _Heartbeat(Callback):
-    """Writes what the training is at ("step 120"), in which process, and how many seconds its slowest step took; a
-    training without its supervisor is saved and ended, because nobody would take its result."""
+    """Writes the stage of the training, its step, its process id and the seconds of its slowest step. If the supervisor
+    has died, the training is saved and ended, because no process would take its result."""
 
     engine: ClassVar[bool] = True
 
@@ -61,7 +61,7 @@ class _Heartbeat(Callback):
         self._end_if_alone(state)
 
     def on_batch_end(self, state: TrainState) -> None:
-        # Two timers: whatever beats in between must not put off the look at the supervisor.
+        # Two timers: other heartbeats must not delay the check of the supervisor.
         now = time.monotonic()
         self._slowest, self._step_began = max(self._slowest, now - self._step_began), now
         if now - self._looked >= SECONDS_BETWEEN_BEATS:
@@ -104,41 +104,41 @@ class _Heartbeat(Callback):
             state.stop(why)
 
     def _supervisor_is_gone(self) -> bool:
-        if os.name == "nt" or self._supervisor == 0:  # there a process keeps the number of its parent for good
+        if os.name == "nt" or self._supervisor == 0:  # on Windows the parent's process id never changes
             return False
-        if self._is_child:  # at once, whoever is to bury the supervisor
+        if self._is_child:  # the parent id changes at once, even if the dead supervisor is a zombie
             return os.getppid() != self._supervisor
         try:
             os.kill(self._supervisor, 0)
         except ProcessLookupError:
             return True
-        except PermissionError:  # somebody else's, but there
+        except PermissionError:  # the process exists, but belongs to another user
             return False
         return False
 
     def _beat(self, what: str, state: TrainState) -> None:
-        self._last = self._step_began = time.monotonic()  # validations and checkpoints are no part of a step
+        self._last = self._step_began = time.monotonic()  # validations and checkpoints do not count as part of a step
         self._written = what
-        # Not the atomic writer: this is written often, read seldom, and half a word does no harm.
-        with suppress(OSError):  # a full disk must not end a training that could go on
+        # Not the atomic writer: this file is written often and read rarely, and a half-written line does no harm.
+        with suppress(OSError):  # a full disk must not end a training
             text = f"{what} {state.step} {os.getpid()} {self._slowest:.3f}"
             self.path.write_text(text, encoding="utf-8")
 
 
 def _stage(state: TrainState) -> str:
-    """What follows: another step, or the end, which waits for the last checkpoint as long as that takes."""
+    """The next stage: another step, or the end, which waits for the last checkpoint without a time limit."""
     return "ending" if state.stopping or state.step >= state.total_steps else "step"
 
 
 class _StopRequests(Callback):
-    """Looks for the file of a request in the run's directory; the training is saved then, and ends."""
+    """Checks the run directory for the file of a stop request; then the training is saved and ends."""
 
     engine: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._looked = 0.0
         self._folders: tuple[Path, ...] = ()
-        """Where a request may be: a refit looks into the run around it, too, which is locked while it begins."""
+        """Directories to check. A refit also checks the run around it, which holds the lock when the refit begins."""
 
     def on_fit_start(self, state: TrainState) -> None:
         folder = state.run_directory
@@ -159,7 +159,7 @@ class _StopRequests(Callback):
         self._withdraw()
 
     def on_exception(self, state: TrainState) -> None:  # noqa: ARG002
-        if VARIABLE not in os.environ:  # a supervisor must know of it to start no other
+        if VARIABLE not in os.environ:  # a supervisor must see the request, so that it does not restart
             self._withdraw()
 
     def _withdraw(self) -> None:
@@ -171,5 +171,5 @@ class _StopRequests(Callback):
         if state.saver is None or state.stopping or not any(map(stop_requested, self._folders)):
             return
         state.stop(STOPPED_ON_REQUEST)
-        # Saved even if the end of a training usually is not: the request promises it.
+        # A stop request always saves, even with on_stop=False.
         state.saver.settings = state.saver.settings.replace(on_stop=True)

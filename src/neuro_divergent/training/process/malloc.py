@@ -1,9 +1,9 @@
-"""Memory that a step frees and the next one needs again stays with the process while it trains.
+"""Tune glibc's malloc: during a training the process keeps freed memory for the next step.
 
-The C library of most Linux systems (glibc) returns large blocks to the operating system as soon as they are free, and
-gets them back as new pages, each of which is zeroed and mapped anew. A training frees all its activations in every
-step: for a recurrent network that traffic was a quarter of the time. While somebody trains, free memory is therefore
-kept; afterwards it is returned. Where memory comes from changes no result.
+The C library of most Linux systems (glibc) returns large free blocks to the operating system at once. New blocks are
+new pages, which the system must zero and map. A training frees all its activations in every step; for a recurrent
+network this took a quarter of the time. Therefore free memory is kept during a training and returned afterwards. This
+does not change any result.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
-# Blocks above 128 megabytes are returned as ever: a small one inside a large free one would leave no room for the next
-# large one, and a training that just fits into its memory would not fit any more.
+# Blocks above 128 megabytes are still returned. Otherwise a small block inside a large free one could prevent the next
+# large allocation, and a training that almost fills the memory would fail.
 _WHILE_TRAINING = {_TRIM_THRESHOLD: 1 << 30, _MMAP_THRESHOLD: 1 << 27}
-_AFTERWARDS = {_TRIM_THRESHOLD: 1 << 26, _MMAP_THRESHOLD: 1 << 25}  # where glibc's own rule ends after a large block
+_AFTERWARDS = {
+    _TRIM_THRESHOLD: 1 << 26,
+    _MMAP_THRESHOLD: 1 << 25,
+}  # the values that glibc itself reaches after a large block
 
 _lock = threading.Lock()
 _trainings = 0
@@ -28,7 +31,7 @@ _trainings = 0
 
 @contextmanager
 def kept_memory() -> Iterator[None]:
-    """Keep freed memory until the last training of the process that said so has ended."""
+    """Context in which the process keeps freed memory; nested or parallel trainings share it until the last ends."""
     global _trainings
     with _lock:
         _trainings += 1
@@ -44,7 +47,7 @@ def kept_memory() -> Iterator[None]:
 
 
 def let_go() -> None:
-    """Return what is free, and keep nothing from now on: at the end of a training, or when memory is short."""
+    """Return free memory to the system and keep none from now on: at the end of a training, or if memory ran out."""
     _set(_AFTERWARDS)
     library = _glibc()
     if library is not None:
@@ -60,7 +63,7 @@ def _set(thresholds: dict[int, int]) -> None:
 
 @lru_cache(maxsize=1)
 def _glibc() -> ctypes.CDLL | None:
-    """The C library, if it is one that can be told, and if the user has not told it something else."""
+    """The C library if it is glibc, and if the user has not set malloc options; else None."""
     chosen = [name for name in os.environ if name.startswith("MALLOC_")]
     if platform.libc_ver()[0] != "glibc" or chosen or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return None

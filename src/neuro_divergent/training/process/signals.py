@@ -1,8 +1,8 @@
 """SIGINT and SIGTERM while training: finish the step, save the run, then raise what the signal means.
 
 After a saved SIGINT `KeyboardInterrupt` is raised (exit code 130 on the command line), after a saved SIGTERM
-`SystemExit(143)`. A second signal raises at once. While torch's compiler works a step may be minutes away, so then the
-compiler is ended and the run stops before the step.
+`SystemExit(143)`. A second signal raises at once. While torch's compiler runs, the step may end minutes later. Then a
+signal ends the compiler, and the run stops before the step.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 ECHO_SECONDS = 1.0
-"""Within this time a supervised training takes the same signal for the one that it has received already."""
+"""In a supervised training, the same signal within this time counts as the one that was received before."""
 
 
 class StoppedBeforeStepError(BaseException):
-    """A signal came while a step was being compiled: nothing of the step has been done. Not an Exception, because
+    """A signal came during the compilation of a step; no part of the step has run. It is not an Exception, because
     torch's compiler catches those."""
 
 
 class Guard:
-    """Turns the first signal into a request to stop; handlers are given back as they were found.
+    """Context that turns the first signal into a stop request, and restores the previous handlers at its end.
 
-    Only the main thread may handle signals: elsewhere, or where nothing is saved, the guard does nothing.
+    It does nothing outside the main thread, which alone may handle signals, or without checkpoints.
     """
 
     def __init__(self, state: TrainState) -> None:
@@ -51,7 +51,7 @@ class Guard:
 
     def __enter__(self) -> Guard:
         in_main = threading.current_thread() is threading.main_thread()
-        # Not asked of the saver: of several processes of a run only one has it, and any of them may get the signal.
+        # Do not check `state.saver`: only one process of a run has it, but any process may get the signal.
         if in_main and self.state.config.checkpoints is not None:
             self._previous = take_over(self._handle)
             self.state.guard = self
@@ -66,14 +66,14 @@ class Guard:
             self.raise_if_received()
 
     def raise_if_received(self) -> None:
-        """Let the signal have its way, now that the run is safe."""
+        """Raise what a received signal means (`raise_as`), after the run was saved."""
         if self.received is not None:
             number, self.received = self.received, None
             raise_as(number)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """What happens inside may be left at any point: a signal ends it with StoppedBeforeStepError."""
+        """Context that a signal may interrupt at any point, with StoppedBeforeStepError."""
         self._compilers = Compilers()
         try:
             if self.received is not None:
@@ -93,39 +93,39 @@ class Guard:
         name = signal.Signals(number).name
         self.stop(signal.Signals(number), f"{name} was received")
         if compilers is not None:
-            log.warning("%s: leaving the compiler and saving; once more stops at once", name)
+            log.warning("%s: ending the compiler and saving; a second signal stops at once", name)
             raise StoppedBeforeStepError
-        log.warning("%s: finishing the step and saving; once more stops at once", name)
+        log.warning("%s: finishing the step and saving; a second signal stops at once", name)
 
     def stop(self, number: signal.Signals, why: str) -> None:
-        """Have the run saved after this step, and the signal its way then, whether it came or ought to have come."""
+        """Save the run after this step, then raise what the signal means. It need not have been received here."""
         self.received, self._since = number, time.monotonic()
         self.state.stop(why)
 
     def _is_echo(self, number: int) -> bool:
-        """Whether one signal came twice: to every process of a service, and once more from the supervisor."""
+        """Whether a signal is a duplicate: a service sends it to every process, and the supervisor forwards it."""
         again = number == self.received and time.monotonic() - self._since < ECHO_SECONDS
         return again and VARIABLE in os.environ
 
 
 def take_over(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:
-    """Handle SIGINT and SIGTERM in this process; what was found is to be given back.
+    """Handle SIGINT and SIGTERM in this process; return the previous handlers, for `give_back`.
 
-    One that is ignored, as SIGINT is in a background job, stays ignored; one that was not set from Python is left to
-    the program around it, because it could not be given back.
+    A signal that is ignored, such as SIGINT in a background job, stays ignored. A handler that was not set from Python
+    stays, too, because it could not be restored.
     """
     mine = [number for number in WATCHED if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     return {number: signal.signal(number, handler) for number in mine}
 
 
 def give_back(previous: Mapping[signal.Signals, Any]) -> None:
-    """The handlers as `take_over` found them."""
+    """Restore the handlers that `take_over` returned."""
     for number, handler in previous.items():
         signal.signal(number, handler)
 
 
 def raise_as(number: int) -> NoReturn:
-    """What a signal that was handled raises in the end."""
+    """Raise KeyboardInterrupt for SIGINT, else SystemExit(128 + number)."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""A training in a process of its own, watched: restarted after a crash or a hang, given up with the reasons listed."""
+"""Supervise a training in its own process: restart it after a crash or a hang, then list all reasons."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from neuro_divergent.training.process.signals import give_back, raise_as, take_o
 log = logging.getLogger(__name__)
 
 POINTLESS = 2
-"""The exit code of a training that would fail in the same way again."""
+"""The exit code of a training that would fail again in the same way; there is no retry."""
 
 GRACE_SECONDS = 25.0
 """How long a training may take to save after a signal."""
 
 SLOWER_THAN_EVER = 10.0
-"""A step that takes this many times as long as the slowest one so far is taken for a hang."""
+"""A step counts as a hang if it takes this many times as long as the slowest step so far."""
 
 _POLL_SECONDS = 0.05
 
 
 def supervise(command: Sequence[str], settings: FaultTolerance, directory: str | os.PathLike[str]) -> list[str]:
-    """Run a training command until it succeeds; give what went wrong on the way, one sentence per failed attempt.
+    """Run a training command until it succeeds; return the reasons of failed attempts, one sentence each.
 
-    The command must go on from its last checkpoint when it is started again (`resume="auto"`).
+    The command must resume from its last checkpoint when it is started again (`resume="auto"`).
 
     Args:
         command: the program and its arguments, such as [sys.executable, "train.py"].
-        settings: how often to try again, and when a training counts as hung.
-        directory: where the attempts' output and the signs of life are kept.
+        settings: the number of retries, and when a training counts as hung.
+        directory: the run directory, for the output of the attempts and the heartbeats.
     """
-    folder = Path(directory).resolve() / ATTEMPTS  # the training may change its directory
+    folder = Path(directory).resolve() / ATTEMPTS  # absolute, because the training may change its working directory
     reasons: list[str] = []
-    withdraw_stop(folder.parent)  # one that is there already is meant for an earlier training
+    withdraw_stop(folder.parent)  # an existing request belongs to an earlier training
     for attempt in range(1, settings.retries + 2):
         code, reason = _attempt(command, settings, folder, attempt)
         if code == 0:
@@ -56,32 +56,35 @@ def supervise(command: Sequence[str], settings: FaultTolerance, directory: str |
         log.warning("the training failed, %s", reasons[-1])
         if code == POINTLESS:
             raise ConfigError(reason)
-        if stop_requested(folder.parent):  # the attempt ended before it saw that
+        if stop_requested(folder.parent):  # the attempt ended before it saw the request
             withdraw_stop(folder.parent)
             raise TrainingError(
                 f"the training was not started again, because a stop was requested. {'; '.join(reasons)}. "
-                "Go on with resume='auto'",
+                "Continue with resume='auto'",
                 advice=[Advice("resume", "auto")],
             )
     raise TrainingError(
-        f"the training was given up after {settings.retries + 1} attempts. {'; '.join(reasons)}. "
-        f"Their output is in {folder}"
+        f"the training failed {settings.retries + 1} times and is not started again. {'; '.join(reasons)}. "
+        f"The output of all attempts is in {folder}"
     )
 
 
 def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, attempt: int) -> tuple[int, str]:
-    """One process from start to end: its exit code, and what went wrong in words."""
+    """Run one process to its end; return its exit code, and what went wrong as a sentence."""
     beat, output = folder / HEARTBEAT, folder / f"attempt-{attempt}.log"
     try:
         files.make_directories(folder)
-        for file in (beat, output):  # of an earlier training; through a link in its place nothing is written
+        for file in (
+            beat,
+            output,
+        ):  # of an earlier training; also removes a link, so that nothing is written through it
             file.unlink(missing_ok=True)
         beat.write_text("starting 0", encoding="utf-8")
         log_file = open(output, "wb")  # noqa: SIM115  # closed below
     except OSError as error:
         raise files.not_written(error.filename or beat, error) from error
     with log_file, _signals_kept() as received:
-        # A session of its own: a Ctrl-C in the terminal reaches it once, through us, not twice.
+        # Its own session: a Ctrl-C in the terminal reaches it once, through this process, not twice.
         process = subprocess.Popen(
             list(command),
             stdout=log_file,
@@ -107,11 +110,11 @@ def _attempt(command: Sequence[str], settings: FaultTolerance, folder: Path, att
 
 
 def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Path, received: Sequence[int]) -> float:
-    """Wait for the end or a signal; a process without signs of life is killed, and how long it had none is given."""
+    """Wait for the end or a signal. Kill a process without heartbeats, and return the seconds without one; else 0."""
     seen, since = "", time.monotonic()
     while process.poll() is None and not received:
         sign = _sign(beat)
-        # By the clock that nobody sets: the time of the file is only compared with itself.
+        # Monotonic clock. The time of the file is compared only with its earlier value.
         if sign != seen or not sign:
             seen, since = sign, time.monotonic()
         least = 0.0 if sign.startswith("step") else settings.startup_seconds
@@ -125,7 +128,7 @@ def _watch(process: subprocess.Popen[bytes], settings: FaultTolerance, beat: Pat
 
 @contextmanager
 def _signals_kept() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are listed, to be handed on; at the end the first of them has its way here."""
+    """Context that collects SIGINT and SIGTERM to forward them; at its end it raises the first one here."""
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -142,9 +145,9 @@ def _signals_kept() -> Iterator[list[int]]:
 
 
 def _end(process: subprocess.Popen[bytes], beat: Path, received: Sequence[int]) -> None:
-    """Hand the signals on and give everything that was started its time to save: another attempt would share its files.
+    """Forward the received signals, else SIGTERM, and wait until all child processes have saved and ended.
 
-    Without a signal of ours it is asked to end.
+    After `GRACE_SECONDS` they are killed, because another attempt would use the same files.
     """
     numbers = received or [signal.SIGTERM]
     sent, deadline = 0, time.monotonic() + GRACE_SECONDS
@@ -159,12 +162,13 @@ def _end(process: subprocess.Popen[bytes], beat: Path, received: Sequence[int]) 
 
 
 def _send(process: subprocess.Popen[bytes], beat: Path, number: int) -> None:
-    """Send a signal to the process and to the training in it, which may be another one (`sh -c "python train.py"`).
+    """Send a signal to the process and to the training, which may be its child (`sh -c "python train.py"`).
 
-    To all of them only if it is not known which one trains: a linker that is ended leaves half a library behind.
+    If the training process is unknown, all processes get it. Otherwise not, because an interrupted linker leaves half a
+    library.
     """
     training = _training(process, beat)
-    with suppress(OSError):  # it has ended meanwhile
+    with suppress(OSError):  # it has already ended
         if training is None:
             os.killpg(process.pid, number)
         elif training != process.pid:
@@ -174,7 +178,7 @@ def _send(process: subprocess.Popen[bytes], beat: Path, number: int) -> None:
 
 
 def _training(process: subprocess.Popen[bytes], beat: Path) -> int | None:
-    """Which of the processes that were started trains, by its own account; None if that is not known."""
+    """The process id of the training, from its heartbeat; None if unknown."""
     if os.name == "nt":
         return process.pid
     words = _read(beat).split()
@@ -185,7 +189,7 @@ def _training(process: subprocess.Popen[bytes], beat: Path) -> int | None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and whatever it started, now."""
+    """Kill the process and all that it started."""
     if os.name == "nt":
         process.kill()
     else:
@@ -195,7 +199,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _lives(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process, or anything that it started and left behind, runs."""
+    """Whether the process, or a process that it started, is still running."""
     if process.poll() is None:
         return True
     if os.name == "nt":
@@ -208,7 +212,7 @@ def _lives(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _sign(beat: Path) -> str:
-    """What the training wrote, and when; it is only asked whether that has changed. Empty if it cannot be read."""
+    """The heartbeat and the time of its file, to detect changes; empty if it cannot be read."""
     try:
         return f"{_read(beat)} {beat.stat().st_mtime_ns}"
     except OSError:
@@ -216,14 +220,14 @@ def _sign(beat: Path) -> str:
 
 
 def _slowest_step(sign: str) -> float:
-    """The seconds of the slowest step, by the training's own account; 0 if it does not say.
+    """The seconds of the slowest step, from the heartbeat; 0 if unknown.
 
-    At least 0.2: signs of life are half a second apart, and on a busy machine a short step may take a second.
+    At least 0.2: heartbeats are half a second apart, and on a busy machine a short step may take a second.
     """
     words = sign.split()
     try:
         return max(float(words[3]), 0.2) if len(words) == 5 else 0.0  # the last word is the time of the file
-    except ValueError:  # half a word
+    except ValueError:  # a half-written number
         return 0.0
 
 

@@ -1,11 +1,10 @@
-"""Threads that wait without burning a core while somebody else needs it.
+"""Let math threads sleep instead of spin while other processes need the cores.
 
-The threads of the math library wait for each other by spinning, for milliseconds. On a machine with nothing else to do
-that is fast; as soon as another process wants a core, spinning threads keep it from those that are waited for, and a
-step takes many times as long. The library (GNU OpenMP) spins only briefly and then sleeps while there are more of its
-threads than cores. So that is arranged while the machine is busy, with threads that were woken once and sleep. On a
-quiet machine sleeping costs more than half of a step, so they are let go as soon as the neighbour is gone. How the
-threads wait changes no result.
+The threads of the math library (GNU OpenMP) wait for each other by spinning, for milliseconds. On an idle machine that
+is fast. If another process needs a core, spinning threads take it away from the threads that have work, and a step
+takes many times as long. OpenMP spins only briefly and then sleeps if it has more threads than there are cores.
+Therefore, while the machine is busy, this module adds OpenMP threads that sleep. On an idle machine sleeping costs more
+than half of a step, so the added threads end when the other process has ended. This does not change any result.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVERY = 64
-"""Steps between two looks at the machine."""
+"""Number of steps between two checks of the machine."""
 
 MOST_SLEEPERS = 8
-"""With so many sleeping teams the threads outnumber the cores, or one neighbour does not matter."""
+"""Largest number of sleeping teams. On machines where more are needed, one other process does not matter."""
 
-_ENOUGH = 1 << 17  # numbers that torch adds up with all of its threads
+_ENOUGH = 1 << 17  # size of a tensor for which torch uses all of its threads
 
 
 class YieldWhenBusy(Callback):
@@ -44,20 +43,20 @@ class YieldWhenBusy(Callback):
         self._done: threading.Event | None = None
 
     def on_epoch_start(self, state: TrainState) -> None:  # noqa: ARG002
-        """Look at the machine."""
+        """Check the machine."""
         self._look()
 
     def on_batch_end(self, state: TrainState) -> None:
-        """Look at the machine now and then."""
+        """Check the machine at every 64th step."""
         if state.step % EVERY == 0:
             self._look()
 
     def on_fit_end(self, state: TrainState) -> None:  # noqa: ARG002
-        """Let the sleepers go."""
+        """End the sleeping threads."""
         self._release()
 
     def on_exception(self, state: TrainState) -> None:  # noqa: ARG002
-        """Let the sleepers go."""
+        """End the sleeping threads."""
         self._release()
 
     def _look(self) -> None:
@@ -67,7 +66,7 @@ class YieldWhenBusy(Callback):
         if self._done is not None:
             self._release()
             return
-        log.info("the machine is busy: threads that wait for each other sleep until it is quiet")
+        log.info("the machine is busy: waiting math threads sleep until it is idle")
         self._done = _sleepers()
 
     def _release(self) -> None:
@@ -77,9 +76,9 @@ class YieldWhenBusy(Callback):
 
 
 def busy(threads: int) -> bool:
-    """Whether other processes want cores that this many threads would use; False where the system does not tell."""
+    """Whether other processes need cores that this many threads would use; False on systems without /proc."""
     cores = os.cpu_count() or 1
-    for pause in (0.0, 0.002, 0.002):  # a short-lived task is no neighbour
+    for pause in (0.0, 0.002, 0.002):  # repeated, to ignore a short-lived task
         time.sleep(pause)
         if _others_running() + threads <= cores:
             return False
@@ -87,7 +86,7 @@ def busy(threads: int) -> bool:
 
 
 def _others_running() -> int:
-    """Threads of other processes that run or could run at this moment."""
+    """The number of threads of other processes that run or are ready to run."""
     try:
         everyone = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].split("/")[0])
         own = sum(_runs(task) for task in os.listdir("/proc/self/task"))
@@ -105,13 +104,13 @@ def _runs(task: str) -> bool:
 
 
 def _sleepers() -> threading.Event:
-    """Start as many teams of threads as make them outnumber the cores; they sleep until the event is set."""
+    """Start teams of threads until there are more threads than cores. They sleep until the returned event is set."""
     team, cores = torch.get_num_threads(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(MOST_SLEEPERS, max(1, -(-(cores - team + 1) // (team - 1))))
     done, ready = threading.Event(), threading.Barrier(count + 1)
 
     def sleep() -> None:
-        torch.ones(_ENOUGH).add_(1)  # a team of the library's threads is made by being used
+        torch.ones(_ENOUGH).add_(1)  # the first parallel operation creates the team of threads
         ready.wait()
         done.wait()
 

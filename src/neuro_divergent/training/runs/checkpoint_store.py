@@ -1,7 +1,7 @@
-"""Where checkpoints are kept: a local directory, or anything that fsspec reaches.
+"""Checkpoint stores: a local directory, or any address that fsspec supports.
 
-A checkpoint is a bundle. Locally it appears by one rename; elsewhere its manifest is written last, which comes to the
-same: without a manifest that verifies there is no checkpoint.
+A checkpoint is a bundle. A local one appears with one rename. A remote one gets its manifest last. Both are atomic:
+without a valid manifest there is no checkpoint.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class CheckpointStore(Protocol):
     address: str
 
     def names(self) -> list[str]:
-        """The checkpoints, oldest first, whether they verify or not; one whose writing was cut short may be listed."""
+        """Names of the checkpoints, oldest first. They are not verified; an unfinished one may be listed."""
         ...
 
     def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
-        """The verified files of one checkpoint, or one of them; NoCheckpointError if its writing was cut short."""
+        """The verified files of one checkpoint, or only the file `only`; NoCheckpointError if it is unfinished."""
         ...
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
-        """Make a checkpoint, replacing one of the same name; whole, read back and found right, or not at all."""
+        """Write a checkpoint and verify it by reading it back. It replaces one of the same name, or nothing changes."""
         ...
 
     def remove(self, name: str) -> None:
@@ -48,42 +48,42 @@ class CheckpointStore(Protocol):
         ...
 
     def set_aside(self, names: list[str]) -> str:
-        """Move checkpoints that do not belong to the run any more to a folder of their own; give its name."""
+        """Move checkpoints that no longer belong to the run to another folder; return its name."""
         ...
 
     def clean(self) -> None:
-        """Remove what a killed process left unfinished."""
+        """Remove unfinished checkpoints of a killed process."""
         ...
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file of the run's directory."""
+        """Write a text file into the run directory."""
         ...
 
 
 def place_of(directory: Path | str) -> CheckpointStore:
-    """The checkpoints of a run's directory."""
+    """The checkpoint store of a run directory."""
     return RemoteCheckpoints(str(directory)) if is_remote(directory) else LocalCheckpoints(Path(directory))
 
 
 def inside(settings: Checkpoints, name: str) -> Path | str:
-    """A directory inside the run's directory."""
+    """The path or address of a directory inside the run directory."""
     directory = settings.directory
     return f"{str(directory).rstrip('/')}/{name}" if is_remote(directory) else Path(directory) / name
 
 
 def _earlier() -> Iterator[str]:
-    """Names for what is set aside: nothing that was is ever replaced."""
+    """Folder names for moved checkpoints, one after the other. An existing folder is never replaced."""
     yield EARLIER
     yield from (f"{EARLIER}-{number}" for number in count(2))
 
 
 def forget(settings: Checkpoints) -> None:
-    """Set aside what an earlier run left in the directory: a new run begins."""
+    """Move the checkpoints of an earlier run to another folder, because a new run begins."""
     for directory in (settings.directory, inside(settings, REFIT)):
         place = place_of(directory)
         if names := place.names():
             folder = place.set_aside(names)
-            log.warning("%s held %d checkpoints of an earlier run: moved to %s", place.address, len(names), folder)
+            log.warning("%s had %d checkpoints of an earlier run: moved to %s", place.address, len(names), folder)
 
 
 class LocalCheckpoints:
@@ -96,15 +96,15 @@ class LocalCheckpoints:
         self._scratch = files.Scratch()
 
     def names(self) -> list[str]:
-        """The checkpoints, oldest first."""
+        """Names of the checkpoints, oldest first."""
         return sorted((name for name in files.names(self.path) if step_of(name) >= 0), key=step_of)
 
     def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
-        """The verified files of one checkpoint, or one of them."""
+        """The verified files of one checkpoint, or only the file `only`."""
         return bundle.read(self.path / name, only=only)
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
-        """Make a checkpoint by one rename, after its files have been read back."""
+        """Write a checkpoint: write its files, read them back, then rename the directory."""
         bundle.write(self.path / name, contents, overwrite=True, scratch=self._scratch)
         bundle.confirm(self.path / name)
 
@@ -113,7 +113,7 @@ class LocalCheckpoints:
         files.remove_directory(self.path / name)
 
     def set_aside(self, names: list[str]) -> str:
-        """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
+        """Move checkpoints to the first unused folder of checkpoints-earlier, checkpoints-earlier-2, ...; return it."""
         aside = self.run / next(name for name in _earlier() if not (self.run / name).exists())
         try:
             files.make_directories(aside)
@@ -126,17 +126,17 @@ class LocalCheckpoints:
         return aside.name
 
     def clean(self) -> None:
-        """Remove what a killed process left unfinished."""
+        """Remove unfinished checkpoints of a killed process."""
         files.remove_leftovers(self.path)
         files.remove_leftovers(self.run)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file of the run's directory."""
+        """Write a text file into the run directory."""
         files.write_text(self.run / name, text)
 
 
 class RemoteCheckpoints:
-    """The checkpoints at an address that fsspec knows, such as s3://bucket/run."""
+    """The checkpoints at an fsspec address, such as s3://bucket/run."""
 
     def __init__(self, address: str) -> None:
         self._folder = RemoteFolder(address)
@@ -144,15 +144,15 @@ class RemoteCheckpoints:
         self.address = f"{self._folder.address}/{CHECKPOINTS}"
 
     def names(self) -> list[str]:
-        """The checkpoints, oldest first."""
+        """Names of the checkpoints, oldest first."""
         return sorted((name for name in self._folder.names(CHECKPOINTS) if step_of(name) >= 0), key=step_of)
 
     def read(self, name: str, only: str | None = None) -> dict[str, bytes]:
-        """The verified files of one checkpoint, or one of them."""
+        """The verified files of one checkpoint, or only the file `only`."""
         return self._folder.bundle(f"{CHECKPOINTS}/{name}", only)
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
-        """Make a checkpoint; its manifest is written last, and everything is read back."""
+        """Write a checkpoint, its manifest last, and read everything back."""
         folder = self._path(name)
         try:
             if self._system.exists(folder):
@@ -170,7 +170,7 @@ class RemoteCheckpoints:
         self.read(name)
 
     def remove(self, name: str) -> None:
-        """Remove a checkpoint: what vouches for it goes first."""
+        """Remove a checkpoint, its manifest first."""
         folder = self._path(name)
         try:
             if self._system.exists(f"{folder}/{bundle.MANIFEST}"):
@@ -180,13 +180,13 @@ class RemoteCheckpoints:
             raise StorageError(f"{self.address}/{name} could not be removed: {error}") from error
 
     def set_aside(self, names: list[str]) -> str:
-        """Move checkpoints to the first free one of checkpoints-earlier, checkpoints-earlier-2, ..."""
+        """Move checkpoints to the first unused folder of checkpoints-earlier, checkpoints-earlier-2, ...; return it."""
         folder = next(name for name in _earlier() if not self._folder.names(name))
         aside = self._folder.path(folder)
         try:
             for name in names:
                 self._folder.make(f"{folder}/{name}")
-                # Whole there, its manifest last, before it goes here: cut short, it is in one place or in both.
+                # Copy everything, the manifest last, then remove: if interrupted, it exists at least once.
                 for file in sorted(self._files(name), key=lambda file: file == bundle.MANIFEST):
                     self._system.cp_file(f"{self._path(name)}/{file}", f"{aside}/{name}/{file}")
                 self.remove(name)
@@ -197,13 +197,13 @@ class RemoteCheckpoints:
         return folder
 
     def clean(self) -> None:
-        """Remove checkpoints whose writing was cut short: they have no manifest."""
+        """Remove unfinished checkpoints, which have no manifest."""
         for name in self.names():
             if bundle.MANIFEST not in self._files(name):
                 self.remove(name)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file of the run's directory."""
+        """Write a text file into the run directory."""
         self._folder.write(name, text.encode())
 
     def _path(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Where the lines of a run's events go: a local file, or numbered parts at a remote address."""
+"""The event log of a run: a local file, or numbered parts at a remote address."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from neuro_divergent.training.callbacks.writers import append_line
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_WRITES = 10.0
-"""How long remote lines are collected; a checkpoint has them written at once."""
+"""How long remote lines are collected before a write. A checkpoint starts a write at once."""
 PART_BYTES = 2**20
-"""A part that is larger is left as it is, and the next one is begun."""
+"""Size at which a part is complete and the next one begins."""
 _MOST_BYTES = 16 * PART_BYTES
-"""How much is kept for a place that takes nothing."""
+"""Size of the buffer while the remote address cannot be written."""
 _LAST_SECONDS = 10.0
 """How long the end of a training waits for its last lines to be written."""
 
 
 class EventFile(Protocol):
-    """Takes lines."""
+    """A log that takes lines."""
 
     def append(self, line: str) -> None:
-        """Take a line."""
+        """Add a line."""
         ...
 
     def flush(self) -> None:
-        """Have written soon what was taken."""
+        """Start writing the collected lines."""
         ...
 
     def close(self) -> None:
-        """Have written what was taken; more may follow."""
+        """Write the collected lines. More lines may follow."""
         ...
 
 
 class LocalEvents:
-    """A file that every line is appended to at once."""
+    """A local file; every line is appended at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._cut = True
-        """Whether the last line may be half of one: a killed process, or a disk that was full, may have left that."""
+        """Whether the last line may be incomplete, because a process was killed or the disk was full."""
 
     def append(self, line: str) -> None:
-        """Append a line, never to half of another one."""
+        """Append a line, after completing an incomplete last line."""
         if self._cut:
             _end_last_line(self.path)
         self._cut = True
@@ -60,16 +60,16 @@ class LocalEvents:
         self._cut = False
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Does nothing: every line is already written."""
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Does nothing: every line is already written."""
 
 
 class RemoteEvents:
-    """Objects of a store cannot be appended to: a thread writes the newest part again and again until it is large.
+    """Numbered parts at a remote address. Remote objects cannot be appended to, so a thread rewrites the newest part.
 
-    A training that goes on begins another part. What was written before is never touched.
+    When the part is large, the next one begins. A resumed training begins a new part and never changes earlier ones.
     """
 
     def __init__(self, address: str) -> None:
@@ -85,7 +85,7 @@ class RemoteEvents:
         self._thread: threading.Thread | None = None
 
     def append(self, line: str) -> None:
-        """Take a line; the thread writes it within ten seconds."""
+        """Add a line. The thread writes it within ten seconds."""
         data = line.encode()
         with self._guard:
             if self._size + len(data) > _MOST_BYTES:
@@ -99,11 +99,11 @@ class RemoteEvents:
             self._thread.start()
 
     def flush(self) -> None:
-        """Have the thread write what is there now, without waiting for it."""
+        """Let the thread write the collected lines now, without waiting for it."""
         self._wake.set()
 
     def close(self) -> None:
-        """Wait until everything is written, unless the place takes nothing."""
+        """Wait until everything is written, or until writing fails."""
         self._ended = True
         self._wake.set()
         if self._thread is not None:
@@ -115,7 +115,7 @@ class RemoteEvents:
             self._wake.wait(SECONDS_BETWEEN_WRITES)
             self._wake.clear()
             self._write()
-        self._write()  # a line may have come between the last write and the end
+        self._write()  # a line may have been added after the last write
 
     def _write(self) -> None:
         with self._guard:
@@ -130,7 +130,7 @@ class RemoteEvents:
             folder.write(f"{EVENT_PARTS}/{part_name(self._number)}", data)
         except Exception as error:
             if not self._warned:
-                log.warning("the training goes on without its log of events: %s", error)
+                log.warning("the event log could not be written, the training continues: %s", error)
             self._warned = self._changed = True  # tried again with the next lines
             return
         if len(data) >= PART_BYTES:
@@ -141,11 +141,11 @@ class RemoteEvents:
 
 
 def _end_last_line(path: Path) -> None:
-    """End half a line with a line break, so that what follows is not glued to it."""
+    """Add a line break to an incomplete last line, so that the next line starts a new one."""
     with (
         suppress(OSError, StorageError),
         open_plain(path, "r+b") as file,
-    ):  # none yet, or one that the writer will complain about
+    ):  # no file yet, or an error that the next write will report
         if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":

@@ -1,4 +1,4 @@
-"""One training at a time in a run's directory: two would set each other's checkpoints aside and replace them."""
+"""The lock of a run directory: two trainings in one directory would replace each other's checkpoints."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if sys.platform != "win32":
     import fcntl
 
 _TRIES, _SECONDS_BETWEEN_TRIES = 5, 0.02
-"""Whoever asks whether a run is being trained holds its lock for a moment."""
+"""A program that checks whether a run is active holds its lock for a moment, so a failed lock is tried again."""
 
 
 @contextmanager
 def run_lock(settings: Checkpoints | None) -> Iterator[None]:
-    """Hold the run's directory, which is refused while somebody else does.
+    """Context that holds the lock of the run directory; raises if another process holds it.
 
-    The lock is the system's and ends with the process, however that ends: a file that is left says nothing. Where there
-    are no such locks (Windows, remote directories, some file systems of networks) nothing is held.
+    It is a lock of the operating system. It ends with the process, even after a crash, so a file that is left has no
+    meaning. Where such locks do not exist (Windows, remote directories, some network file systems), it does nothing.
     """
     if settings is None or is_remote(settings.directory) or sys.platform == "win32":
         yield
@@ -40,13 +40,13 @@ def run_lock(settings: Checkpoints | None) -> Iterator[None]:
     finally:
         if file is not None:
             with suppress(OSError):
-                os.unlink(path)  # while it is held: whoever opened it meanwhile sees that it is not the file any more
+                os.unlink(path)  # before unlocking: a process that has just opened it sees that the file is gone
             fcntl.flock(file, fcntl.LOCK_UN)
             file.close()
 
 
 def _locked(path: Path) -> IO[bytes] | None:
-    """The open lock, or None where there is none to be had."""
+    """The open and locked file, or None if locks are not possible."""
     tries = 0
     while True:
         tries += 1
@@ -54,11 +54,11 @@ def _locked(path: Path) -> IO[bytes] | None:
             files.make_directories(path.parent)
             file = open_plain(path, "a+b")
         except OSError:
-            return None  # a place that cannot be written to is named by whoever has something to write
+            return None  # the first write into the directory will report the error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                with suppress(OSError):  # a full disk: nobody will be named
+                with suppress(OSError):  # a full disk: the message will not have the process id
                     file.truncate(0)
                     file.write(str(os.getpid()).encode())
                 return file
@@ -75,7 +75,7 @@ def _locked(path: Path) -> IO[bytes] | None:
                 "Wait until it ends, or choose another directory"
             ) from None
         except FileNotFoundError:
-            pass  # its holder has just removed it
+            pass  # the previous owner has just removed it
         except OSError:  # no locks on this file system
             os.unlink(path)
             file.close()

@@ -1,4 +1,4 @@
-"""Going on from a checkpoint: finding it, refusing what would not be the same run, putting the state where it was."""
+"""Resume from a checkpoint: find it, refuse a different run, restore the state."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FREE = frozenset(name for name, facts in TrainingConfig.facts().items() if facts.resume == "free")
-"""Fields that do not decide what a step computes: they may differ without a word."""
+"""Fields that do not change what a step computes. They may differ in a resumed run."""
 
 CHANGEABLE = frozenset(name for name, facts in TrainingConfig.facts().items() if facts.resume == "changeable")
-"""Fields that `resume_with` may change: the steps that were done stay meaningful."""
+"""Fields that `resume_with` may change: finished steps stay valid."""
 
 
 @dataclass(frozen=True)
 class Resume:
-    """How a run begins: afresh, or from a checkpoint."""
+    """How a run begins: as a new run, or from a checkpoint."""
 
     source: str | os.PathLike[str] | None = None
-    """None, "auto" for the newest checkpoint of the run's directory, or a run's directory or checkpoint."""
+    """None, "auto" for the newest checkpoint of the run directory, or the path of a run directory or checkpoint."""
     changes: Mapping[str, Any] | None = None
-    """Fields of the configuration that are changed on purpose."""
+    """Fields of the configuration to change in the resumed run."""
     finished: bool = False
-    """Whether the run ended in another process: what it found is taken over, and nothing more is trained."""
+    """Whether the run ended in another process. Then its result is loaded, and no more steps are trained."""
     own: bool = False
     """Whether the checkpoint is one of the same run, wherever it lies: then the run's earlier checkpoints stay."""
 
@@ -74,7 +74,7 @@ class Resume:
             return config
         if self.source is None:
             raise ConfigError(
-                f"resume_with changes a run that is resumed, but got resume=None and {dict(self.changes)}"
+                f"resume_with changes a resumed run, but got resume=None and {dict(self.changes)}. Set resume='auto'"
             )
         fixed = sorted(set(self.changes) - CHANGEABLE - FREE)
         if fixed:
@@ -94,15 +94,15 @@ def begin(
     *,
     save: bool = True,
 ) -> None:
-    """Make the state ready to run: restored if there is something to resume, with a saver if one is configured.
+    """Make the state ready to run: restore it if the run is resumed, and add a saver if checkpoints are configured.
 
     Args:
         state: the prepared run.
-        callbacks: whose own state is restored, too.
+        callbacks: their state is restored, too.
         resume: how the run begins.
-        identity: gives what must be the same for a resume.
-        snapshot: what `find` found.
-        decided: how the run computes; kept in its checkpoints.
+        identity: returns what must be equal for a resume.
+        snapshot: the result of `find`.
+        decided: threads and compiling of the run; stored in its checkpoints.
         save: whether this process writes the checkpoints.
     """
     settings = state.config.checkpoints
@@ -122,7 +122,7 @@ def begin(
             state.stop(str(snapshot.document["history"].get("stopped") or "all epochs were done"))
     if settings is not None and save:
         state.saver = Saver(settings, run_facts(state, known, decided))
-        # A run that goes on in another directory leaves the one it came from as it is.
+        # A run that continues in another directory does not change the first directory.
         own = snapshot is not None and _is_own(resume, state.saver.place)
         state.saver.begin(snapshot.step if snapshot is not None and own else None)
 
@@ -139,7 +139,7 @@ def run_facts(state: TrainState, identity: Mapping[str, Any], decided: Mapping[s
 
 
 def newest(place: CheckpointStore) -> tuple[Snapshot | None, list[str]]:
-    """The newest checkpoint that verifies, and what is wrong with those after it."""
+    """The newest valid checkpoint, and the errors of newer ones."""
     damaged: list[str] = []
     other: StorageError | None = None
     for name in reversed(place.names()):
@@ -150,7 +150,7 @@ def newest(place: CheckpointStore) -> tuple[Snapshot | None, list[str]]:
         except CorruptFileError as error:
             damaged.append(str(error))
         except StorageError as error:
-            # A damaged manifest may look like that of a later version. Elsewhere, the network may have failed.
+            # A damaged local manifest may look like one of a later version. Remotely, the network may have failed.
             if not isinstance(place, LocalCheckpoints):
                 raise
             damaged.append(str(error))
@@ -161,7 +161,7 @@ def newest(place: CheckpointStore) -> tuple[Snapshot | None, list[str]]:
 
 
 def find(state: TrainState, resume: Resume) -> Snapshot | None:
-    """The checkpoint that a run begins from; None when it begins afresh."""
+    """The checkpoint from which a run resumes; None for a new run."""
     if resume.source is None:
         return None
     found = _looked_up(state.config, resume)
@@ -169,7 +169,9 @@ def find(state: TrainState, resume: Resume) -> Snapshot | None:
         return found
     snapshot = _newest_or_none(state, found)
     if snapshot is None and resume.source != "auto":
-        raise NoCheckpointError(f"{resume.source} holds no checkpoint yet. Use resume='auto' to start afresh then")
+        raise NoCheckpointError(
+            f"resume needs a checkpoint, but {resume.source} has none. Use resume='auto' to start a new run then"
+        )
     return snapshot
 
 
@@ -178,12 +180,12 @@ def found_at(path: str | os.PathLike[str]) -> Snapshot:
     found = _looked_up(TrainingConfig(), Resume(path))
     snapshot = found if isinstance(found, Snapshot) else newest(found)[0]
     if snapshot is None:
-        raise NoCheckpointError(f"{path} must be a run or a checkpoint, but holds no checkpoint")
+        raise NoCheckpointError(f"{path} must be a run or a checkpoint, but has no checkpoint")
     return snapshot
 
 
 def kept_facts(config: TrainingConfig, resume: Resume) -> Mapping[str, Any] | None:
-    """What the checkpoint that a run begins from says of the run (its config, its identity); None for a fresh one."""
+    """Configuration and identity of the run, from the checkpoint that it resumes from; None for a new run."""
     if resume.source is None:
         return None
     found = _looked_up(config, resume)
@@ -198,12 +200,14 @@ def kept_facts(config: TrainingConfig, resume: Resume) -> Mapping[str, Any] | No
 
 
 def _looked_up(config: TrainingConfig, resume: Resume) -> Snapshot | CheckpointStore:
-    """The checkpoint that was named, or the place whose newest one is meant."""
+    """The named checkpoint, or the store whose newest checkpoint is meant."""
     assert resume.source is not None
     if resume.source == "auto":
         settings = config.checkpoints
         if settings is None:
-            raise ConfigError("resume='auto' looks into the run's directory, so it needs checkpoints=Checkpoints(...)")
+            raise ConfigError(
+                "resume='auto' needs a run directory, but checkpoints is None. Set checkpoints=Checkpoints(...)"
+            )
         return place_of(settings.directory)
     path = Path(resume.source)
     if not is_remote(resume.source) and (step_of(path.name) >= 0 or is_checkpoint(path)):
@@ -218,7 +222,7 @@ def _looked_up(config: TrainingConfig, resume: Resume) -> Snapshot | CheckpointS
 
 
 def checkpoint_files(path: Path) -> dict[str, bytes]:
-    """The verified files of a checkpoint that was moved out of its run."""
+    """The verified files of a checkpoint outside of a run directory."""
     from neuro_divergent.core import bundle
 
     return bundle.read(path)
@@ -228,12 +232,11 @@ def _newest_or_none(state: TrainState, place: CheckpointStore) -> Snapshot | Non
     found, damaged = newest(place)
     if damaged and found is None:
         raise CorruptFileError(
-            f"{place.address} must hold a good checkpoint to resume from, but all {len(damaged)} are damaged: "
-            f"{damaged[0]}"
+            f"resume needs a valid checkpoint in {place.address}, but all {len(damaged)} are damaged: {damaged[0]}"
         )
     if found is not None:
         for sentence in damaged:
-            log.warning("a damaged checkpoint is passed over, resuming from step %d: %s", found.step, sentence)
+            log.warning("a damaged checkpoint is ignored, resuming from step %d: %s", found.step, sentence)
             found.document["history"]["events"].append(
                 {"step": found.step, "epoch": state.epoch, "event": "damaged_checkpoint", "why": sentence}
             )
@@ -241,7 +244,7 @@ def _newest_or_none(state: TrainState, place: CheckpointStore) -> Snapshot | Non
 
 
 def _remote_parts(address: str) -> tuple[str, str | None]:
-    """The run's address in that of a run or of one of its checkpoints, and the checkpoint's name."""
+    """(address of the run, name of the checkpoint or None) from the address of a run or of a checkpoint."""
     address = address.rstrip("/")
     run, _, name = address.rpartition(f"/{CHECKPOINTS}/")
     return (run, name) if run and step_of(name) >= 0 else (address, None)
@@ -259,7 +262,7 @@ def _is_own(resume: Resume, place: CheckpointStore) -> bool:
 
 
 def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any], resume: Resume) -> None:
-    """Name every difference that would make this another run."""
+    """Raise with a list of all differences that would make this another run."""
     document = snapshot.document
     try:
         kept_config, kept_identity = document["config"], document["identity"]
@@ -271,9 +274,9 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
     allowed = FREE | set(resume.changes or ())
     if "learning_rate" in allowed:  # the optimizer holds it
         allowed |= {"optimizer"}
-    # Another torch may describe the same module in other words; an older version of this library said less of a run.
+    # Another torch version may describe the same module differently; an older version of this library stored less.
     unsure = set() if kept_versions.get("torch") == checkpoint.versions()["torch"] else {"module"}
-    # More was done than is asked for, and cannot be taken back.
+    # The run has done more steps than the new total.
     shorter = snapshot.step > state.total_steps and total == state.steps_per_epoch
     if shorter:
         allowed -= {"max_epochs", "max_steps"}
@@ -290,15 +293,15 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
             for name in sorted(kept_config.keys() & given.keys() - allowed)
             for line in differences(kept_config[name], given[name], f"training.{name}")
         ),
-        *([f"{snapshot.step} steps are done, but {state.total_steps} are asked for"] if shorter else []),
+        *([f"{snapshot.step} steps are done, but the new total is {state.total_steps}"] if shorter else []),
     ]
     if not found and total != state.steps_per_epoch:
         found.append(f"an epoch had {total} steps, but has {state.steps_per_epoch}")
     if found:
         got = "; ".join(found[:6])
         raise StorageError(
-            f"a run is resumed with the same data, model and configuration, but {got}. "
-            "Give back what it had, name a change in resume_with={...}, or start a new run",
+            f"a resumed run must have the same data, model and configuration, but {got}. "
+            "Restore the old values, name the change in resume_with={...}, or start a new run",
             rule="same run",
             got=got,
         )
@@ -310,9 +313,9 @@ def _refuse_other(state: TrainState, snapshot: Snapshot, known: Mapping[str, Any
 
 
 def _completed(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a checkpoint, with the defaults of fields that an older version did not have.
+    """The configuration of a checkpoint, plus the defaults of fields that an older version did not have.
 
-    A field whose default is "auto" is left out: the recipe decides it, and nothing says what it would have been.
+    A field whose default is "auto" is omitted: the recipe decides its value, so the old value is unknown.
     """
     new = {name: value for name, value in TrainingConfig().to_dict().items() if name not in kept and value != "auto"}
     return {name: _with_defaults(name, value) for name, value in kept.items()} | new
@@ -334,12 +337,12 @@ def _with_defaults(name: str, value: Any) -> Any:
     try:
         meant = as_written(value) if name in ("loss", "validation_loss") else value
         return TrainingConfig.from_dict({name: meant}).to_dict()[name]
-    except ConfigError:  # a plugin that is not there, a callable of the user's: compared as it is
+    except ConfigError:  # a missing plugin or a callable of the user: compared as it is
         return value
 
 
 def differences(kept: Any, given: Any, place: str = "") -> list[str]:
-    """In words, where two plain values differ.
+    """The differences of two plain values, one sentence each.
 
     >>> differences({"model": {"h": 12}}, {"model": {"h": 24}})
     ['model.h was 12, but is 24']
@@ -351,7 +354,7 @@ def differences(kept: Any, given: Any, place: str = "") -> list[str]:
             for name in names
             for line in differences(kept.get(name), given.get(name), ".".join(filter(None, (place, str(name)))))
         ]
-    # Tuples and lists are the same thing in a file.
+    # A file does not distinguish tuples from lists.
     same = list(kept) == list(given) if isinstance(kept, list) and isinstance(given, list | tuple) else kept == given
     return [] if same else [f"{place} was {_short(kept)}, but is {_short(given)}"]
 
@@ -374,7 +377,7 @@ def _module_differences(state: TrainState, snapshot: Snapshot) -> list[str]:
 
 
 def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
-    """An optimizer that keeps other things than the old one cannot use its state; it begins with its own."""
+    """Whether the optimizer has other state entries than the old one. Then it starts with a new state."""
     kept, given = snapshot.document["config"].get("optimizer"), state.config.optimizer
     other = not isinstance(kept, dict) or not isinstance(given, Optimizer) or kept.get("kind") != given.kind
     if not other and isinstance(given, Optimizer) and snapshot.optimizer and differences(kept, given.to_dict()):
@@ -382,12 +385,12 @@ def _other_optimizer(state: TrainState, snapshot: Snapshot) -> bool:
         kept_of = set if isinstance(given, Optimizers) else _entries
         other = not kept_of(_stepped(given, state.module)) <= kept_of(snapshot.optimizer)
     if other:
-        log.warning("the optimizer is another one than before: it starts without memory of the steps done")
+        log.warning("the optimizer differs from the one of the checkpoint: it starts with a new state")
     return other
 
 
 def _stepped(optimizer: Optimizer, module: nn.Module) -> dict[str, Tensor]:
-    """What an optimizer keeps after a step, which it takes on a copy of the module."""
+    """The state of an optimizer after one step on a copy of the module."""
     module = deepcopy(module)
     live = optimizer.build(module)
     to_train(live)
@@ -399,12 +402,12 @@ def _stepped(optimizer: Optimizer, module: nn.Module) -> dict[str, Tensor]:
 
 
 def _entries(tensors: Mapping[str, Tensor]) -> set[str]:
-    """Names of what an optimizer keeps per parameter (exp_avg, ...). Entries of a whole group ("@...") are ignored."""
+    """Names of the per-parameter optimizer state (exp_avg, ...). Entries of a whole group ("@...") are ignored."""
     return {entry for name in tensors if not (entry := name.rpartition("/")[2]).startswith("@")}
 
 
 def _forget_other_rule(state: TrainState, snapshot: Snapshot) -> None:
-    """What was best by another rule is not the best by this one, and without a rule nothing is."""
+    """Reset early stopping and best weights if the rule changed: they belong to the old rule."""
     rule, kept = state.config.early_stopping, snapshot.document["config"].get("early_stopping")
     watched = None if rule is None or rule == "auto" else (rule.monitor, rule.mode)
     if watched != ((kept["monitor"], kept["mode"]) if isinstance(kept, dict) else None):
@@ -414,7 +417,7 @@ def _forget_other_rule(state: TrainState, snapshot: Snapshot) -> None:
 
 
 def _stop_if_done(state: TrainState) -> None:
-    """A run that had stopped early has stopped, unless its rule was changed meanwhile."""
+    """Stop a resumed run that had already stopped early, unless its rule was changed."""
     rule = state.config.early_stopping
     if rule is not None and rule != "auto" and state.patience.bad >= rule.patience:
         state.stop(f"no improvement of {rule.monitor} in {rule.patience} validations")

@@ -1,4 +1,4 @@
-"""Which checkpoints are kept."""
+"""Which checkpoints to keep and which to delete."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from neuro_divergent.training.config.checkpoints import Checkpoints
 
 
 class Kept(NamedTuple):
-    """What retention knows of a checkpoint."""
+    """The facts about a checkpoint that retention needs."""
 
     name: str
     number: int
-    """Which one of the run it is, counted from 1."""
+    """Number of the checkpoint in the run, counted from 1."""
     score: float | None
-    """Its monitored value, made so that smaller is better; None before the first validation."""
+    """Monitored value, with its sign such that smaller is better; None before the first validation."""
 
 
 def superfluous(settings: Checkpoints, present: Sequence[Kept]) -> list[str]:
-    """Names that may be deleted, given all checkpoints from old to new, the newest known to verify.
+    """Names of the checkpoints to delete. `present` has all checkpoints, oldest first; the newest is verified.
 
     >>> kept = [Kept(f"step-{i}", i, score) for i, score in enumerate([3.0, 1.0, 2.0, 4.0], start=1)]
     >>> superfluous(Checkpoints("run", keep_last=1, keep_best=1), kept)

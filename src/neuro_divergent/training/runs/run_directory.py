@@ -1,4 +1,4 @@
-"""What a training writes into its run's directory besides checkpoints: the configuration and the events."""
+"""Files of a run directory besides checkpoints: the configuration and the event log."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES, MOST_STEPS = 0.5, 200
-"""How long, and how many, steps are collected before a line tells of them."""
+"""Limits of the steps that one line of the log contains: their time and their number."""
 
 
 def events_of(directory: Path | str, state: TrainState) -> list[Callback]:
-    """The callbacks of a run's directory: the log of events, and in a local one what looks for requests to stop."""
+    """The callbacks of a run directory: the event log, and for a local directory the check for stop requests."""
     if is_remote(directory):
         return [_Events(RemoteEvents(str(directory)))]
     place = place_of(directory)
@@ -37,7 +37,7 @@ def events_of(directory: Path | str, state: TrainState) -> list[Callback]:
 
 
 def write_config(directory: Path | str, config: TrainingConfig) -> None:
-    """Write the resolved configuration, without live callbacks, which no file can hold."""
+    """Write the resolved configuration, without live callbacks, which cannot be written to a file."""
     described = tuple(item for item in config.callbacks if isinstance(item, CallbackSettings))
     place_of(directory).write_text(CONFIG, config.replace(callbacks=described).to_json() + "\n")
 
@@ -49,10 +49,10 @@ def write_context(directory: Path | str, files: Mapping[str, bytes]) -> None:
 
 
 class _Events(Callback):
-    """The log of events. A failure never ends the training: the checkpoints are what matters.
+    """The event log. A failed write never ends the training, because the log is less important than the training.
 
-    Steps are collected and told together. Their line is written before that of an epoch, before a checkpoint begins to
-    be written, and at the end, so that a killed training loses the steps since the last line at most.
+    Several steps share one line. It is written before the line of an epoch, before a checkpoint, and at the end, so
+    that a killed training loses only the steps since the last line.
     """
 
     engine: ClassVar[bool] = True
@@ -98,14 +98,14 @@ class _Events(Callback):
         self.file.close()
 
     def _call(self, hook: str | None, state: TrainState) -> None:
-        """Tell of the steps so far, then of what the hook is about."""
+        """Write the collected steps, then the event of the hook."""
         try:
             self._tell_steps(state)
             if hook is not None:
                 getattr(self.lines, hook)(state)
         except Exception as error:
             if not self._warned:
-                log.warning("the training goes on without its log of events: %s", error)
+                log.warning("the event log could not be written, the training continues: %s", error)
             self._warned = True
 
     def _tell_steps(self, state: TrainState) -> None:

@@ -1,4 +1,4 @@
-"""Saving while training: when a checkpoint is due, writing it in the background, keeping some of them."""
+"""Save checkpoints during a training: decide when, write in the background, delete old ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class Saver:
-    """The checkpoints of one run, from the loop's side.
+    """Saves the checkpoints of one run.
 
-    A snapshot is taken between two steps; a thread writes it, reads it back, and only then removes what is not to be
-    kept. At most one write is under way. A write that failed is reported at the next step.
+    A snapshot is taken between two steps. A thread writes it, reads it back, and only then deletes old checkpoints. At
+    most one write is active. A failed write is reported at the next step.
     """
 
     def __init__(self, settings: Checkpoints, facts: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Saver:
         self._failure: Exception | None = None
 
     def begin(self, resumed_step: int | None) -> None:
-        """Make room: leftovers go, checkpoints that are not of this run's past are set aside."""
+        """Prepare the store: remove unfinished checkpoints, and move those that do not belong to this run."""
         self.place.clean()
         if resumed_step is None:
             forget(self.settings)
@@ -55,7 +55,7 @@ class Saver:
         if later:
             folder = self.place.set_aside(later)
             where, count = self.place.address, len(later)
-            log.warning("%s held %d checkpoints after step %d: moved to %s", where, count, resumed_step, folder)
+            log.warning("%s had %d checkpoints after step %d: moved to %s", where, count, resumed_step, folder)
         self._kept = [self._known(name) for name in past]
         self._count = max((item.number for item in self._kept), default=0)
         self._saved_step = resumed_step
@@ -78,11 +78,11 @@ class Saver:
         return by_epochs or (settings.on_best and _is_best(state))
 
     def epoch_ended(self) -> None:
-        """What was saved of the last step, if a signal came then, lacks the end of its epoch: it may be saved again."""
+        """Allow another save of the same step: a checkpoint from before the end of the epoch is incomplete."""
         self._saved_step = -1
 
     def save(self, state: TrainState, callbacks: CallbackList) -> None:
-        """Take a snapshot now and have it written, unless that of this step is safe."""
+        """Take a snapshot and start writing it, unless this step is already saved."""
         if state.step == self._saved_step:
             self.join(state)
         if state.step == self._saved_step:
@@ -107,22 +107,22 @@ class Saver:
         callbacks("on_checkpoint_end", state)
 
     def check(self, state: TrainState) -> None:
-        """Report a write that failed: stop, or go on without it, as configured."""
+        """Report a failed write: raise or warn, as configured in `on_failure`."""
         if self._failure is None:
             return
         failure, self._failure = self._failure, None
-        self._saved_step = -1  # nothing is saved: the same step may be tried again
+        self._saved_step = -1  # not saved: the same step may be tried again
         self.report(failure, state)
 
     def report(self, failure: Exception, state: TrainState) -> None:
-        """Stop because of something that could not be written, or go on without it, as configured."""
+        """Raise a write error or log a warning, as configured in `on_failure`."""
         if self.settings.on_failure == "stop":
             raise failure
-        log.warning("a checkpoint was not saved, the training goes on: %s", failure)
+        log.warning("a checkpoint was not saved, the training continues: %s", failure)
         state.log(event="checkpoint_failed", why=str(failure))
 
     def join(self, state: TrainState | None = None) -> None:
-        """Wait for the write that is under way, and report it to the run if one is given."""
+        """Wait for the active write. If `state` is given, report its failure."""
         if self._writing is not None:
             self._writing.join()
             self._writing = None
@@ -130,7 +130,7 @@ class Saver:
             self.check(state)
 
     def write(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
-        """Write, read back, and only then remove what is not to be kept; a failure waits for `check`."""
+        """Write and read back, then delete old checkpoints. A failure is stored for `check`."""
         with self._failures(snapshot.step):
             self.place.write(kept.name, snapshot.contents(self.settings.compression))
             self._kept = [*(item for item in self._kept if item.name != kept.name), kept]
@@ -138,7 +138,7 @@ class Saver:
 
     @contextmanager
     def _failures(self, step: int) -> Iterator[None]:
-        """Keep what goes wrong for `check`."""
+        """Context that stores an error for `check`."""
         try:
             yield
         except NeuroDivergentError as error:
@@ -149,19 +149,20 @@ class Saver:
             self._failure.__cause__ = error
 
     def _remove_superfluous(self) -> None:
-        """The new checkpoint is safe: one that cannot be removed is told, tried again later, and stops nothing."""
+        """Delete old checkpoints. One that cannot be deleted is logged and tried again later."""
         for name in superfluous(self.settings, self._kept):
             try:
                 self.place.remove(name)
             except StorageError as error:
-                log.warning("a checkpoint that is not needed any more stays: %s", error)
+                log.warning("an old checkpoint could not be deleted: %s", error)
                 continue
             self._kept = [item for item in self._kept if item.name != name]
 
     def _known(self, name: str) -> Kept:
-        """Number and score of a checkpoint of an earlier session; one that cannot be read has neither."""
+        """Number and score of a checkpoint from an earlier session; if it cannot be read, 0 and None."""
         try:
-            state = self.place.read(name, only=checkpoint.STATE)[checkpoint.STATE]  # not its tensors: they may be far
+            # Only the JSON file: the tensors may be large and remote.
+            state = self.place.read(name, only=checkpoint.STATE)[checkpoint.STATE]
             document = from_plain(parse_json(state, name))
             return Kept(name, int(document["number"]), document["score"])
         except (StorageError, KeyError, TypeError, ValueError):
@@ -169,19 +170,19 @@ class Saver:
 
 
 def _score(state: TrainState) -> float | None:
-    """The monitored value, smaller for better; None unless the last step was followed by a validation."""
+    """The monitored value, with smaller for better; None unless a validation followed the last step."""
     value = _values(state)[-1:] if state.position == 0 else []
     return None if not value or value[0] is None or math.isnan(value[0]) else value[0]
 
 
 def _is_best(state: TrainState) -> bool:
-    """Whether the epoch that has just ended is better than all before it."""
+    """Whether the epoch that has just ended is the best so far."""
     score, earlier = _score(state), _values(state)[:-1]
     return score is not None and not any(value is not None and value <= score for value in earlier)
 
 
 def _values(state: TrainState) -> list[float | None]:
-    """For each epoch the value that tells which one was best, smaller for better; None where it was not measured."""
+    """The monitored value of each epoch, with smaller for better; None where it was not computed."""
     rule = state.config.early_stopping
     if rule is not None and rule != "auto":
         name, sign = rule.monitor, -1.0 if rule.mode == "max" else 1.0

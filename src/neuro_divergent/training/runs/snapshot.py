@@ -1,6 +1,6 @@
-"""What a checkpoint holds: weights, optimizer state, and every number that a run carries from step to step.
+"""The contents of a checkpoint: weights, optimizer state, and all other state of a run.
 
-Randomness is counted and batches are a function of (epoch, step), so that the position is the whole random state.
+Random numbers and batches are functions of (epoch, step), so there is no other random state to store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PACKED = ".zst"
 EVENTS = "history/events"
 
 SHOWN_EVENTS = 1000
-"""How many events, the newest that have a name, can be read in the JSON; all stand beside the losses of the steps."""
+"""Number of events in the JSON file: the newest that have a name. All events are stored beside the step losses."""
 
 NUMBERS = (
     "step",
@@ -62,32 +62,32 @@ NUMBERS = (
     "skipped",
     "micro_batches",
 )
-"""The plain fields of the state that a resume takes back."""
+"""The plain fields of the state that a resume restores."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one step, independent of the run that goes on; its tensors last until the room is used again."""
+    """A copy of a run at one step. Its tensors are valid until the `SnapshotBuffer` is used again."""
 
     document: dict[str, Any]
-    """Everything but tensors and what grows with every step, all of it the snapshot's own."""
+    """All state but tensors and lists that grow with every step. It shares no object with the run."""
     weights: dict[str, Tensor]
     """module/<name>, best/<name>, average/<name>."""
     optimizer: dict[str, Tensor]
     step_loss: list[float]
     gradient_norm: list[float]
     events: Sequence[bytes] = ()
-    """What was logged, each as a JSON object: a monitor may log at every step, which would be too long for one JSON."""
+    """The logged events, each a JSON object. A monitor may log at every step, too much for the one JSON file."""
 
     @property
     def step(self) -> int:
-        """Optimizer steps done."""
+        """Finished optimizer steps."""
         return int(self.document["progress"]["step"])
 
     def contents(self, compression: str | None = None) -> dict[str, Content]:
         """The files of the checkpoint."""
         records = {"step_loss": self.step_loss, "gradient_norm": self.gradient_norm}
-        # Through numpy: a long run has a hundred thousand steps, and torch takes three times as long for such a list.
+        # Through numpy: for a list of a hundred thousand steps torch takes three times as long.
         steps = {f"history/{name}": torch.from_numpy(np.array(values, float)) for name, values in records.items()}
         if self.events:
             steps[EVENTS] = torch.frombuffer(bytearray(b"\n".join(self.events)), dtype=torch.uint8)
@@ -104,27 +104,27 @@ class Snapshot:
 
 
 def _refuse_unreadable(name: str, parts: Sequence[bytes | memoryview], limit: int) -> None:
-    """A file that is larger than a reader allows would replace checkpoints that can be read."""
+    """Raise if a file would be too large to be read again; it would replace checkpoints that can be read."""
     size, header = sum(len(part) for part in parts), len(parts[0]) - 8
     if size > limit or header > MAX_HEADER_BYTES:
         raise StorageError(
-            f"a checkpoint's file must have at most {limit} bytes, {MAX_HEADER_BYTES} of them for the names of its "
+            f"a file of a checkpoint must have at most {limit} bytes, {MAX_HEADER_BYTES} of them for the names of its "
             f"tensors, to be readable again, but {name} would have {size} and {header}. "
-            "Make the model smaller, or leave compression out if it is used"
+            "Make the model smaller, or set compression=None"
         )
 
 
 def _file(tensors: dict[str, Tensor], others: Mapping[str, Tensor] | None = None) -> Sequence[bytes | memoryview]:
-    """Tensors that the room holds are written as the one block that they are."""
+    """The file as parts to write. Tensors of the buffer are one block of memory and are written as such."""
     if isinstance(tensors, Packed):
         return tensor_parts(others or {}, block=tensors)
     return tensor_parts({**tensors, **(others or {})})
 
 
 class SnapshotBuffer:
-    """Memory for the tensors of a snapshot, used again by the next one: new memory costs more than the copy itself.
+    """Memory for the tensors of a snapshot. The next snapshot reuses it: an allocation costs more than the copy.
 
-    Events are told once: what an event is made of may change, what was told of it does not.
+    Each event is converted to JSON once. Later changes of its values do not change that text.
     """
 
     def __init__(self) -> None:
@@ -133,17 +133,17 @@ class SnapshotBuffer:
         self._events: list[dict[str, Any]] = []
         self._lines: list[bytes] = []
         self.named: list[bytes] = []
-        """Those of the lines that tell of something that happened, besides the figures of monitors."""
+        """The lines of events with a name, without the numbers that monitors log."""
 
     def copies(
         self, file: str, tensors: Mapping[str, Tensor], still: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """Copies of what is to go into a file, which last until they are asked for again.
+        """Copies of the tensors for a file. They are valid until the next call for the same file.
 
         Args:
-            file: its name.
-            tensors: what every step changes.
-            still: what is never changed in place, but replaced: it is copied when it is another tensor than before.
+            file: the name of the file.
+            tensors: tensors that every step changes.
+            still: tensors that are replaced and never changed in place. They are copied only after a replacement.
         """
         still = still or {}
         whole = {**tensors, **still}
@@ -160,7 +160,7 @@ class SnapshotBuffer:
         return kept
 
     def lines(self, events: Sequence[dict[str, Any]]) -> list[bytes]:
-        """Every event as a JSON object; only those that were not there the last time cost anything."""
+        """Every event as a JSON object. Only new events are converted."""
         if len(events) < len(self._events) or not all(map(is_, self._events, events)):
             self._events, self._lines, self.named = [], [], []
         for event in events[len(self._events) :]:
@@ -175,15 +175,15 @@ def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.d
 
 
 def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], room: SnapshotBuffer) -> Snapshot:
-    """Copy everything that the next step would change.
+    """Return a snapshot: a copy of everything that the next step would change.
 
     Args:
-        state: a run between two steps, the end of the last epoch dealt with.
-        callbacks: whose own state is kept too.
-        facts: what stays the same throughout the run: configuration, identity, versions.
-        room: where the copies are made; the snapshot taken there before must not be needed any more.
+        state: a run between two steps; an epoch that is over has been ended.
+        callbacks: their state is stored, too.
+        facts: constants of the run: configuration, identity, versions.
+        room: memory for the copies. It overwrites the snapshot before.
     """
-    to_train(state.optimizer)  # a validation may have left the weights for evaluation in the module
+    to_train(state.optimizer)  # after a validation the module may have the weights for evaluation
     live = {f"module/{name}": tensor for name, tensor in state.module.state_dict().items()}
     if state.averager is not None:
         live |= {f"average/{name}": tensor for name, tensor in state.averager.state_tensors().items()}
@@ -223,18 +223,18 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
 
 
 def refuse_extra_state(module: nn.Module) -> None:
-    """What a module keeps besides tensors could not be written, which would show at the first save only."""
+    """Raise if a module has extra state that is not a tensor; otherwise the first save would fail."""
     odd = [name for name, value in module.state_dict().items() if not isinstance(value, Tensor)]
     if odd:
         raise ConfigError(
-            f"a module that is saved keeps tensors only, but get_extra_state gives {', '.join(odd[:4])} as something "
-            "else. Keep it in a buffer (register_buffer) or give a tensor, or train with checkpoints=None",
+            f"a module with checkpoints must have tensors as its state, but get_extra_state returns something else for "
+            f"{', '.join(odd[:4])}. Use a buffer (register_buffer) or return a tensor, or set checkpoints=None",
             advice=[Advice("training.checkpoints", None)],
         )
 
 
 def _states(callbacks: CallbackList) -> list[dict[str, Any]]:
-    """What the callbacks want to keep: copies, for the training goes on to change what they gave."""
+    """Copies of the callbacks' states. Copies, because the training changes the originals."""
     found = []
     for item in callbacks.callbacks:
         own = item.state_dict()
@@ -245,13 +245,13 @@ def _states(callbacks: CallbackList) -> list[dict[str, Any]]:
 
 
 def _refuse_other_keys(value: Any, place: str) -> None:
-    """The keys of a JSON object are texts: others would come back as texts."""
+    """Raise if a dictionary has keys that are not strings: JSON would turn them into strings."""
     if isinstance(value, Mapping):
         odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
             raise StorageError(
-                f"the keys of what a callback keeps must be texts, to come back as they were, but {place} has the key "
-                f"{odd!r}. Give str({odd!r}), or a list of pairs"
+                f"the keys in a callback's state_dict must be strings, because JSON has no others, but {place} has the "
+                f"key {odd!r}. Use str({odd!r}), or a list of pairs"
             )
         for key, item in value.items():
             _refuse_other_keys(item, f"{place}[{key!r}]")
@@ -266,7 +266,7 @@ def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
     if not isinstance(document, dict) or document.get("kind") != "Checkpoint":
         raise CorruptFileError(f"{place} must be a checkpoint, but {STATE} does not say so")
     if not isinstance(document.get("history"), dict):
-        raise CorruptFileError(f"{place}/{STATE} must hold the history of the run, but does not")
+        raise CorruptFileError(f"{place}/{STATE} must contain the history of the run, but does not")
     if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA:
         raise StorageError(
             f"this version reads checkpoints of schema {SCHEMA} and older, but {place} has {document.get('schema')!r}. "
@@ -289,9 +289,9 @@ def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
 
 
 def _events(tensor: Tensor, place: str) -> list[dict[str, Any]]:
-    """The events of a run from the bytes that hold one of them a line."""
+    """The events of a run from bytes with one event per line."""
     if tensor.dtype != torch.uint8:
-        raise CorruptFileError(f"{place} must hold {EVENTS} as bytes, but has {tensor.dtype}")
+        raise CorruptFileError(f"{place} must contain {EVENTS} as bytes, but has {tensor.dtype}")
     lines = tensor.numpy().tobytes().split(b"\n")
     return [from_plain(parse_json(line, f"{EVENTS} of {place}")) for line in lines]
 
@@ -304,7 +304,7 @@ def restore(
     fresh_optimizer: bool = False,
     fresh_scale: bool = False,
 ) -> None:
-    """Put a prepared state where the snapshot was taken; what is to be fresh, optimizer or loss scale, stays."""
+    """Restore a prepared state from a snapshot; with `fresh_optimizer` or `fresh_scale` without that part."""
     document = snapshot.document
     try:
         state.module.load_state_dict(part(snapshot.weights, "module/"))
@@ -316,7 +316,7 @@ def restore(
         state.best_weights = {name: tensor.to(state.precision.device) for name, tensor in best.items()} or None
         for name in NUMBERS:
             setattr(state, name, document["progress"][name])
-        # Every step sets its own, but the end of an epoch may come before another step: it tells the rate of the last.
+        # Every step sets its rate. But the end of an epoch may come first, and it records the rate of the last step.
         for group, rate in zip(state.optimizer.param_groups, document["progress"].get("rates", ()), strict=False):
             group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else float(rate)
         state.patience = Patience(**document["patience"])
@@ -350,7 +350,7 @@ def returned_weights(snapshot: Snapshot) -> dict[str, Tensor]:
 
 
 def versions() -> dict[str, Any]:
-    """What the bits depend on besides configuration and data."""
+    """The versions and settings that may change the bits of a result, besides configuration and data."""
     return {
         "neuro_divergent": __version__,
         "torch": torch.__version__.split("+")[0],
@@ -371,12 +371,12 @@ def _unpacked(contents: Mapping[str, bytes], document: dict[str, Any], name: str
         return contents[name]
     sizes = document.get("unpacked")
     if name + PACKED not in contents or not isinstance(sizes, dict):
-        raise CorruptFileError(f"{place} must hold {name}, but does not")
+        raise CorruptFileError(f"{place} must contain {name}, but does not")
     return decompress(contents[name + PACKED], sizes.get(name, -1), f"{place}/{name}{PACKED}")
 
 
 def _restore_callbacks(callbacks: CallbackList, kept: list[dict[str, Any]]) -> None:
-    """Give each callback what the one of its name had, in their order."""
+    """Restore the state of each callback, matched by class name and order."""
     waiting = list(kept)
     for callback in callbacks.callbacks:
         own = next((item for item in waiting if item["name"] == type(callback).__name__), None)

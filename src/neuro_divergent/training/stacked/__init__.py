@@ -1,1 +1,1 @@
-"""Many small trainings as one stacked computation."""
+"""Train many small networks in one stacked computation."""

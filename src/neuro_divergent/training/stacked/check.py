@@ -1,4 +1,4 @@
-"""Whether members can be stacked: their stacked gradients and validations are compared with their own.
+"""Check whether members can be stacked: compare stacked gradients and validations with those of each member alone.
 
 Letters: M members.
 """
@@ -23,13 +23,13 @@ from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.step.eager import Eager
 
 AGREEMENT = 1e-4
-"""How far stacked gradients may be from a member's own at its first step, as a share of their norm."""
+"""Largest accepted difference between stacked and single gradients at the first step, relative to their norm."""
 
 
 def obstacle(stack: StackedSteps) -> str | None:
-    """Why these members cannot be stacked, in words; None when they can."""
+    """Why these members cannot be stacked, as a sentence; None if they can."""
     kept = stack.slab.weights.clone()
-    # Members may start from the same weights: rows that see each other would not be noticed.
+    # Make the weights differ: with equal weights, an influence of members on each other would stay hidden.
     stack.slab.weights.mul_(torch.linspace(1.0, 1.1, len(kept), dtype=kept.dtype, device=kept.device)[:, None])
     try:
         _check(stack)
@@ -41,14 +41,14 @@ def obstacle(stack: StackedSteps) -> str | None:
 
 
 def _check(stack: StackedSteps) -> None:
-    """Compare the stacked gradients of the first step with each member's own."""
+    """Raise if the stacked gradients of the first step differ from those of each member alone."""
     foreign = [name for name in stack.spread if name not in getattr(stack.task, "row_buffers", ())]
     if foreign:
         raise CannotStackError(f"the buffer {foreign[0]} differs between the members")
     batches = [state.source.batch(0, 0) for _, state in stack.members]
     own = [_own_gradients(stack, row, batch) for row, batch in enumerate(batches)]
     with _refused(), warnings.catch_warnings():
-        warnings.simplefilter("error")  # where torch.vmap has no batched form it says so, and loops
+        warnings.simplefilter("error")  # torch.vmap warns if it has no batched form and loops
         losses = stack.gradients(batches).tolist()
     for row, (loss, gradients) in enumerate(own):
         norm = float(torch.linalg.vector_norm(gradients))
@@ -56,12 +56,12 @@ def _check(stack: StackedSteps) -> None:
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise CannotStackError("its first step is not finite")
         if error > AGREEMENT * norm + 1e-12 or abs(losses[row] - loss) > AGREEMENT * abs(loss) + 1e-12:
-            raise CannotStackError("its rows depend on each other, or its layers are not used as layers")
+            raise CannotStackError("its batch rows depend on each other, or it does not call its layers' forward")
     _check_scores(stack)
 
 
 def _check_scores(stack: StackedSteps) -> None:
-    """Stack validations only if they come out as each member's own, and draw nothing."""
+    """Stack validations only if they equal those of each member alone, and draw no random numbers."""
     if not isinstance(stack.task, RowsTask) or stack.numbers:
         stack.validation_batches = {}
     if not stack.validation_batches:
@@ -84,14 +84,14 @@ def _same_score(stack: StackedSteps, row: int, sums: Sums) -> bool:
     with torch.no_grad():
         own = task.score(state.module, stack.validation_batches[id(state)])
     state.module.train()
-    # Members may be asked for different metrics: then each is validated by itstack.
+    # Members may have different metrics: then each is validated alone.
     return own.keys() == sums.keys() and all(
         torch.allclose(sums[name], part, rtol=AGREEMENT, atol=1e-12) for name, part in own.items()
     )
 
 
 def _own_gradients(stack: StackedSteps, row: int, batch: Any) -> tuple[float, Tensor]:
-    """The loss and the gradients of a member by itself; refuses networks that draw or remember something."""
+    """Loss and gradients of a member alone; raises if the network draws random numbers or changes its buffers."""
     task, state = stack.members[row]
     drawn = torch.get_rng_state()
     with _unchanged_buffers(state) as changed:
@@ -99,17 +99,17 @@ def _own_gradients(stack: StackedSteps, row: int, batch: Any) -> tuple[float, Te
     flat = stack.slab.row_gradients(state)
     forget_gradients(state.optimizer)
     if changed:
-        raise CannotStackError("it counts what it sees while training, as a batch norm does")
+        raise CannotStackError("it has running statistics that change in training, such as those of a batch norm")
     if not torch.equal(drawn, torch.get_rng_state()):
-        raise CannotStackError("it draws random numbers, such as dropout's, while training")
+        raise CannotStackError("it draws random numbers in training, such as dropout")
     if flat is None:
-        raise CannotStackError("some of its weights have no part in the loss")
+        raise CannotStackError("some of its weights do not affect the loss")
     return loss, flat
 
 
 @contextmanager
 def _unchanged_buffers(state: TrainState) -> Iterator[list[Tensor]]:
-    """Buffers that change inside the context are listed, and put back."""
+    """Context that yields a list, filled at its end with the buffers that changed; they are restored."""
     before = [(buffer, buffer.clone()) for buffer in state.module.buffers()]
     changed: list[Tensor] = []
     try:
@@ -122,7 +122,7 @@ def _unchanged_buffers(state: TrainState) -> Iterator[list[Tensor]]:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Whatever a network says against being stacked is a reason not to do it."""
+    """Context that turns errors and warnings of a network into CannotStackError."""
     try:
         yield
     except NeuroDivergentError:

@@ -1,4 +1,4 @@
-"""Which trainings may share one computation: what each must not ask for, and what all must agree on."""
+"""Which trainings may share one stacked computation: conditions on each one, and what all must have in common."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
 
 LARGEST_WORK = 1 << 22
-"""Trained numbers times rows per step up to which stacking is chosen by itself: beyond, arithmetic and not the overhead
-of a step takes the time, and there is nothing to win (benchmarks/many.py --crossover)."""
+"""Trained weights times rows per step up to which "auto" stacks. Beyond it, arithmetic takes the time and not the
+overhead of a step, so stacking saves nothing (benchmarks/many.py --crossover)."""
 
 FEWEST_STEPS = 20
-"""Below this many steps the check at the start, one step of each member, costs more than stacking wins."""
+"""Below this many steps the check at the start, one step of each member, costs more than stacking saves."""
 
 
 def config_obstacle(config: TrainingConfig) -> str | None:
-    """Why a training with this configuration must run by itself, in words; None when it need not."""
+    """Why a training with this configuration cannot be stacked, as a sentence; None if it can."""
     return next((reason for _, reason in refusals(config, "stack", CHECKS, _sentence)), None)
 
 
@@ -54,18 +54,18 @@ CHECKS: dict[str, Check] = {"optimizer_has_rows": _optimizer_has_rows, "clipping
 
 
 def not_worth_it(state: TrainState) -> str | None:
-    """Why nothing would be won by stacking trainings like this one; None when something is."""
+    """Why stacking would not save time for trainings like this one, as a sentence; None if it would."""
     numbers = sum(parameter.numel() for group in state.optimizer.param_groups for parameter in group["params"])
     work = numbers * int(state.config.batch_size)
     if work > LARGEST_WORK:
-        return f"{numbers} weights times batches of {state.config.batch_size} are work enough by themselves"
+        return f"{numbers} weights times batches of {state.config.batch_size} are too much work to gain from stacking"
     if state.total_steps < FEWEST_STEPS:
         return f"{state.total_steps} steps are too few to be worth it"
     return None
 
 
 def agree(one: tuple[Task, TrainState], other: tuple[Task, TrainState]) -> bool:
-    """Whether two members may be rows of one stack."""
+    """Whether two trainings may be members of one stack."""
     return _shapes(*one) == _shapes(*other) and all(
         _fields_agree(facts.stack, _value(one, name), _value(other, name))
         for name, facts in one[1].config.facts().items()
@@ -73,7 +73,7 @@ def agree(one: tuple[Task, TrainState], other: tuple[Task, TrainState]) -> bool:
 
 
 def _value(member: tuple[Task, TrainState], name: str) -> Any:
-    """A field's value; of the loss the one that the task computes."""
+    """The value of a configuration field; for "loss" the loss of the task."""
     task, state = member
     return task.loss if name == "loss" else getattr(state.config, name)
 
@@ -89,7 +89,7 @@ def _fields_agree(limit: Limit, one: Any, other: Any) -> bool:
 
 
 def _without_numbers(optimizer: Optimizer) -> Optimizer:
-    """The optimizer without what each row has for itself."""
+    """The optimizer without the numbers that may differ between members."""
     return optimizer.replace(learning_rate=1.0, weight_decay=0.0, groups=())
 
 

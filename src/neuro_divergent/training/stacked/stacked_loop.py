@@ -1,4 +1,4 @@
-"""The loop of a stack: one stacked step for all live members, their records, epochs and ends apart."""
+"""The training loop of a stack: one stacked step for all live members; each has its own records, epochs and end."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ class StackedLoop:
         return self.failures
 
     def train_step(self, live: list[int]) -> list[int]:
-        """One optimizer step of every live member; a finished one that is kept for company sees another's batch.
+        """Take one optimizer step of every live member. A finished member that stays in the stack reuses a live one's
+        batch.
 
-        If the steps of some members are not finite, nobody moves: these members fail and are returned.
+        If the steps of some members are not finite, no weight changes. These members fail, and their rows are returned.
         """
         begun = time.perf_counter()
         members = [(row, *self.stack.members[row]) for row in live]
@@ -90,7 +91,7 @@ class StackedLoop:
         self.failures.append((state, error))
 
     def _end_epochs(self, live: list[int]) -> list[int]:
-        """Close the epochs that are over, and the trainings that are; return the rows of the latter."""
+        """End the epochs and the trainings that are over; return the rows of the ended trainings."""
         stack = self.stack
         over = [row for row in live if _epoch_is_over(stack.members[row][1])]
         due = [row for row in over if _validation_is_due(stack.members[row][1])] if stack.validation_batches else []
@@ -121,7 +122,7 @@ class StackedLoop:
 
 
 def release(members: list[Member]) -> None:
-    """Give every member its own weights back."""
+    """Copy the weights of every member out of the stack into its own storage."""
     for _, state in members:
         own_weights(state)
         state.tensors = None

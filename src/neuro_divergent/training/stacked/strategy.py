@@ -23,11 +23,11 @@ from neuro_divergent.training.state.task import Task
 from neuro_divergent.training.step.strategy import Step
 
 Member = tuple[Task, TrainState]
-"""A training: how a batch becomes numbers, and the prepared state."""
+"""A training: its task and its prepared state."""
 
 
 class StackedSteps:
-    """Steps of several members at once: row m of every tensor belongs to member m. Finished members leave it."""
+    """Steps of several members at once. Row m of every tensor belongs to member m. Finished members are removed."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = list(members)
@@ -43,7 +43,7 @@ class StackedSteps:
         self._collect()
 
     def _collect(self) -> None:
-        """What rows have besides trained weights: frozen ones, buffers, numbers of their losses."""
+        """Collect the other tensors of the members: frozen weights, buffers, numbers of their losses."""
         modules = [state.module for _, state in self.members]
         self.frozen = {
             name: torch.stack([module.get_parameter(name).detach() for module in modules])
@@ -55,7 +55,7 @@ class StackedSteps:
         }
         outer = {name: tensor for name, tensor in self.buffers.items() if name not in self.module.inner_buffers}
         self.spread = {name: tensor for name, tensor in outer.items() if not bool((tensor == tensor[:1]).all())}
-        # [joint groups, M] the live groups of the members' optimizers, which hold their rates
+        # [joint groups, M] the live groups of the members' optimizers, which have their learning rates
         self.groups = [[group_of(state, names[0]) for _, state in self.members] for names in self.slab.groups]
         losses = [task.loss for task, _ in self.members]
         names = {name for loss in losses for name in differing(losses[0], loss) or ()}
@@ -64,9 +64,9 @@ class StackedSteps:
         }
 
     def step(self, batches: Sequence[Any], live: Sequence[int]) -> list[Step]:
-        """One optimizer step of every member; the result has an entry for each.
+        """Take one optimizer step of every member; return one result per member.
 
-        If the step of a live member is not finite, no weight of any member moves. `taken` says whose step was finite.
+        If the step of a live member is not finite, no weight of any member changes. `taken` tells which were finite.
         """
         losses = self.gradients(batches).tolist()
         clipping = self.members[0][1].config.gradient_clipping
@@ -77,14 +77,14 @@ class StackedSteps:
         return [Step(*figures) for figures in zip(losses, norms, finite, strict=True)]
 
     def keep(self, kept: list[int], live: int) -> None:
-        """Drop the members that are not named; the first `live` of the kept ones go on."""
+        """Drop all members but those of the rows `kept`; the first `live` of them continue to train."""
         self.members = [self.members[row] for row in kept]
         self.slab.keep(kept, [state for _, state in self.members[:live]])
         self.update.keep(kept)
         self._collect()
 
     def gradients(self, batches: Sequence[Any]) -> Tensor:
-        """[M] the losses of all rows; their gradients are in the slab. Batches of one shape are one computation."""
+        """[M] the losses of all members; the slab has their gradients. Batches of equal shape are computed together."""
         shapes = _by_shape(dict(enumerate(batches)))
         if len(shapes) == 1:  # the common case, without copies
             return self._of_rows(batches, None)
@@ -100,7 +100,7 @@ class StackedSteps:
         losses = self.members[0][0].loss.finish(_means(values, weights, len(batches)))
         found = torch.autograd.grad(losses.sum(), list(chosen.values()), allow_unused=True)
         if any(gradient is None for gradient in found):
-            raise CannotStackError("some of its weights are not reached by a layer's forward")
+            raise CannotStackError("some of its weights are not used by the forward of a layer")
         self.slab.fill(found, rows)
         done: Tensor = losses.detach()
         return done
@@ -108,7 +108,7 @@ class StackedSteps:
     def _computed(
         self, compute: Callable[[Any], Any], weights: Mapping[str, Tensor], rows: list[int] | None, batch: Any
     ) -> Any:
-        """What `compute` makes of the module with the weights, and everything else, of some rows."""
+        """The result of `compute` for the module with the weights and buffers of some rows."""
         frozen, buffers = _chosen(self.frozen, rows), _chosen(self.buffers, rows)
         members = len(self.members) if rows is None else len(rows)
         if self.spread:
@@ -117,7 +117,7 @@ class StackedSteps:
         return self.module(compute, {**weights, **frozen}, buffers, members=members, rows=len(batch[0]))
 
     def _with_loss(self, rows: list[int] | None, size: int) -> Task:
-        """The task under a loss whose numbers are those of each row."""
+        """The task with a loss whose numbers are those of each member."""
         if self.numbers:
             own = _chosen(self.numbers, rows).items()
             spread = {name: values.repeat_interleave(size)[:, None, None] for name, values in own}
@@ -129,7 +129,7 @@ class StackedSteps:
 
     @torch.no_grad()
     def scores(self, rows: list[int]) -> dict[int, Sums]:
-        """The validation sums of some rows, those with batches of one shape computed together."""
+        """The validation sums of some rows. Batches of equal shape are computed together."""
         found: dict[int, Sums] = {}
         self.module.train(False)
         assert isinstance(self.task, RowsTask)
@@ -168,11 +168,11 @@ def _joined(batches: Sequence[Any]) -> Any:
 
 
 def _means(values: Tensor, weights: Tensor | None, members: int) -> Tensor:
-    """[M] the mean of each member over everything that counts; 0 when nothing does."""
+    """[M] the weighted mean of each member; 0 if all its weights are 0."""
     values = values.reshape(members, -1)
     if weights is None:
         return values.mean(dim=1)
     weights = weights.reshape(members, -1)
-    # A masked value may be anything: `where` keeps it out of the gradient too.
+    # A masked value may be NaN or infinite: `where` keeps it out of the gradient, too.
     kept = torch.where(weights > 0, values, torch.zeros_like(values)) * weights.to(values.dtype)
     return kept.sum(dim=1) / weights.sum(dim=1).clamp(min=1e-12)

@@ -1,8 +1,8 @@
-"""Many small trainings as one: a step of a small network is overhead, and stacked networks share it.
+"""Train many small networks as one stack: a step of a small network is mostly overhead, which stacked networks share.
 
-Each member sees the batches, starts from the weights, and is clipped, validated, stopped and recorded as it would be
-alone; what differs is rounding. Before the first step the gradients of every member are compared with its own: a
-network that cannot be stacked is found there, and trained by itself.
+Each member has the same batches, initial weights, clipping, validation, stopping and records as in a training alone;
+only rounding differs. Before the first step, the stacked gradients are compared with those of each member alone. A
+network that cannot be stacked is detected there and trained alone.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from neuro_divergent.training.training_run import surroundings
 log = logging.getLogger(__name__)
 
 Failures = dict[int, NeuroDivergentError]
-"""The errors of trainings that failed, by the number of the member."""
+"""The errors of failed trainings, by the index of the member."""
 
 Stacked = Literal["auto"] | bool
-"""Whether trainings run as one: "auto" where they can and something is won, True or a refusal, False never."""
+"""Whether to stack: "auto" where it is possible and saves time, True always (or an error), False never."""
 
 
 def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: str = "training") -> Failures:
-    """Train prepared states to their end, in place; those that agree in everything but numbers together.
+    """Train prepared states to their end, in place; return the errors of failed members by their index.
 
-    A member that fails does not end the others: the result has its error by its number.
+    Members that differ in numbers only are stacked. A failed member does not end the others.
 
     Args:
         members: the task and the prepared state of each training.
-        stacked: "auto" stacks what can be stacked and is small enough to win by it; True stacks everything or
-            refuses; False trains one after the other.
+        stacked: "auto" stacks what can be stacked and is small enough to save time; True stacks all or raises; False
+            trains one after the other.
         title: the name on the progress line.
     """
     check_choice(stacked)
@@ -54,16 +54,16 @@ def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: s
 
 
 def check_choice(stacked: object) -> None:
-    """Refuse what is not a `Stacked`."""
+    """Raise if `stacked` is not "auto", True or False."""
     if stacked not in ("auto", True, False):
         raise ConfigError(f"stacked must be 'auto', True or False, but got stacked={stacked!r}")
 
 
 def refusal(reason: str) -> ConfigError:
-    """The error of a stacking that was asked for and is not possible."""
+    """The error for stacked=True where stacking is not possible."""
     return ConfigError(
-        f"stacked=True trains all as one computation, but that is not possible here: {reason}. Use stacked='auto', "
-        "which trains one after the other where it must"
+        f"stacked=True trains all in one computation, but that is not possible here: {reason}. Use stacked='auto', "
+        "which trains one after the other where necessary"
     )
 
 
@@ -83,7 +83,7 @@ def _train_group(group: list[Member], stacked: Stacked, title: str) -> list[Fail
     if stacked:
         reason = next((found for _, state in group if (found := config_obstacle(state.config))), None)
         if reason is None and stacked == "auto":
-            reason = "it is the only one of its kind" if len(group) == 1 else not_worth_it(group[0][1])
+            reason = "no other training is like it" if len(group) == 1 else not_worth_it(group[0][1])
     if reason is None:
         failures: list[Failed] = []
         reason = _train_as_one(group, title, failures)
@@ -102,14 +102,14 @@ def _train_group(group: list[Member], stacked: Stacked, title: str) -> list[Fail
 
 
 def _train_as_one(group: list[Member], title: str, failures: list[Failed]) -> str | None:
-    """Train a group as a stack; if it cannot be stacked nothing was changed, and the answer is why."""
+    """Train a group as a stack; return None, or why it cannot be stacked. Then nothing was changed."""
     generator_state = torch.get_rng_state()
     try:
         with surroundings(group[0][1].config):
             stack = StackedSteps(group)
             try:
                 if (reason := obstacle(stack)) is None:
-                    log.info("%d trainings run as one", len(group))
+                    log.info("%d trainings run as one stack", len(group))
                     failures += StackedLoop(stack, title).run()
             finally:
                 release(stack.members)

@@ -19,7 +19,7 @@ from neuro_divergent.optim.formulas import apply_decay, clip, descend, direction
 from neuro_divergent.training.state.state import TrainState
 
 ALIGNMENT = 16
-"""Rows start at multiples of this many numbers, so that a row's bits do not depend on its place in the stack."""
+"""Rows start at multiples of this many numbers, so that a row's bits do not depend on its position in the stack."""
 
 
 class Slab:
@@ -180,5 +180,5 @@ def stacked_step(settings: Optimizer, slab: Slab, states: Sequence[TrainState]) 
 
 @torch.no_grad()
 def clip_rows(clipping: Clipping | None, gradients: Tensor) -> Tensor:
-    """Clip the gradients [M, W] of each member by themselves, in place; returns the norms [M] from before."""
+    """Clip the gradients [M, W] of each member separately, in place; return the norms [M] before clipping."""
     return clip(clipping, [gradients], members=True, in_place=True)[1]

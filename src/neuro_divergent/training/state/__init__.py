@@ -1,1 +1,1 @@
-"""What changes while a training runs: weights, history, patience, precision."""
+"""The state of a training: weights, history, early stopping, precision."""

@@ -1,4 +1,4 @@
-"""Batch norms count what they see while training: these keep a second look, or a bad step, from being counted."""
+"""Running statistics of batch norms: a repeated forward pass, or a step that is not finite, must not change them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _norms(modules: Iterable[nn.Module]) -> list[_NormBase]:
 
 @contextmanager
 def held(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Forward passes inside the context leave the running statistics of these modules as they are."""
+    """Context in which forward passes do not change the running statistics of these modules."""
     norms = _norms(modules)
     momenta = [norm.momentum for norm in norms]
     counts = [None if norm.num_batches_tracked is None else norm.num_batches_tracked.clone() for norm in norms]
@@ -33,20 +33,20 @@ def held(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 
 class RunningStatistics:
-    """The running statistics of a module, to go back to those before a step that was not finite."""
+    """A copy of a module's running statistics, to restore them after a step that was not finite."""
 
     def __init__(self, module: nn.Module) -> None:
-        # Looked up once: most networks have none, and then a step costs nothing.
+        # Collected once: most networks have none, and then a step costs nothing.
         self.tensors: list[Tensor] = [buffer for norm in _norms([module]) for buffer in norm.buffers()]
         self.kept: list[Tensor] = []
 
     def remember(self) -> None:
-        """Keep a copy of the present ones."""
+        """Copy the present statistics."""
         if self.tensors:
             self.kept = [tensor.clone() for tensor in self.tensors]
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Go back to the copy."""
+        """Restore the copy."""
         for tensor, kept in zip(self.tensors, self.kept, strict=False):
             tensor.copy_(kept)

@@ -1,4 +1,4 @@
-"""Early stopping as a fold over the validations."""
+"""Early stopping as a pure function of the previous state and the newest validation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from neuro_divergent.training.config.training_config import EarlyStopping
 
 
 class Patience(NamedTuple):
-    """What early stopping remembers between two validations."""
+    """The state of early stopping between two validations."""
 
     best: float | None = None
     """Best value so far."""
     best_epoch: int | None = None
-    """Its epoch, counted from 1."""
+    """Epoch of the best value, counted from 1."""
     bad: int = 0
     """Validations in a row without an improvement."""
     seen: int = 0
@@ -22,9 +22,9 @@ class Patience(NamedTuple):
 
 
 def update(rule: EarlyStopping, patience: Patience, value: float, epoch: int) -> tuple[Patience, bool, bool]:
-    """After one more value: the new memory, whether it is the best yet, and whether to stop."""
+    """(new state, whether the value is the best so far, whether to stop) after one more validation."""
     sign = -1.0 if rule.mode == "max" else 1.0
-    first = patience.best is None and not math.isnan(value)  # a value that is no number is never the best one
+    first = patience.best is None and not math.isnan(value)  # NaN is never the best value
     improved = first or (patience.best is not None and sign * value < sign * patience.best - rule.min_delta)
     seen = patience.seen + 1
     if improved:

@@ -1,4 +1,4 @@
-"""What happened in a training: one record per epoch, one number per step."""
+"""The history of a training: one record per epoch, one number per step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class History:
-    """Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds, time. Per step: loss, gradient norm."""
+    """The history of a training.
+
+    Per epoch: train_loss, validation_loss, metrics, learning_rate, seconds, time. Per step: loss and gradient norm.
+
+    >>> history = History(epochs=[{"epoch": 1, "train_loss": 2.0}, {"epoch": 2, "train_loss": 1.5}])
+    >>> history["train_loss"]
+    [2.0, 1.5]
+    """
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     """One record per finished epoch, `epoch` counted from 1; `time` is when it ended, in seconds since 1970."""
@@ -27,11 +34,11 @@ class History:
     gradient_norm: list[float] = field(default_factory=list)
     """Total gradient norm of every optimizer step, before clipping."""
     events: list[dict[str, Any]] = field(default_factory=list)
-    """What callbacks logged, and what the engine did on its own (skipped steps, early stop), with its step."""
+    """Values that callbacks logged and events of the engine (skipped steps, early stop), each with its step."""
     best_epoch: int | None = None
-    """The epoch whose monitored value was best, if one was monitored."""
+    """The epoch with the best monitored value; None if no value was monitored."""
     stopped: str = ""
-    """Why the training ended, in words."""
+    """Why the training ended, as a sentence."""
 
     def __len__(self) -> int:
         return len(self.epochs)
@@ -40,7 +47,7 @@ class History:
         """A column over the epochs, such as history["validation_loss"]."""
         names = {key for record in self.epochs for key in record}
         if name not in names:
-            raise ConfigError(f"the history has the columns {', '.join(sorted(names))}, but got {name!r}")
+            raise ConfigError(f"the column must be one of {', '.join(sorted(names))}, but got {name!r}")
         return [record[name] for record in self.epochs if name in record]
 
     @property
@@ -59,7 +66,7 @@ class History:
         return [datetime.fromtimestamp(record["time"], UTC) for record in self.epochs if "time" in record]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """The history as plain data, for JSON."""
         return {
             "epochs": self.epochs,
             "step_loss": self.step_loss,
@@ -70,29 +77,29 @@ class History:
         }
 
     def to_json(self) -> str:
-        """The whole history as a JSON document; a figure that is not finite is written as its name ("nan", "inf")."""
+        """The whole history as a JSON document; numbers that are not finite become the strings "nan" and "inf"."""
         return json.dumps(encode(self.to_dict()), allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> History:
-        """Read what `to_dict` gave, also after it went through JSON."""
+        """The history from the result of `to_dict`, also after a round trip through JSON."""
         figures = [{name: float(value) for name, value in record.items()} for record in data["epochs"]]
         epochs = [record | {"epoch": int(record["epoch"])} for record in figures]
         return cls(**data | {"epochs": epochs})
 
     @classmethod
     def from_json(cls, text: str) -> History:
-        """Read what `to_json` gave."""
+        """The history from the result of `to_json`."""
         return cls.from_dict(json.loads(text))
 
     def to_polars(self) -> pl.DataFrame:
-        """One row per epoch."""
+        """The epochs as a data frame, one row per epoch."""
         import polars as pl
 
         return pl.DataFrame(self.epochs, infer_schema_length=None)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The loss curves and the learning rate; written to `path` if given."""
+        """A figure of the loss curves and the learning rate; saved to `path` if given."""
         from neuro_divergent.plotting import curves, save
 
         figure = curves.history_figure(self.epochs, best_epoch=self.best_epoch)

@@ -1,4 +1,4 @@
-"""In which number format to compute, and how a loss is scaled so that small gradients survive in it."""
+"""The number format of a training, and loss scaling, so that small gradients do not underflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from neuro_divergent.core.errors import Advice, DeviceError, NonFiniteError
 from neuro_divergent.training.config.training_config import PrecisionName
 
 HIGHEST_UNGUARDED_RATE = 1e3
-"""Above this learning rate the weights are looked at after every step."""
+"""Above this learning rate the weights are checked after every step."""
 
 
 class Precision:
@@ -24,7 +24,8 @@ class Precision:
         self.dtype = torch.float64 if name == "float64" else torch.float32
         if name == "float64" and device.type == "mps":
             raise DeviceError(
-                "precision='float64' is not possible on mps. Use precision='float32' or device='cpu'",
+                "precision='float64' needs a device that supports it, but mps does not. Use precision='float32' or "
+                "device='cpu'",
                 advice=[Advice("training.precision", "float32"), Advice("training.device", "cpu")],
             )
         if name.startswith("bf16") and device.type == "cuda" and not torch.cuda.is_bf16_supported():
@@ -37,11 +38,11 @@ class Precision:
         self.autocast_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name)
         self.scaler = _scaler(device, loss_scale) if name == "fp16" else None
         self.searching = self.scaler is not None and loss_scale == "dynamic"
-        """Whether gradients that overflow may only mean that the loss scale has not found its level yet."""
+        """Whether overflowing gradients may only mean that the dynamic loss scale is still too large."""
         self.sums_in_float64 = name == "accumulate64"
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The context in which forward passes run."""
+        """The autocast context for forward passes."""
         if self.autocast_dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast_dtype)
@@ -51,23 +52,23 @@ class Precision:
         return module.to(device=self.device, dtype=self.weights_dtype or self.dtype)
 
     def scale(self, loss: Tensor) -> Tensor:
-        """The loss as it is handed to backward."""
+        """The loss times the loss scale, for the backward pass."""
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the gradients by the loss scale again, before anybody looks at them."""
+        """Divide the gradients by the loss scale, before clipping and callbacks read them."""
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
 
     def step(self, optimizer: torch.optim.Optimizer, finite: bool) -> None:
-        """Let the optimizer step if everything was finite; the loss scale learns from either case."""
+        """Take the optimizer step if loss and gradients are finite, and update the loss scale in both cases."""
         if finite:
             self._guarded_step(optimizer)
         if self.scaler is not None:
             self.scaler.update()
 
     def _guarded_step(self, optimizer: torch.optim.Optimizer) -> None:
-        # Finite gradients make weights overflow only at an absurd rate: only then is a copy worth its time.
+        # With finite gradients, weights overflow only at an extreme learning rate. Only then copy the weights first.
         rate = max(float(group["lr"]) for group in optimizer.param_groups)
         if rate <= HIGHEST_UNGUARDED_RATE:
             self._step(optimizer)
@@ -81,8 +82,8 @@ class Precision:
             for parameter, kept in zip(parameters, before, strict=True):
                 parameter.copy_(kept)
         raise NonFiniteError(
-            f"a step must leave the weights finite, but with a learning rate of {rate:g} it did not. The weights are "
-            "those of the last good step. Lower the learning rate"
+            f"the weights must be finite after a step, but with a learning rate of {rate:g} they were not. The module "
+            "has the weights of the last good step. Lower the learning rate"
         )
 
     def _step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -92,11 +93,11 @@ class Precision:
             self.scaler.step(optimizer)
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and its counters, for a checkpoint."""
+        """The loss scale and its counters, for a checkpoint."""
         return {} if self.scaler is None else self.scaler.state_dict()
 
     def load_state_dict(self, data: dict[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         if self.scaler is not None and data:
             self.scaler.load_state_dict(data)
 

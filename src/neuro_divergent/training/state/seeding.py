@@ -1,4 +1,4 @@
-"""The random numbers that a network draws while it is trained."""
+"""The random numbers of a network during training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def seed_network(state: TrainState) -> None:
-    """Key what the network draws (dropout) by the step, not by what was drawn before it."""
+    """Seed torch's global generator from the step, so that dropout does not depend on earlier random numbers."""
     drawn = seeding.key(state.config.seed, "network", state.step) >> 1
     torch.default_generator.manual_seed(drawn)
     if state.precision.device.type == "cuda":

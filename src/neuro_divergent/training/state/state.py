@@ -1,4 +1,4 @@
-"""Everything that changes while a training runs; with the configuration it is all that a resume needs."""
+"""The live state of a training. Together with the configuration it is all that a resume needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TrainState:
-    """The live state of a run, as the engine, the callbacks and the checkpoints see it."""
+    """The live state of a run, which the engine, the callbacks and the checkpoints share."""
 
     config: TrainingConfig
     module: nn.Module
@@ -36,25 +36,25 @@ class TrainState:
     source: Source
     validation_source: Source | None
     total_steps: int
-    """Optimizer steps at most; schedules and curricula are stretched over it."""
+    """Largest number of optimizer steps. Schedules and curricula extend over all of them."""
     strategy: Strategy
-    """How steps are taken."""
+    """The strategy that takes the steps."""
     scored: Source | None = None
     """Training rows in order, on which metrics are computed where nothing is held out."""
     history: History = field(default_factory=History)
     averager: Averager | None = None
     plateau: PlateauState | None = None
     step: int = 0
-    """Optimizer steps done."""
+    """Finished optimizer steps."""
     epoch: int = 0
-    """Epochs finished."""
+    """Finished epochs."""
     position: int = 0
-    """Steps done of the present epoch."""
+    """Finished steps of the present epoch."""
     epoch_loss: float = 0.0
     """Sum of the present epoch's step losses."""
     epoch_seconds: float = 0.0
     rate_factor: float = 1.0
-    """A callback's own factor on the learning rate, besides the schedule's."""
+    """A factor of the learning rate that callbacks may change; the schedule's factor is multiplied, too."""
     patience: Patience = field(default_factory=Patience)
     best_weights: dict[str, Tensor] | None = None
     loss: float = float("nan")
@@ -62,24 +62,24 @@ class TrainState:
     gradient_norm: float = float("nan")
     """Gradient norm of the last step, before clipping."""
     validation: dict[str, float] = field(default_factory=dict)
-    """Figures of the last validation."""
+    """Loss and metrics of the last validation."""
     skipped: int = 0
-    """Steps left out because something was not finite."""
+    """Number of steps skipped because the loss or a gradient was not finite."""
     stopping: str = ""
-    """Why the training should end now, or empty."""
+    """Why the training should end now; empty if it goes on."""
     micro_batches: int = 1
-    """In how many pieces each micro-batch is computed, because the memory was too small for the whole."""
+    """Number of pieces of each micro-batch; more than 1 after the memory was too small for the whole."""
     error: BaseException | None = None
     saver: Saver | None = None
-    """What writes the checkpoints, if any are asked for."""
+    """Writes the checkpoints; None without checkpoints."""
     guard: Guard | None = None
-    """What watches for signals, where they are watched."""
+    """Handles signals; None if the run does not handle them."""
     on_gradients: Callable[[TrainState], None] | None = None
-    """Called between backward and clipping when a callback has the hook; set by the engine."""
+    """Called between backward and clipping if a callback has the hook. The engine sets it."""
     outputs: Any = None
-    """The network's outputs in the last forward pass, detached; only while a callback looks at "outputs"."""
+    """The network's outputs in the last forward pass, detached; only if a callback declares "outputs"."""
     tensors: dict[str, Tensor] | None = None
-    """The module's live parameters and buffers by name, where looking them up anew each time costs too much."""
+    """Cache of the module's live parameters and buffers by name, or None."""
     run_directory: Path | None = None
     facts: Callable[[], Mapping[str, Any]] = dict
     """What a checkpoint says of its run besides the state: configuration, identity, versions; set by the engine."""
@@ -88,11 +88,11 @@ class TrainState:
     requested: list[str] = field(default_factory=list)
     """Where checkpoints were asked for that are not written yet."""
     shared: dict[str, Any] = field(default_factory=dict)
-    """A place where callbacks may leave things for each other."""
+    """A dictionary in which callbacks may share objects."""
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the first parameter group."""
+        """The learning rate of the first parameter group."""
         return float(self.optimizer.param_groups[0]["lr"])
 
     @property
@@ -102,11 +102,11 @@ class TrainState:
 
     @property
     def signalled(self) -> bool:
-        """Whether a signal waits for the run to be saved."""
+        """Whether a signal was received; the run is saved and ends."""
         return self.guard is not None and self.guard.received is not None
 
     def stop(self, why: str) -> None:
-        """End the training after this step."""
+        """End the training after this step. `why` is the sentence in `history.stopped`."""
         self.stopping = self.stopping or why
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
@@ -124,10 +124,10 @@ class TrainState:
         self.requested.append(os.fspath(path))
 
     def log(self, **values: Any) -> None:
-        """Enter a fact into the history, with the step it belongs to."""
+        """Add an event with these values and the present step to `history.events`."""
         self.history.events.append({"step": self.step, "epoch": self.epoch} | values)
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the module's present parameters and buffers."""
+        """A copy of the module's parameters and buffers."""
         live = self.module.state_dict() if self.tensors is None else self.tensors
         return {name: tensor.detach().clone() for name, tensor in live.items()}

@@ -1,1 +1,1 @@
-"""One optimizer step: strategy, gradients, memory."""
+"""One optimizer step: strategy, gradients, validation, out-of-memory retries."""

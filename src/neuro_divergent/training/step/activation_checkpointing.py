@@ -17,11 +17,11 @@ from neuro_divergent.training.state.batch_norm_stats import held
 
 @contextmanager
 def checkpointed(module: nn.Module, every: int = 1) -> Iterator[int]:
-    """While the context is open, recompute activations in the backward pass; gives the number of stretches.
+    """Context in which the backward pass recomputes activations; yields the number of recomputed blocks.
 
-    A Sequential is cut behind its layers with weights, so that what lies between two of them (activation, norm,
-    dropout) is recomputed together with nothing more expensive; `every` such blocks share one kept activation. Of a
-    ModuleList every n-th member recomputes what is inside of it. The results are the same bits as without.
+    A Sequential is cut after each layer with weights, so that cheap layers (activation, norm, dropout) are recomputed
+    without an expensive one. `every` such blocks share one stored activation. In a ModuleList every n-th member
+    recomputes its inside. The results are bit-identical to a training without recomputation.
     """
     with ExitStack() as stack:
         stretches = 0
@@ -37,13 +37,14 @@ def checkpointed(module: nn.Module, every: int = 1) -> Iterator[int]:
                 stretches += len(members)
         if stretches == 0:
             raise ConfigError(
-                "activation_checkpointing needs blocks in a Sequential or a ModuleList, but the network has none"
+                "activation_checkpointing needs blocks in a Sequential or a ModuleList, but the network has none. Set "
+                "activation_checkpointing=None"
             )
         yield stretches
 
 
 def _owners(module: nn.Module) -> Iterator[nn.Module]:
-    """The outermost Sequentials and ModuleLists with something to cut: nothing inside of them is cut again."""
+    """The outermost Sequentials and ModuleLists that can be cut. Nothing inside them is cut again."""
     if _can_be_cut(module):
         yield module
     else:
@@ -104,7 +105,7 @@ def _recomputed(block: nn.Module) -> Callable[..., Any]:
 
 def _checkpoint(function: Callable[..., Any], part: list[nn.Module], *inputs: Any, **named: Any) -> Any:
     def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-        # A batch norm counts a batch once, although the recomputation sees it a second time.
+        # A batch norm must count a batch once, although the recomputation sees it a second time.
         return nullcontext(), held(part)
 
     draws = any(_may_draw(child) for member in part for child in member.modules())
@@ -116,13 +117,13 @@ _NO_DRAWS = _ACTIVATIONS | {nn.Linear, nn.Conv1d, nn.LayerNorm, nn.BatchNorm1d, 
 
 
 def _may_draw(module: nn.Module) -> bool:
-    """Keeping the generator's state costs time, so it is kept only where somebody might draw from it."""
+    """Whether a module may draw random numbers. Only then the generator's state is saved, which costs time."""
     return type(module) not in _NO_DRAWS
 
 
 @contextmanager
 def _replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Taken away again afterwards: a copy of the module must not call into the original."""
+    """Context with another `forward`. It is removed afterwards: a copy of the module must not call the original."""
     before = module.__dict__.get("forward")
     module.forward = forward
     try:

@@ -23,7 +23,7 @@ from neuro_divergent.training.step.validation import validate
 
 
 class Eager:
-    """Steps of one process. Strategies with another way to compute gradients or to reduce them may subclass it."""
+    """Eager steps in one process. Strategies that compute or reduce gradients differently may subclass it."""
 
     main = True
 
@@ -32,17 +32,17 @@ class Eager:
         self._parameters: list[Tensor] | None = None
 
     def refuses(self, config: TrainingConfig, module: nn.Module) -> str | None:  # noqa: ARG002
-        """Nothing is refused."""
+        """None: it can train every module."""
         return None
 
     def prepare(
         self, module: nn.Module, build_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """The module as it is, and its optimizer."""
+        """The unchanged module and its optimizer."""
         return module, build_optimizer(module)
 
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
-        """One step on the effective batch; a step that is not finite moves nothing."""
+        """Take one step on the effective batch. If loss or gradients are not finite, no weight changes."""
         optimizer = state.optimizer
         forget_gradients(optimizer)
         loss = out_of_memory.gradients(self, task, state, batch)
@@ -58,24 +58,24 @@ class Eager:
         return Step(loss, norm, taken)
 
     def validate(self, task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
-        """The loss and metrics over a source; None when a signal ended it."""
+        """Loss and metrics over a source; None if a signal interrupted it."""
         return validate(task, state, source)
 
     def agree(self, flag: bool) -> bool:
-        """The flag: there is one process."""
+        """The flag itself, because there is one process."""
         return flag
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept from step to step."""
+        """{}: there is no state between steps."""
         return {}
 
     def load_state_dict(self, data: dict[str, Any]) -> None:
-        """Nothing is kept from step to step."""
+        """Does nothing: there is no state between steps."""
 
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
-        """Leave the gradient of the reduced loss in the parameters; return the loss.
+        """Return the reduced loss; its gradient is in the parameters.
 
-        One backward pass, or several whose sum is that of the large batch.
+        There is one backward pass, or one per micro-batch; their sum is the gradient of the effective batch.
         """
         if self._running is None:
             self._running = RunningStatistics(state.module)
@@ -86,7 +86,7 @@ class Eager:
             if not _normalizes_one_row(task, state, batch):
                 raise
             raise ConfigError(
-                "a batch norm needs at least two rows to compare, but the last micro-batch of the epoch has one. Say "
+                "a batch norm needs at least two rows, but the last micro-batch of the epoch has one. Set "
                 "drop_last=True or another batch_size",
                 advice=[Advice("training.drop_last", True)],
             ) from error
@@ -104,14 +104,14 @@ class Eager:
         return self._accumulated(task, state, batch)
 
     def _accumulated(self, task: Task, state: TrainState, batch: Any) -> float:
-        """Sums first, one division by the whole weight last: exactly the mean over the effective batch."""
+        """Add the sums of all micro-batches, then divide once by the total weight: the exact mean."""
         total, count, size = 0.0, 0.0, 0.0
         sums = gradients.Float64Sums(state.module) if state.precision.sums_in_float64 else None
         for part in task.split(batch, state.config.accumulate_gradients):
             with state.precision.autocast():
                 values, weights = task(state.module, part)
             summed, weight = weighted_sum(values, weights, state.precision.sums_in_float64)
-            # One fixed divisor, so that half-precision gradients keep their magnitude until the true one is known.
+            # One fixed divisor keeps half-precision gradients in range until the true divisor is known.
             size = size or max(1.0, float(values.numel()))
             state.precision.scale(summed / size).backward()  # type: ignore[no-untyped-call]
             if sums is not None:
@@ -130,7 +130,7 @@ class Eager:
         if config.regularization is not None:
             gradients.add_penalties(state.module, config.regularization.l1, config.regularization.l2)
         if self._parameters is None:
-            # Collected once: an optimizer's groups do not change inside a run.
+            # Collected once: the groups of an optimizer do not change during a run.
             self._parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
         parameters = self._parameters
         if config.gradient_noise is not None:
@@ -142,7 +142,7 @@ class Eager:
 
 
 def _normalizes_one_row(task: Task, state: TrainState, batch: Any) -> bool:
-    """Whether a batch norm that trains is given a single row, of which torch cannot take the variance."""
+    """Whether a batch norm in training mode gets a single row, which has no variance."""
     parts = task.split(batch, state.config.accumulate_gradients)
     return min(map(rows, parts)) == 1 and any(
         isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training for module in state.module.modules()

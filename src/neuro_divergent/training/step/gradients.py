@@ -1,4 +1,4 @@
-"""Gradients other than one plain backward pass: numerical ones, float64 sums, penalties, and tools to check them."""
+"""Numerical gradients, float64 sums of gradients, penalties, and `check_gradients`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def numerical(task: Task, state: TrainState, batch: Any, method: Literal["central", "one_sided"]) -> float:
-    """Fill the gradients by differences: (f(w+d) − f(w−d)) / 2d, or (f(w+d) − f(w)) / d."""
+    """Set the gradients to finite differences, (f(w+d) − f(w−d)) / 2d or (f(w+d) − f(w)) / d; return the loss."""
     generator_state = torch.get_rng_state()
 
     def loss() -> float:
@@ -43,7 +43,7 @@ def _warn_if_long(state: TrainState) -> None:
     count = sum(parameter.numel() for parameter in state.module.parameters() if parameter.requires_grad)
     if count > 10_000 and state.step == 0:
         log.warning(
-            "numerical gradients run the network %d times or more per step, gradient_method='autograd' once",
+            "numerical gradients run the network at least %d times per step; gradient_method='autograd' runs it once",
             count,
             extra={"advice": [Advice("training.gradient_method", "autograd")]},
         )
@@ -57,8 +57,8 @@ def numerical_gradient(
 ) -> Tensor:
     """The gradient of a function with respect to a tensor that it reads, element by element.
 
-    The step is eps^(1/3) (central) or eps^(1/2) (one-sided) of the element's magnitude, where the errors of cutting
-    off the series and of rounding are about equal.
+    The step is eps^(1/3) (central) or eps^(1/2) (one-sided) of the element's magnitude. There, truncation error and
+    rounding error are about equal.
     """
     eps = torch.finfo(tensor.dtype).eps
     relative = eps ** (1 / 3) if method == "central" else eps**0.5
@@ -81,14 +81,14 @@ def numerical_gradient(
 
 
 class Float64Sums:
-    """Adds the gradients of micro-batches in float64 and gives the sum back in the weights' own format."""
+    """Adds the gradients of micro-batches in float64; the sum has the format of the weights."""
 
     def __init__(self, module: nn.Module) -> None:
         self.parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         self.sums: list[Tensor | None] = [None] * len(self.parameters)
 
     def add(self) -> None:
-        """Take the present gradients away and add them."""
+        """Add the present gradients to the sums and remove them from the parameters."""
         for index, parameter in enumerate(self.parameters):
             if parameter.grad is None:
                 continue
@@ -97,13 +97,13 @@ class Float64Sums:
             parameter.grad = None
 
     def give_back(self) -> None:
-        """Put the sums where the optimizer looks for gradients."""
+        """Set the gradients of the parameters to the sums."""
         for parameter, summed in zip(self.parameters, self.sums, strict=True):
             parameter.grad = None if summed is None else summed.to(parameter.dtype)
 
 
 def add_penalties(module: nn.Module, l1: float, l2: float) -> None:
-    """Add the gradient of l1·Σ|w| + l2·Σw² over the weight matrices; biases and norms are left alone."""
+    """Add the gradient of l1·Σ|w| + l2·Σw² over the weight matrices, without biases and norms."""
     for parameter in module.parameters():
         if parameter.grad is not None and parameter.ndim > 1:
             with torch.no_grad():
@@ -111,19 +111,22 @@ def add_penalties(module: nn.Module, l1: float, l2: float) -> None:
 
 
 def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, samples: int = 20) -> dict[str, float]:
-    """Compare autograd with central differences in float64, parameter by parameter.
+    """Compare autograd with central differences in float64; return the largest relative difference by parameter name.
 
-    The network is copied; what is differentiated is a fixed random projection of its output. For each parameter up to
-    `samples` elements are compared, and the largest relative difference is returned under its name.
+    The network is copied. The differentiated function is a fixed random projection of its output.
+
+    >>> differences = check_gradients(nn.Linear(2, 1), torch.ones(4, 2))
+    >>> sorted(differences)
+    ['bias', 'weight']
 
     Args:
-        network: any module that takes `batch` (a Batch, a tensor, or several in a tuple) and gives a tensor.
-        batch: one input, or a tuple of several.
-        tolerance: the largest relative difference that passes.
-        samples: elements compared per parameter.
+        network: any module that takes `batch` and returns a tensor.
+        batch: one input (a Batch or a tensor), or a tuple of several.
+        tolerance: the largest accepted relative difference.
+        samples: number of compared elements per parameter.
 
     Raises:
-        TrainingError: if a difference is larger than the tolerance; it names the parameters.
+        TrainingError: if a difference is larger than the tolerance. The message names the parameters.
     """
     import copy
 
@@ -132,7 +135,7 @@ def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, 
     projection: list[Tensor] = []
 
     def scalar() -> Tensor:
-        # Several inputs are several arguments; a Batch is one.
+        # A tuple or list is several arguments; a Batch is one.
         output = network(*inputs) if type(inputs) in (tuple, list) else network(inputs)
         if not projection:
             generator = torch.Generator().manual_seed(0)
@@ -150,7 +153,7 @@ def check_gradients(network: nn.Module, batch: Any, *, tolerance: float = 1e-4, 
     wrong = {name: value for name, value in worst.items() if value > tolerance}
     if wrong:
         shown = ", ".join(f"{name} ({value:.2g})" for name, value in wrong.items())
-        raise TrainingError(f"gradients must agree with differences to {tolerance:g}, but these do not: {shown}")
+        raise TrainingError(f"gradients must agree with finite differences to {tolerance:g}, but these do not: {shown}")
     return worst
 
 

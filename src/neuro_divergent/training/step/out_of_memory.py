@@ -1,6 +1,6 @@
-"""When the memory is too small for a batch: the same batch in halves, quarters, ... accumulated to the same step.
+"""Out-of-memory retries: the same batch in halves, quarters, ... accumulated to the same step.
 
-A validation is added up from such pieces, too: what is known of them after a resume is what the history says.
+A validation is computed in such pieces, too. The history stores their number, so that a resumed run uses the same.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PIECES = "validation_pieces"
-"""By this name the history knows in how many pieces a batch of the validation is computed."""
+"""Name of the history event with the number of pieces of a validation batch."""
 
 
 def gradients(strategy: Eager, task: Task, state: TrainState, batch: Any) -> float:
-    """The strategy's gradients, in smaller pieces if the memory asks for it and the configuration allows it."""
+    """Compute the strategy's gradients and return the loss; retry in smaller pieces if memory runs out and the
+    configuration allows it."""
     running = RunningStatistics(state.module) if _tolerance(state) is not None else None
     while True:
         if running is not None:
@@ -43,7 +44,7 @@ def gradients(strategy: Eager, task: Task, state: TrainState, batch: Any) -> flo
             if not is_out_of_memory(error):
                 raise
             reason = first_line(error)
-        # Outside of the except block: the error holds on to the frames, and they to the memory.
+        # Outside the except block: the error keeps its frames alive, and they keep the memory.
         if not strategy.agree(bool(reason)):
             return loss
         if running is not None:
@@ -52,7 +53,7 @@ def gradients(strategy: Eager, task: Task, state: TrainState, batch: Any) -> flo
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch means that memory ran out, on any device."""
+    """Whether an error means that memory ran out, on any device."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)
@@ -60,7 +61,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _in_pieces(state: TrainState) -> TrainState:
-    """The state as the strategy should see it: with as many micro-batches as the memory has taught."""
+    """The state with the larger number of micro-batches that earlier retries have set."""
     if state.micro_batches == 1:
         return state
     config = state.config
@@ -75,9 +76,9 @@ def _halve(state: TrainState, reason: str) -> None:
     _make_room(state)
     if not _halves(state) or size <= 1 or config.gradient_method != "autograd":
         raise TrainingError(
-            f"the memory must hold one micro-batch, but {size} rows at step {state.step + 1} were too many: {reason}. "
+            f"one micro-batch must fit into memory, but {size} rows at step {state.step + 1} did not: {reason}. "
             f"Lower batch_size and raise accumulate_gradients, or set fault_tolerance=FaultTolerance(retries=0), which "
-            "does it for you"
+            "does it automatically"
         )
     state.micro_batches *= 2
     log.warning(
@@ -87,20 +88,20 @@ def _halve(state: TrainState, reason: str) -> None:
 
 
 def validation_pieces(state: TrainState) -> int:
-    """In how many pieces a batch of the validation is computed, because the memory was too small for the whole."""
+    """The number of pieces of a validation batch; more than 1 after the memory was too small for the whole."""
     return next((event[_PIECES] for event in reversed(state.history.events) if _PIECES in event), 1)
 
 
 def halve_validation(state: TrainState, count: int, reason: str) -> None:
-    """Let batches of the validation, which have so many rows, be computed in twice as many pieces from now on."""
+    """Double the number of pieces of validation batches, which have `count` rows."""
     pieces = validation_pieces(state)
     size = count // pieces
     _make_room(state)
     if not _halves(state) or size <= 1:
         raise TrainingError(
-            f"the memory must hold a batch of the validation, but {size} rows after step {state.step} were too many: "
-            f"{reason}. Use a smaller network or hold nothing back, or set fault_tolerance=FaultTolerance(retries=0), "
-            "which takes fewer rows at a time"
+            f"a validation batch must fit into memory, but {size} rows after step {state.step} did not: {reason}. Use "
+            "a smaller network or validation_split=None, or set fault_tolerance=FaultTolerance(retries=0), which takes "
+            "fewer rows at a time"
         )
     log.warning("out of memory: validation batches of %d instead of %d rows from now on", size // 2, size)
     state.log(event="out_of_memory", **{_PIECES: 2 * pieces}, why=reason)

@@ -1,4 +1,4 @@
-"""From unreduced loss values and their weights to one number: means and sums over everything that counts."""
+"""Weighted means and sums of unreduced loss values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from neuro_divergent.losses import Loss
 
 
 def weighted_mean(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> Tensor:
-    """The mean over everything that counts; 0, with zero gradients, when nothing does."""
+    """The weighted mean; 0, with zero gradients, if all weights are 0."""
     values = _wide(values, in_float64)
     if weights is None:
         return values.mean()
@@ -18,7 +18,7 @@ def weighted_mean(values: Tensor, weights: Tensor | None, in_float64: bool = Fal
 
 
 def weighted_sum(values: Tensor, weights: Tensor | None, in_float64: bool = False) -> tuple[Tensor, float]:
-    """The sum of what counts, and how much that is."""
+    """The weighted sum, and the sum of the weights."""
     values = _wide(values, in_float64)
     if weights is None:
         return values.sum(), float(values.numel())
@@ -26,20 +26,20 @@ def weighted_sum(values: Tensor, weights: Tensor | None, in_float64: bool = Fals
 
 
 def _summed(values: Tensor, weights: Tensor) -> Tensor:
-    # A masked value may be anything: `where` keeps it out of the gradient too, which a product would not.
+    # A masked value may be NaN or infinite: `where` keeps it out of the gradient, too, which a product would not.
     kept = torch.where(weights > 0, values, torch.zeros_like(values))
     return (kept * weights.to(kept.dtype)).sum()
 
 
 def _wide(values: Tensor, in_float64: bool) -> Tensor:
-    """Sums are never taken in half precision, whatever a loss gave under autocast."""
+    """The values in a format for sums: never half precision, which autocast may have returned."""
     if in_float64:
         return values.double()
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def finish_slope(loss: Loss, mean: float) -> tuple[float, float]:
-    """The finished loss of a mean, and its derivative there."""
+    """`loss.finish(mean)`, and its derivative at this mean."""
     point = torch.tensor(mean, dtype=torch.float64, requires_grad=True)
     finished = loss.finish(point)
     if not finished.requires_grad:

@@ -1,7 +1,7 @@
-"""How one optimizer step is taken: the contract between the loop and every way to compute a step.
+"""The strategy: the interface between the training loop and the ways to compute an optimizer step.
 
 The loop calls `step` exactly once per optimizer step. Eager, compiled and stacked steps are the engine's own
-strategies; another room or package brings its own by a `StrategySettings` in `TrainingConfig.strategy`.
+strategies. Another package adds its own with a `StrategySettings` in `TrainingConfig.strategy`.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from neuro_divergent.training.state.task import Source, Task
 
 
 class Step(NamedTuple):
-    """What one optimizer step gave."""
+    """The result of one optimizer step."""
 
     loss: float
     """The reduced loss of the effective batch."""
     norm: float
     """The gradient norm before clipping."""
     taken: bool
-    """Whether the weights moved: False when loss or norm was not finite."""
+    """Whether the weights changed: False if loss or norm was not finite."""
 
 
 class Strategy(Protocol):
     """A way to take optimizer steps.
 
-    `neuro_divergent.training.step.eager.Eager` implements all of it for one process: a new strategy may subclass it and
-    override what it does differently.
+    `neuro_divergent.training.step.eager.Eager` implements all methods for one process. A new strategy may subclass it
+    and override some of them.
     """
 
     main: bool
-    """Whether this process locks the run, writes its files and shows progress. One process of a run is the main one."""
+    """Whether this process locks the run, writes its files and shows progress. A run has one main process."""
 
     def refuses(self, config: TrainingConfig, module: nn.Module) -> str | None:
-        """Why this strategy cannot train this module with this configuration, in words; None when it can."""
+        """Why this strategy cannot train this module with this configuration, as a sentence; None if it can."""
         ...
 
     def prepare(
@@ -47,8 +47,8 @@ class Strategy(Protocol):
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
         """The module and the optimizer to train with; called once, before the first step.
 
-        Register hooks or shard parameters here. The module of a forecasting model is changed in place: its task calls
-        other methods than `forward`, so that a wrapper around it is refused.
+        Register hooks or shard parameters here. Change the module of a forecasting model in place: its task calls
+        methods other than `forward`, so a wrapper around the module is refused.
         """
         ...
 
@@ -57,17 +57,18 @@ class Strategy(Protocol):
         ...
 
     def validate(self, task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
-        """The loss and metrics over a source, as validation_<name>; None when a signal ended it."""
+        """Loss and metrics over a source, as validation_<name>; None if a signal interrupted it."""
         ...
 
     def agree(self, flag: bool) -> bool:
-        """Whether the flag is set in any process of the run. Stop, signal, out of memory and non-finite ask this."""
+        """Whether the flag is set in any process of the run. The engine calls it for stops, signals, out-of-memory
+        errors and steps that are not finite."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data to keep in a checkpoint, such as a privacy accountant's; {} for nothing."""
+        """Plain data for a checkpoint, such as the state of a privacy accountant; {} for nothing."""
         ...
 
     def load_state_dict(self, data: dict[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         ...

@@ -1,4 +1,4 @@
-"""Score a held-out source with the weights that the run would return now."""
+"""Validation: score a held-out source with the weights that the run would return now."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from neuro_divergent.training.step import out_of_memory
 
 
 def validate(task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
-    """The loss and the metrics over the whole source, as validation_<name>; sums are taken in float64.
+    """Loss and metrics over the whole source, as validation_<name>, from float64 sums; None if a signal came.
 
-    None when a signal came: a source may be large, and the run is to be saved within seconds. When the memory is too
-    small all of it is done again in smaller pieces, so that the figures depend on the size of the pieces alone.
+    A signal interrupts the validation, because a source may be large and the run must be saved within seconds. If
+    memory runs out, the whole validation is repeated in smaller pieces. So the metrics depend on the size of the pieces
+    only, and not on when memory ran out.
     """
     rows = 0
 
@@ -38,7 +39,7 @@ def validate(task: Task, state: TrainState, source: Source) -> dict[str, float] 
             if not out_of_memory.is_out_of_memory(error):
                 raise
             reason = first_line(error)
-        # Outside of the except block: the error holds on to the frames, and they to the memory.
+        # Outside the except block: the error keeps its frames alive, and they keep the memory.
         out_of_memory.halve_validation(state, rows, reason)
 
 
@@ -48,7 +49,7 @@ def _figures(
     averaged = state.averager.swap() if state.averager is not None else nullcontext()
     sums: dict[str, torch.Tensor] = {}
     state.module.eval()
-    # A network that draws while forecasting draws the same in every validation.
+    # A network with random forecasts draws the same numbers in every validation.
     torch.default_generator.manual_seed(seeding.key(state.config.seed, "validation") >> 1)
     with averaged, torch.no_grad(), state.precision.autocast():
         for step in range(steps):

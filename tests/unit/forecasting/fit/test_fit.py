@@ -380,7 +380,7 @@ def test_a_recipe_with_a_later_start_of_early_stopping_needs_nothing_held_back(r
     fitted = nd.LSTM(h=12, input_size=24, hidden_size=4).fit(nd.samples.air_passengers().head(rows), config)
     assert fitted.config.early_stopping is None
     rule = nd.EarlyStopping(warmup=5)
-    with pytest.raises(nd.ConfigError, match="nothing is held back"):
+    with pytest.raises(nd.ConfigError, match="there are no held-out rows"):
         nd.LSTM(h=12, input_size=24, hidden_size=4).fit(
             nd.samples.air_passengers(), config.replace(validation_split=None, early_stopping=rule)
         )

@@ -108,7 +108,7 @@ FALLBACKS = {
     "a callback": (MODEL, {"callbacks": (nd.Timer(),)}, "callbacks"),
     "refit": (MODEL, {"refit_on_all": True}, "refit_on_all"),
     "few steps": (MODEL, {"max_steps": 5}, "5 steps are too few"),
-    "large": (nd.MLP(h=4, input_size=12, hidden_size=600), {}, "work enough"),
+    "large": (nd.MLP(h=4, input_size=12, hidden_size=600), {}, "too much work to gain"),
 }
 
 

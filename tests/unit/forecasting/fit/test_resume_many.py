@@ -113,7 +113,7 @@ def test_what_cannot_go_on_is_refused(tmp_path):
         several.fit(
             panel(), config(tmp_path / "run"), resume="auto", prediction_intervals=nd.PredictionIntervals(n_windows=2)
         )
-    with pytest.raises(nd.ConfigError, match="resume_with changes a run that is resumed"):
+    with pytest.raises(nd.ConfigError, match="resume_with changes a resumed run"):
         several.fit(panel(), config(tmp_path / "run"), resume_with={"max_epochs": 3})
     with pytest.raises(nd.ConfigError, match=r"resume_with may change .*, but got batch_size"):
         several.fit(panel(), config(tmp_path / "run"), resume="auto", resume_with={"MLP": {"batch_size": 3}})
@@ -168,6 +168,6 @@ class TestFitMany:
             nd.fit_many(MODELS[1], panel(), saved, stacked=True, resume="auto")
         with pytest.raises(nd.ConfigError, match="several trainings would be saved in the same one"):
             nd.fit_many(MODELS[1], panel(), saved[0], seeds=2, resume="auto")
-        with pytest.raises(nd.ConfigError, match="resume_with changes a run that is resumed"):
+        with pytest.raises(nd.ConfigError, match="resume_with changes a resumed run"):
             nd.fit_many(MODELS[1], panel(), saved, resume_with={"max_epochs": 3})
         assert not list(tmp_path.iterdir())

@@ -225,7 +225,7 @@ def test_a_function_is_a_loss_and_a_class_of_losses_too():
     _, history = fit(loss=cubic)
     assert history.train_loss[1] < history.train_loss[0]
     assert nd.TrainingConfig(loss=nd.MAE).loss == nd.MAE()
-    with pytest.raises(nd.ConfigError, match="Leave the mean to the engine"):
+    with pytest.raises(nd.ConfigError, match="Do not take the mean"):
         fit(loss=lambda output, target: (output - target).mean())
 
 
@@ -240,7 +240,7 @@ def test_noise_and_clipping_do_what_they_say():
 def test_a_validation_loss_of_its_own():
     _, history = fit(validation_split=0.2, loss=nd.MSE(), validation_loss=nd.RMSE(), metrics=("rmse",))
     assert history.validation_loss == pytest.approx(history["validation_rmse"], rel=1e-6)
-    with pytest.raises(nd.ConfigError, match="same outputs"):
+    with pytest.raises(nd.ConfigError, match="same network outputs"):
         fit(loss=nd.MSE(), validation_loss=nd.MQLoss(level=[80]))
 
 
@@ -280,8 +280,8 @@ def test_what_contradicts_itself_is_refused_when_it_is_written(fields, words):
         ({"augmentation": nd.Jitter()}, "windows of time series"),
         ({"curriculum": nd.GrowingHorizon()}, "windows of time series"),
         ({"refit_on_all": True, "validation_split": 0.2}, "has only your module"),
-        ({"drop_last": True, "batch_size": 101}, "never full with 100"),
-        ({"metrics": ("accuracy",)}, "accuracy is for classification"),
+        ({"drop_last": True, "batch_size": 101}, "100 windows or rows do not fill one batch of 101"),
+        ({"metrics": ("accuracy",)}, "accuracy needs a classification loss"),
         ({"loss": nd.ImplicitQuantile()}, "layer of its own"),
         ({"loss": RECENT}, "for windows of series"),
         ({"loss": nd.Weighted(loss=RECENT, by="horizon", decay=0.5)}, "for windows of series"),
@@ -307,7 +307,7 @@ def test_what_tables_cannot_do_is_refused():
     model, table = nd.MLP(h=6, input_size=12, hidden_size=8), samples.air_passengers()
     with pytest.raises(nd.ConfigError, match="is for classes"):
         model.fit(table, nd.TrainingConfig(loss=nd.CrossEntropy(), max_epochs=1), freq="1mo")
-    with pytest.raises(nd.ConfigError, match="never full"):
+    with pytest.raises(nd.ConfigError, match="do not fill one batch"):
         model.fit(table, nd.TrainingConfig(drop_last=True, batch_size=4096, max_epochs=1), freq="1mo")
 
 

@@ -120,5 +120,5 @@ def test_without_a_validation_the_plateau_schedule_follows_the_falling_loss_what
 def test_nothing_to_follow_is_refused():
     x = np.zeros((4, 1))
     config = nd.TrainingConfig(validation_split=None, early_stopping=nd.EarlyStopping(patience=2), progress=False)
-    with pytest.raises(nd.ConfigError, match="nothing is held back"):
+    with pytest.raises(nd.ConfigError, match="there are no held-out rows"):
         nd.Trainer(config).fit(nn.Linear(1, 1), (x, x))

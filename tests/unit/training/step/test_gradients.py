@@ -151,7 +151,7 @@ def test_the_tape_says_what_is_wrong():
         tape.activation(x, "gelo")
     tape.backward(tape.multiply(x, x))
     assert tape.get_gradient("x").item() == 2.0
-    with pytest.raises(nd.ConfigError, match="recorded are x"):
+    with pytest.raises(nd.ConfigError, match="the name must be one of x"):
         tape.get_gradient("z")
 
 
