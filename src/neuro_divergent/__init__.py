@@ -445,10 +445,12 @@ if not TYPE_CHECKING:  # a type checker sees the imports above: for it, any othe
         elif name in _HOMES:
             value = getattr(importlib.import_module(f"neuro_divergent.{_HOMES[name]}"), name)
         else:
+            from neuro_divergent.core.other_words import NAMES
             from neuro_divergent.core.registry import closest
 
             near = closest(name, [*_HOMES, *_MODULES])
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            guess = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = f"; write {NAMES[name]}" if name in NAMES else guess
             raise AttributeError(f"neuro_divergent has no name {name!r}{hint}", name=name)
         globals()[name] = value
         return value

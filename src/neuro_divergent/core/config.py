@@ -23,6 +23,7 @@ from neuro_divergent.core import registry
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.core.field_docs import describe_lazily
 from neuro_divergent.core.field_docs import field_docs as field_docs
+from neuro_divergent.core.other_words import FIELDS
 from neuro_divergent.core.yaml import parse_yaml
 
 SCHEMA_VERSION = 1
@@ -52,7 +53,10 @@ class Description(BaseModel):
     def __init__(self, /, *values: Any, **fields: Any) -> None:
         if len(values) > len(self.positional):
             given = ", ".join(repr(value) for value in values[len(self.positional) :])
-            raise ConfigError(f"{type(self).__name__} takes its fields by name, such as field=..., but got {given}")
+            named = zip((*self.positional, *self._by_name()), values, strict=False)
+            write = ", ".join(f"{name}={value!r}" for name, value in named)
+            cls = type(self).__name__
+            raise ConfigError(f"{cls} takes its fields by name, such as {cls}({write}), but got {given}")
         self._refuse_abstract()
         by_place = dict(zip(self.positional, values, strict=False))
         twice = by_place.keys() & fields.keys()
@@ -65,9 +69,16 @@ class Description(BaseModel):
             raise _as_ours(error, type(self)) from None
 
     @classmethod
-    def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:  # noqa: ARG003
+    def _by_name(cls) -> list[str]:
+        """The fields that are given by name, those without a default first."""
+        names = [name for name in cls.model_fields if name not in cls.positional]
+        return sorted(names, key=lambda name: not cls.model_fields[name].is_required())
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:
         """What to write for a field that is often looked for here, and the advice; None for any other unknown field."""
-        return None
+        word = (FIELDS.get(cls.kind, {}) | FIELDS.get(cls.family, {})).get(name)
+        return None if word is None else (word.format(repr(value)), ())
 
     @classmethod
     def _refuse_abstract(cls) -> None:

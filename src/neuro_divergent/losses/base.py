@@ -152,6 +152,17 @@ def support_rule(loss: Loss) -> str:
     return f"{name} takes targets of at least {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
 
 
+def check_values(values: Tensor, target: Tensor, loss: str) -> Tensor:
+    """The values, if the loss of that name gave one for each target."""
+    if not isinstance(values, Tensor) or values.shape != target.shape:
+        gave = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ConfigError(
+            f"a loss gives one value per target, shape {tuple(target.shape)}, but {loss} gave {gave}. Leave the mean "
+            "to the engine, and drop the last dimension of the outputs: output[..., 0]"
+        )
+    return values
+
+
 def check_shapes(output: Tensor, target: Tensor, outputs: int = 1) -> None:
     """Raise unless output has the target's shape plus [Q]; other shapes could broadcast by accident."""
     if output.shape[:-1] != target.shape or output.shape[-1] != outputs:

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Function
-from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.losses.base import Loss, check_shapes
+from neuro_divergent.losses.base import Loss, check_shapes, check_values
 
 
 class CustomLoss(Loss):
@@ -34,12 +33,4 @@ class CustomLoss(Loss):
         """The values of the function; raises if they do not have the target's shape."""
         check_shapes(output, target, self.number_of_outputs)
         given = output.squeeze(-1) if self.number_of_outputs == 1 else output
-        values: Tensor = self.function(given, target)
-        if not isinstance(values, Tensor) or values.shape != target.shape:
-            shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise ConfigError(
-                f"a custom loss must return one value per target value, shape {tuple(target.shape)}, but "
-                f"{getattr(self.function, '__name__', 'the function')} returned {shape}. Do not take the mean: the "
-                "training does it"
-            )
-        return values
+        return check_values(self.function(given, target), target, getattr(self.function, "__name__", "the function"))

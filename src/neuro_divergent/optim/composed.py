@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import isfinite, nan
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -14,7 +13,7 @@ from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Several, Takes
 from neuro_divergent.optim.plateau import ReduceOnPlateau
-from neuro_divergent.optim.schedules import Schedule, ScheduleContext, total_steps
+from neuro_divergent.optim.schedules import Schedule, ScheduleContext, total_steps, usable_factor
 
 
 class CustomSchedule(Schedule):
@@ -32,16 +31,7 @@ class CustomSchedule(Schedule):
     def factor_at(self, step: int, context: ScheduleContext) -> float:
         """The number that the function returns; raises if it is not finite or below 0."""
         said = self.function(step, context) if self.with_context else self.function(step)
-        try:
-            factor = nan if isinstance(said, str) else float(said)
-        except (TypeError, ValueError, RuntimeError):  # None, an array of several numbers, ...
-            factor = nan
-        if not (isfinite(factor) and factor >= 0):
-            raise ConfigError(
-                "the function of a schedule must return a finite number of at least 0, the multiplier of the rate, but "
-                f"got {said!r} at step {step}"
-            )
-        return factor
+        return usable_factor(said, step, "a schedule's function")
 
 
 def as_schedule(value: Any) -> Any:

@@ -57,7 +57,10 @@ class Optimizer(Description):
         'AdamW'
         """
         with without_compiler():
-            return remember_start(self.create(self.collect(module)))
+            created = self.create(self.collect(module))
+        if not isinstance(created, torch.optim.Optimizer):
+            raise ConfigError(f"create(groups) returns a torch optimizer, but that of {self.kind} returned {created!r}")
+        return remember_start(created)
 
     def collect(self, module: nn.Module) -> Groups:
         """The module's trainable parameters in groups, with "names", "lr", "weight_decay" and "initial_lr"."""

@@ -7,10 +7,11 @@ m = lowest factor.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -72,6 +73,25 @@ class Schedule(Description):
         """The multipliers of all steps of a run, for plots and checks."""
         total = total_steps(self, context)
         return np.array([self.factor_at(step, context) for step in range(total)], dtype=np.float64)
+
+
+def checked_factor(schedule: Schedule, step: int, context: ScheduleContext) -> float:
+    """`factor_at` of a schedule that somebody else may have written."""
+    return usable_factor(schedule.factor_at(step, context), step, f"factor_at(step, context) of {schedule.kind}")
+
+
+def usable_factor(given: Any, step: int, who: str) -> float:
+    """The factor that `who` gave for a step as a float, if it is one."""
+    try:
+        factor = math.nan if isinstance(given, str) else float(given)
+    except (TypeError, ValueError, RuntimeError):  # nothing, an array of several numbers, ...
+        factor = math.nan
+    if not 0 <= factor < math.inf:
+        raise ConfigError(
+            f"{who} must return a finite number of at least 0, by which the rate is multiplied, but got {given!r} "
+            f"at step {step}"
+        )
+    return factor
 
 
 def total_steps(schedule: Schedule, context: ScheduleContext) -> int:

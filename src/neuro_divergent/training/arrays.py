@@ -13,7 +13,7 @@ from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import Advice, ConfigError, DataError, DeviceError, first_line
 from neuro_divergent.data.windows.samplers import Sampler
 from neuro_divergent.losses import Loss
-from neuro_divergent.losses.base import outside_support, support_rule
+from neuro_divergent.losses.base import check_values, outside_support, support_rule
 from neuro_divergent.metrics.base import Metric
 from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_sums
 
@@ -222,14 +222,14 @@ class ArrayTask(ScoredTask):
     def __call__(self, module: nn.Module, batch: Rows) -> tuple[Tensor, Tensor | None]:
         """Unreduced loss and weights of a batch of rows."""
         output, target = self._aligned(output_of(module, batch.x, self._weights), batch.y)
-        values = self.loss.values(output, target)
+        values = check_values(self.loss.values(output, target), target, self.loss.kind)
         return values, _loss_weights(self.loss, batch, values)
 
     def score(self, module: nn.Module, batch: Rows) -> dict[str, Tensor]:
         """Sums of the validation loss and of the metrics."""
         output, target = self._aligned(output_of(module, batch.x, self._weights), batch.y)
         loss = self.validation_loss
-        values = loss.values(output, target)
+        values = check_values(loss.values(output, target), target, loss.kind)
         sums = {"loss": loss_sums(values, _loss_weights(loss, batch, values))}
         return sums | self.metric_sums(output, target, _weights(loss, batch, values))
 

@@ -41,8 +41,14 @@ class PlacedSource:
 
 
 def is_source(data: Any) -> bool:
-    """Whether data gives numbered batches."""
-    return hasattr(data, "steps_per_epoch") and callable(getattr(data, "batch", None))
+    """Whether data gives numbered batches; an object that has half of what a source needs is refused."""
+    counted, gives = hasattr(data, "steps_per_epoch"), callable(getattr(data, "batch", None))
+    if counted != gives:
+        raise DataError(
+            f"a source has steps_per_epoch and batch(epoch, step), but {type(data).__name__} has no "
+            f"{'batch(epoch, step)' if counted else 'steps_per_epoch'}"
+        )
+    return counted
 
 
 def check_own_source(config: TrainingConfig) -> None:

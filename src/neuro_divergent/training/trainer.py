@@ -24,6 +24,7 @@ from neuro_divergent.optim import (
     ScheduleFreeAdamW,
     freeze,
 )
+from neuro_divergent.optim.schedules import checked_factor
 from neuro_divergent.training.arrays import Rows
 from neuro_divergent.training.callbacks.base import Callback
 from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
@@ -159,7 +160,7 @@ def _warn_of_warmup(config: TrainingConfig, total: int, steps_per_epoch: int) ->
         total_steps=total, steps_per_epoch=steps_per_epoch, base_rate=float(optimizer.learning_rate)
     )
     looked_at = sorted({round(share * (total - 1) / 50) for share in range(51)})
-    factors = [schedule.factor_at(step, context) for step in looked_at]
+    factors = [checked_factor(schedule, step, context) for step in looked_at]
     if factors[0] < factors[-1] < 1 and all(a <= b for a, b in pairwise(factors)):
         rate = float(optimizer.learning_rate)
         log.warning(

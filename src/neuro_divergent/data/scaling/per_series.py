@@ -6,7 +6,7 @@ Letters: B windows, H horizon, Q outputs, S series, N rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Self, cast
 
@@ -163,7 +163,8 @@ class SeriesScaler(ABC):
         return [array[series].reshape(shape) for array in self._fitted().values()]
 
     def _measured(self, values: Doubles, series: object) -> tuple[float, ...]:
-        found = tuple(self.measure(values, series))
+        given = self.measure(values, series)
+        found = tuple(given) if isinstance(given, Iterable) else (given,)
         rule = f"measure() gives one finite number for each of {', '.join(self.fields)}, a scale above 0"
         if len(found) != len(self.fields) or not np.isfinite(found).all():
             raise ConfigError(f"{rule}, but {self.name} gave {found} for series {series!r}")

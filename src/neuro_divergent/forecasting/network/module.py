@@ -19,6 +19,7 @@ from neuro_divergent.data.scaling.per_window import Statistics, WindowScaler, tr
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.anchor import Anchor
 from neuro_divergent.losses import Loss, Weighted
+from neuro_divergent.losses.base import check_values
 from neuro_divergent.losses.distribution import Distributional
 
 
@@ -182,9 +183,9 @@ class ForecastModule(nn.Module):
         assert batch.target is not None
         forecast = self.forecast(batch)
         if loss.units == "original":
-            return loss.values(self.original(forecast), batch.target, batch)
+            return check_values(loss.values(self.original(forecast), batch.target, batch), batch.target, loss.kind)
         target = self.scaler.transform(batch.target, forecast.stats)
-        return loss.values(self.scaled(forecast), target, batch)
+        return check_values(loss.values(self.scaled(forecast), target, batch), target, loss.kind)
 
     def _in_natural_units(self, raw: Tensor, stats: Statistics) -> Tensor:
         """Outputs [B, H, C, Q], or [B, 1, Q] of a single channel, as parameters of the loss's distribution."""

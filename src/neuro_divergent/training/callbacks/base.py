@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import from_plain, to_plain
 from neuro_divergent.core.registry import closest
+from neuro_divergent.training.callbacks.logs import given_logs, takes_logs
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
@@ -37,8 +39,9 @@ HOOKS = (
 class Callback:
     """Base class of callbacks. All hooks do nothing: override those that you need. Each gets the live state.
 
-    A hook may stop the training (`state.stop("why")`), change the learning rate (`state.rate_factor *= 0.5`), log
-    (`state.log(name=value)`), and read the whole state. Callbacks are called in the order of the list. The engine's own
+    A hook may stop the training (`state.stop("why")`), change the learning rate (`state.set_learning_rate(1e-4)`), log
+    (`state.log(name=value)`), and read the whole state. A method `on_epoch_end(self, epoch, logs)` gets the number of
+    the epoch, counted from 0, and its record. Callbacks are called in the order of the list. The engine's own
     callbacks come first in hooks named on_..._start and last in all other hooks.
 
     >>> class StopAtLowLoss(Callback):
@@ -59,6 +62,9 @@ class Callback:
                     f"a method of a callback that begins with on_ is a hook, but {cls.__name__}.{name} is none and "
                     f"would never be called; {hint}"
                 )
+        own = vars(cls).get("on_epoch_end")
+        if inspect.isfunction(own) and takes_logs(own, own.__qualname__, bound=False):
+            cls.on_epoch_end = given_logs(own)  # type: ignore[assignment, method-assign]
 
     engine: ClassVar[bool] = False
     """Whether it is one of the engine's own callbacks."""

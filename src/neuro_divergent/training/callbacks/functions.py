@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -11,6 +10,7 @@ from pydantic import model_validator
 from neuro_divergent.core.config import Function, reference
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.training.callbacks.base import HOOKS, Callback, CallbackSettings
+from neuro_divergent.training.callbacks.logs import latest_logs, takes_logs
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
@@ -26,6 +26,7 @@ class CustomCallback(CallbackSettings):
 
     A function of one argument gets the live state, as a method of `Callback` does. A function of two arguments gets the
     number of the epoch, counted from 0, and the epoch's record: train_loss, validation_loss, metrics, learning_rate.
+    The record is a dict that can also `set_learning_rate(rate)` and `stop("why")`.
     `callbacks=[function]` is short for it; a function that has the name of a hook is called there, any other one at the
     end of every epoch.
     """
@@ -52,20 +53,7 @@ class CustomCallback(CallbackSettings):
 
     def _takes_logs(self) -> bool:
         """Whether the function takes (epoch, logs) and not (state)."""
-        try:
-            parameters = inspect.signature(self.function).parameters.values()
-        except (TypeError, ValueError):  # a function of C that says nothing of itself
-            return False
-        by_place = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-        needed = sum(one.default is one.empty for one in by_place)
-        named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
-        if needed > 2 or named:
-            raise ConfigError(
-                "a function as a callback takes (state) or (epoch, logs), but got "
-                f"{reference(self.function)}{inspect.signature(self.function)}"
-            )
-        several = any(one.kind is one.VAR_POSITIONAL for one in parameters)
-        return needed == 2 or (needed == 0 and (several or len(by_place) > 1))
+        return takes_logs(self.function, reference(self.function))
 
     def build(self) -> Callback:
         """The live callback, with the function as its only hook."""
@@ -73,7 +61,7 @@ class CustomCallback(CallbackSettings):
 
         def call(_: Callback, state: TrainState) -> None:
             if with_logs:
-                function(state.epoch, dict(state.history.epochs[-1]))
+                function(state.epoch, latest_logs(state))
             else:
                 function(state)
 

@@ -74,6 +74,8 @@ _OF_TRAINING = _named(
         "distr_output": 'loss=nd.DistributionLoss(distribution="StudentT")',
         "level": "loss=nd.MQLoss(level={})",
         "quantiles": "loss=nd.MQLoss(quantiles={})",
+        "quantile_levels": "loss=nd.MQLoss(quantiles={})",
+        "teacher_forcing_ratio": "teacher_forcing={}",
         "point": "loss=nd.MQLoss(point={})",
         "fp16": 'precision="fp16"',
         "warmup_steps": "schedule=nd.WarmupCosine(warmup_steps={})",

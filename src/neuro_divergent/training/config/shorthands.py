@@ -82,7 +82,13 @@ def as_callbacks(value: Any) -> Any:
 
 def _as_callback(item: Any) -> Callback | CallbackSettings:
     if isinstance(item, type) and issubclass(item, Callback | CallbackSettings):
-        return item()
+        try:
+            return item()
+        except TypeError as error:
+            raise ConfigError(
+                f"a class in callbacks is called without arguments, but {item.__name__} needs some: {error}. Give an "
+                f"object, {item.__name__}(...)"
+            ) from error
     if isinstance(item, str | Mapping):
         return CallbackSettings.from_dict({"kind": item} if isinstance(item, str) else item)
     if isinstance(item, Callback | CallbackSettings):

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from neuro_divergent.core.errors import Advice, NonFiniteError
+from neuro_divergent.core.errors import Advice, NonFiniteError, TrainingError
 from neuro_divergent.optim import (
     Optimizer,
     Optimizers,
@@ -27,6 +27,7 @@ from neuro_divergent.optim import (
     to_eval,
     to_train,
 )
+from neuro_divergent.optim.schedules import checked_factor
 from neuro_divergent.training.callbacks.base import CallbackList
 from neuro_divergent.training.loop import nonfinite
 from neuro_divergent.training.process.signals import StoppedBeforeStepError
@@ -141,7 +142,12 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
 def train_step(task: Task, state: TrainState, batch: Any, strategy: Strategy) -> None:
     """Take one optimizer step on one effective batch: set the learning rate, step, record."""
     set_learning_rate(state)
-    state.loss, state.gradient_norm, taken = strategy.step(task, state, batch)
+    step = strategy.step(task, state, batch)
+    if not isinstance(step, tuple):
+        raise TrainingError(
+            f"step() gives Step(loss, norm, taken), but that of {type(strategy).__name__} gave {step!r}"
+        )
+    state.loss, state.gradient_norm, taken = step
     record_step(task, state, batch, taken)
 
 
@@ -170,7 +176,7 @@ def set_learning_rate(state: TrainState) -> None:
         plateau=state.plateau,
     )
     if schedule is not None and schedule != "auto":
-        factor *= schedule.factor_at(state.step, context)
+        factor *= checked_factor(schedule, state.step, context)
     set_rate(state.optimizer, factor)
     if isinstance(optimizer, Optimizers) and optimizer.schedules:
         set_own_rates(state.optimizer, state.step, context, state.rate_factor)

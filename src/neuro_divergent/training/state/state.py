@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -104,6 +105,23 @@ class TrainState:
     def signalled(self) -> bool:
         """Whether a signal was received; the run is saved and ends."""
         return self.guard is not None and self.guard.received is not None
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with this rate for the first parameter group; other groups keep their ratio to it.
+
+        A schedule goes on from there: what it would have multiplied the rate with, it multiplies this one with.
+        """
+        if not (isinstance(rate, int | float) and 0 < rate < math.inf):
+            raise TrainingError(f"a learning rate must be a finite number above 0, but got {rate!r}")
+        if not self.learning_rate > 0:
+            raise TrainingError(
+                f"the schedule has brought the learning rate to {self.learning_rate:g}, from which it cannot go on at "
+                f"{rate:g}. Use schedule=None, or a schedule with min_lr"
+            )
+        ratio = rate / self.learning_rate
+        self.rate_factor *= ratio
+        for group in self.optimizer.param_groups:
+            group["lr"] *= ratio
 
     def stop(self, why: str) -> None:
         """End the training after this step. `why` is the sentence in `history.stopped`."""

@@ -16,7 +16,8 @@ VALUES = {
     "checkpoints": "runs/a", "loss": "mae", "validation_loss": "mse", "optimizer": "sgd", "metrics": ["mae"],
     "level": [80], "quantiles": [0.1, 0.9], "point": "mean", "distribution": "Gaussian", "betas": (0.9, 0.99),
     "accelerator": "gpu", "freq": "1mo", "id_col": "unique_id", "time_col": "ds", "progress": False,
-    "mixed_precision": True, "validation_split": 0.2, "label_smoothing": 0.1, "dropout": 0.1, "momentum": 0.9, "weight_decay": 0.1,
+    "mixed_precision": True, "validation_split": 0.2,
+    "label_smoothing": 0.1, "dropout": 0.1, "momentum": 0.9, "weight_decay": 0.1,
 }  # fmt: skip
 """A value that each setting can have; any other one is given 2."""
 

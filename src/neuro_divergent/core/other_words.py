@@ -1,0 +1,55 @@
+"""What to write for words that other documents have: each is answered, none is an alias."""
+
+NAMES = {
+    "BlockedTimeSeriesCrossValidator": "nd.TimeSeriesSplit(block_size=7, series_splits=5)",
+    "CallbackResult": "state.stop('why') in a callback, or nothing to go on",
+    "CheckpointCallback": "nd.TrainingConfig(checkpoints=nd.Checkpoints(path, every_n_epochs=n))",
+    "CheckpointConfig": "nd.Checkpoints(directory, every_n_epochs=10, keep_last=5)",
+    "CustomCrossValidator": "nd.cross_validation(models, data, splitter=function, metrics=[...])",
+    "DeepARTrainer": "nd.DeepAR(h=12, input_size=24).fit(data, config)",
+    "EarlyStoppingCallback": "nd.TrainingConfig(early_stopping=nd.EarlyStopping(patience=n, min_delta=delta))",
+    "FaultTolerantTraining": "nd.TrainingConfig(fault_tolerance=nd.FaultTolerance(), checkpoints=path)",
+    "GradientClipping": "nd.ClipByNorm(1.0) or nd.ClipByValue(0.5)",
+    "LearningRateScheduler": "a schedule: nd.Constant, nd.StepDecay, nd.ExponentialDecay, nd.CosineAnnealing, ...",
+    "LoggingCallback": "nd.TrainingConfig(log_every=1), or nd.CsvLog(path=...) in callbacks",
+    "LossFunction": "a loss: nd.MAE, nd.MSE, nd.Huber, nd.MQLoss, nd.Weighted, nd.DistributionLoss, ...",
+    "LossScaling": "nd.TrainingConfig(precision='fp16', loss_scale='dynamic')",
+    "LSTMConfig": "nd.LSTM(h=12, input_size=24, ...)",
+    "NHITSTrainer": "nd.NHITS(h=12, input_size=24).fit(data, config)",
+    "NegativeLogLikelihood": "nd.DistributionLoss(distribution='Normal')",
+    "OptimizerConfig": "nd.AdamW(learning_rate=1e-3, weight_decay=0.01)",
+    "StepLR": "nd.StepDecay(every=30, factor=0.1)",
+    "TimeSeriesCrossValidator": "nd.TimeSeriesSplit(n_splits=5, gap=0, purge=0) in nd.cross_validation(splitter=...)",
+    "TimeSeriesDataset": "nd.TimeSeriesDataFrame, or nd.Windows for windows",
+    "accumulate_gradients": "nd.TrainingConfig(accumulate_gradients=4)",
+    "clip_norm": "nd.ClipByNorm(1.0)",
+    "clip_value": "nd.ClipByValue(0.5)",
+    "fit_with_config": "model.fit(data, config)",
+    "freeze": "nd.TrainingConfig(freeze=['hidden1'])",
+    "load_checkpoint": "nd.load(path), or nd.resume_training(path, data) to go on training",
+    "load_model": "nd.load(path)",
+    "save_checkpoint": "state.save_checkpoint(path) in a callback, or trainer.save_checkpoint(path)",
+    "save_model": "forecaster.save(path)",
+}
+"""Names that people look for in `neuro_divergent`, and what to write instead."""
+
+FIELDS = {
+    "optimizer": {"lr": "write learning_rate={}", "decay": "write weight_decay={}"},
+    "Checkpoints": {
+        "save_frequency": "write every_n_epochs={}, or every_n_steps",
+        "strategy": "write every_n_epochs, every_n_steps, on_best=True or keep_best=3",
+        "metadata": "every checkpoint has the configuration, the position and the versions by itself",
+    },
+    "FaultTolerance": {
+        "auto_checkpoint": "write nd.TrainingConfig(checkpoints=nd.Checkpoints(...)) beside it",
+        "graceful_shutdown": "every training with checkpoints saves when it is told to end",
+    },
+    "Quantile": {"quantiles": "write nd.MQLoss(quantiles={})"},
+    "Weighted": {"base": "write loss={}", "weight_function": "write by=function, a function of (time, value)"},
+    "TimeSeriesSplit": {
+        "gap_size": "write gap={}",
+        "purge_size": "write purge={}",
+        "expanding_window": 'write window="expanding", or the length of a window that slides along',
+    },
+}
+"""Fields that people look for in a description, by its kind or family, and what to do instead; {} is the value."""
