@@ -38,6 +38,7 @@ class CustomLoss(Loss):
             shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ConfigError(
                 f"a custom loss gives one value per target value, shape {tuple(target.shape)}, but "
-                f"{getattr(self.function, '__name__', 'the function')} gave {shape}. Leave the mean to the engine"
+                f"{getattr(self.function, '__name__', 'the function')} gave {shape}. "
+                'Leave the mean to the engine: a loss of torch takes reduction="none"'
             )
         return values

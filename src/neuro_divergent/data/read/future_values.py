@@ -94,8 +94,8 @@ def _matched(
         lacking = found.filter(((np.arange(there.shape[1]) < least) & ~there).reshape(-1))
         raise DataError(
             f"the future table must have a row for every step of the horizon, but got none for series "
-            f"{store.ids[lacking['series'][0]].item()!r} at {lacking['time'][0]} ({len(lacking):,} rows lack in all). "
-            "Add them."
+            f"{store.ids[lacking['series'][0]].item()!r} at {lacking['time'][0]} "
+            f"({len(lacking):,} rows are missing in all). Add them."
         )
     rows = found["row"].fill_null(-1).to_numpy().astype(np.int64).reshape(shape)
     return np.asarray(rows[:, :known])
