@@ -153,12 +153,13 @@ def support_rule(loss: Loss) -> str:
 
 
 def check_values(values: Tensor, target: Tensor, loss: str) -> Tensor:
-    """The values, if the loss of that name gave one for each target."""
+    """The values of a loss of that name; raises unless there is one for each target."""
     if not isinstance(values, Tensor) or values.shape != target.shape:
         gave = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         raise ConfigError(
-            f"a loss gives one value per target, shape {tuple(target.shape)}, but {loss} gave {gave}. Leave the mean "
-            "to the engine, and drop the last dimension of the outputs: output[..., 0]"
+            f"a loss must return one value per target, shape {tuple(target.shape)}, but {loss} returned {gave}. Do not "
+            'take the mean (a loss of torch takes reduction="none"), and drop the last dimension of the outputs: '
+            "output[..., 0]"
         )
     return values
 

@@ -45,8 +45,10 @@ def comparison_report(
         page.table(["model", *sections.COVERAGE_HEADER], rows)
     by_step = _polars(found.evaluation.by_step)
     page.heading("Error by horizon")
+    page.text("The error of each model at each step ahead, over all tests. Lower is better.")
     page.chart(sections.horizon_chart(by_step, sections.chosen_metric(by_step.columns[2:], metric, "mase")))
     page.heading("Error of each test")
+    page.text("The error of each model in each test, over all steps. Lower is better.")
     page.chart(_folds_chart(found, metric))
     page.heading("Forecasts")
     page.text(

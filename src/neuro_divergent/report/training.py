@@ -141,6 +141,7 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     )
     _held_out(page, fitted, held)
     page.parts.append("<h3>Error by horizon</h3>")
+    page.text("The error of the held-out forecasts at each step ahead. Lower is better.")
     page.chart(sections.horizon_chart(held.by_step(), metric or "mae"))
     residuals = sections.residual_charts(held)
     if residuals:

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from datetime import date, datetime, timedelta
@@ -74,6 +75,41 @@ def test_a_strange_file_is_checked_trained_on_and_forecast(tmp_path, name, conte
     assert table[columns[-2]][-1].removesuffix(".000000") == last
     scored = run("evaluate", "run", name, "--json", cwd=tmp_path)
     assert scored.returncode == 0, scored.stderr
+
+
+def american():
+    rows = [
+        f'{day:%m/%d/%Y},shop one of the {side},"1{n:02},500"'
+        for side in ("north", "south")
+        for n, day in enumerate(DAYS)
+    ]
+    return "\n".join(["Day,Shop,Sold", *rows]).encode()
+
+
+def test_the_answer_about_marks_is_in_the_command_that_an_evaluation_prints(tmp_path):
+    (tmp_path / "us.csv").write_bytes(american())
+    asked = run("data", "check", "us.csv", cwd=tmp_path)
+    assert asked.returncode == 2
+    assert "answers" not in asked.stderr  # one question, with both of its answers
+    assert run("train", "us.csv", *FAST, "--set", "data.thousands=,", "--out", "run", cwd=tmp_path).returncode == 0
+    warned = run("evaluate", "run", "us.csv", cwd=tmp_path).stderr
+    line = warned[warned.index("neuro-divergent cv") :]
+    compared = run(*shlex.split(line)[1:], "--max-epochs", 1, "--n-windows", 1, cwd=tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    checked = run("data", "check", "us.csv", "--set", "data.thousands=,", cwd=tmp_path).stdout
+    assert "shop one of the north  " in checked
+    assert "shop one of the south  " in checked
+
+
+def test_text_in_a_column_of_numbers_is_answered_with_a_flag(tmp_path):
+    rows = [f"{day},{n}.5,{'yes' if n % 7 == 0 else 'no'}" for n, day in enumerate(DAYS)]
+    (tmp_path / "days.csv").write_text("\n".join(["ds,y,Holiday", *rows]))
+    refused = run("data", "check", "days.csv", "--future", "Holiday", cwd=tmp_path)
+    assert refused.stderr.endswith("Say --categorical Holiday as well.\n")
+    checked = run("data", "check", "days.csv", "--future", "Holiday", "--categorical", "Holiday", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+    checked = run("data", "check", "days.csv", "--categorical", "Holiday", cwd=tmp_path)
+    assert "taken as known ahead (otherwise say --historical Holiday)" in checked.stdout
 
 
 def test_standard_input_is_a_table(tmp_path):

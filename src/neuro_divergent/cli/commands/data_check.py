@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from neuro_divergent.data.schema.load_report import DataReport
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
+NAME_WIDTH = 26
+"""Letters of a series' name beside its values, so that a line of both fits 80 columns."""
+
 
 def check(
     data: Path,
@@ -76,9 +79,11 @@ def _print(table: TimeSeriesDataFrame, report: DataReport, found: list[Finding],
         f"series have {shortest:,} to {longest:,} rows" if shortest != longest else f"every series has {longest:,} rows"
     )
     say(f"seasons found: {', '.join(map(str, seasons))} steps" if seasons else "no season found")
-    for number in range(min(3, table.n_series)):
+    names = [str(name)[:NAME_WIDTH] for name in table.ids[:3]]
+    width = max(map(len, names), default=0)
+    for number, name in enumerate(names):
         _, values = recent(table, number, int(table.store.lengths[number]))
-        say(f"  {table.ids[number]!s:12.12}  {sparkline(values.tolist())}")
+        say(f"  {name:{width}}  {sparkline(values.tolist())}")
     for assumed in report.assumptions:
         say(f"assumed: {assumed.sentence(spelled)}")
     if not found:

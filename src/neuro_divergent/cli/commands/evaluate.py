@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.output_paths import table_file
 from neuro_divergent.cli.io.tables_out import as_polars, coverage_facts, coverage_text, score_text, write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json
-from neuro_divergent.cli.request.hints import cv_command, fields_of
+from neuro_divergent.cli.request.hints import cv_command, fields_of, marks_of
 from neuro_divergent.cli.request.read_table import read_again
 from neuro_divergent.cli.request.run_file import MetricNames, Settings, levels, sections, split
 from neuro_divergent.cli.request.saved_model import load_model
@@ -45,7 +45,7 @@ def evaluate(
     model
         The directory of a run, or of a saved model.
     data
-        A CSV or Parquet file whose last rows the model was not trained on; earlier rows are what it sees.
+        A CSV, Parquet or .xlsx file whose last rows the model was not trained on; earlier rows are what it sees.
     metrics
         Figures such as mae,rmse,mase,smape; the common ones unless given.
     level
@@ -71,7 +71,8 @@ def evaluate(
     seen = already_seen(fitted, read, fitted.model.h + (n_windows - 1) * (step_size or fitted.model.h))
     if seen:
         layout = sections(None, {}, set)["data"]
-        note(f"{seen}: {cv_command(data, fitted, fields_of(fitted.data.schema) | layout)}")
+        fields = fields_of(fitted.data.schema) | marks_of(read.schema.file) | layout
+        note(f"{seen}: {cv_command(data, fitted, fields)}")
     named = None if metrics is None else split((metrics,))
     found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import aside, say, say_json
-from neuro_divergent.cli.request.hints import command
+from neuro_divergent.cli.request.hints import command, marks_of
 from neuro_divergent.cli.request.horizon import lookback
 from neuro_divergent.cli.request.read_table import read_table
 from neuro_divergent.cli.request.run_file import Columns, ModelNames, Settings, levels, sections
@@ -122,9 +122,7 @@ def _found(table: TimeSeriesDataFrame) -> dict[str, Any]:
     file = schema.file
     written = {"separator": file.separator, "encoding": file.encoding, "header_line": file.header_line}
     found |= {name: value for name, value in written.items() if value != getattr(type(file)(), name)}
-    if (file.decimal, file.thousands) != (".", ""):
-        found |= {"decimal_comma": file.decimal == ",", "thousands": file.thousands}
-    return found | ({} if file.time_format is None else {"time_format": file.time_format})
+    return found | marks_of(file)
 
 
 def _document(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_divergent.cli.request.shell_wording import FLAGS
 
 if TYPE_CHECKING:
+    from neuro_divergent.data.schema.file_format import FileFormat
     from neuro_divergent.data.schema.schema import DataSchema
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
@@ -77,9 +78,23 @@ def fields_of(schema: DataSchema) -> dict[str, Any]:
         value = getattr(schema, name)
         if name not in schema.found_when_loading and value != field.get_default(call_default_factory=True):
             found[name] = value
-    if schema.id_parts:
+    if found.pop("id_parts", ()):
         found["id_col"] = COMMA.join(schema.id_parts)
     return found
+
+
+def marks_of(file: FileFormat | None) -> dict[str, Any]:
+    """The marks in the numbers and the form of the times of a file. The cells alone may not decide them.
+
+    >>> from neuro_divergent.data.schema.file_format import FileFormat
+    >>> marks_of(FileFormat(thousands=",", separator=";")), marks_of(None)
+    ({'decimal_comma': False, 'thousands': ','}, {})
+    """
+    if file is None:
+        return {}
+    plain = (file.decimal, file.thousands) == (".", "")
+    marks = {} if plain else {"decimal_comma": file.decimal == ",", "thousands": file.thousands}
+    return marks | ({} if file.time_format is None else {"time_format": file.time_format})
 
 
 def table_flags(fields: Mapping[str, Any]) -> list[str]:

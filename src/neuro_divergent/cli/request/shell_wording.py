@@ -28,6 +28,9 @@ FLAGS = {
 _ARGUMENTS = {"future": "--future FILE", "overwrite": "--overwrite", "resume": "--resume"}
 """Flags for arguments of Python calls."""
 
+_CHOICES = {"data.separator": "MARK", "data.header_line": "NUMBER", "data.time_format": "FORM"}
+"""What stands for a value that the user has to choose, where it is no name."""
+
 _SENTENCES = {
     "same run": (
         "a run is resumed with the same data, model and configuration, but {got}. Give back what it had, change by "
@@ -87,10 +90,12 @@ def _flag(advice: Advice) -> str:
 
     >>> _flag(Advice("data.time_col", "day")), _flag(Advice("data.time_zone")), _flag(Advice("resume", "auto"))
     ('--time day', '--set data.time_zone=NAME', '--resume')
+    >>> _flag(Advice("data.separator")), _flag(Advice("data.time_format"))
+    ('--set data.separator=MARK', '--set data.time_format=FORM')
     """
     if advice.field in _ARGUMENTS:
         return _ARGUMENTS[advice.field]
-    plain = {"...": "NAME", "None": "null"}
+    plain = {"...": _CHOICES.get(advice.field, "NAME"), "None": "null"}
     value = plain.get(str(advice.value)) or shlex.quote(str(advice.value))
     flag = FLAGS.get(advice.field)
     return f"{flag} {value}" if flag else f"--set {advice.field}={value}"

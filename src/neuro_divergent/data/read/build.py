@@ -230,7 +230,8 @@ class _Builder:
         zone = self.schema.time_zone
         file = self.schema.file
         known = None if file is None else file.time_format
-        stamps = read_stamps(column, self.runs.where, zone=zone, form=self.schema.time_format, known=known)
+        form, counted = self.schema.time_format, str(self.schema.freq).endswith("i")
+        stamps = read_stamps(column, self.runs.where, zone=zone, form=form, known=known, counted=counted)
         if stamps.assumption is not None:
             self.report.assumptions.append(stamps.assumption)
         if stamps.form is not None:

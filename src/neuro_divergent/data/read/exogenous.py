@@ -12,7 +12,7 @@ import polars as pl
 from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Where, encode, is_text, read_numbers, warn_unknown
 from neuro_divergent.data.read.row_layout import Layout, Runs
-from neuro_divergent.data.schema.load_report import DataReport, listing
+from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import CODES, LOOKS_AHEAD, Codes, fill
 
@@ -172,7 +172,8 @@ class _Reader:
         if len(text) and text.cast(pl.Float64, strict=False).null_count() == len(text):
             raise DataError(
                 f"column {series.name!r} must hold numbers, but got text such as {text[0][:60]!r}. "
-                f"Say categorical=({series.name!r},) as well."
+                f"Say categorical={series.name!r} as well.",
+                advice=[Advice("data.categorical", series.name)],
             )
 
     def _block(self, names: tuple[str, ...]) -> tuple[npt.NDArray[Any], Codes | None]:
@@ -260,8 +261,11 @@ class _Reader:
                 return role
         role = "static" if constant.all() else "future"
         why = "constant within each series" if role == "static" else "changes within a series"
-        meaning = "static" if role == "static" else "known ahead (say historical=... if it is not)"
-        self.report.notes.append(f"categorical column {name!r} {why}: taken as {meaning}")
+        taken = f"categorical column {name!r} {why}: taken as {'static' if role == 'static' else 'known ahead'}"
+        if role == "static":
+            self.report.notes.append(taken)
+        else:
+            self.report.assumptions.append(Assumption(taken, Advice("data.historical", name)))
         return role
 
     def _placed_codes(self, merged: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -94,8 +94,8 @@ def _matched(
         lacking = found.filter(((np.arange(there.shape[1]) < least) & ~there).reshape(-1))
         raise DataError(
             f"the future table must have a row for every step of the horizon, but got none for series "
-            f"{store.ids[lacking['series'][0]].item()!r} at {lacking['time'][0]} ({len(lacking):,} rows lack in all). "
-            "Add them."
+            f"{store.ids[lacking['series'][0]].item()!r} at {lacking['time'][0]} "
+            f"({len(lacking):,} rows are missing in all). Add them."
         )
     rows = found["row"].fill_null(-1).to_numpy().astype(np.int64).reshape(shape)
     return np.asarray(rows[:, :known])
@@ -125,8 +125,10 @@ def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSc
     """The time column of a future table, read as that of the data was; `numbers` tells its series apart."""
     where: Where = lambda row: f"row {row} of the future table"  # noqa: E731
     known = None if schema.file is None else schema.file.time_format
-    stamps = read_stamps(table[schema.time_col], where, zone=schema.time_zone, form=schema.time_format, known=known)
     whole = schema.freq is not None and schema.freq.endswith("i")
+    stamps = read_stamps(
+        table[schema.time_col], where, zone=schema.time_zone, form=schema.time_format, known=known, counted=whole
+    )
     if (stamps.unit == "i") != whole:
         raise DataError(
             f"column {schema.time_col!r} of the future table must hold time stamps of the kind of the data."

@@ -66,7 +66,7 @@ def load_file(
         assumptions.append(Assumption(f"numbers are written so that {marks.described()}", otherwise))
     assumptions += _signs(raw.frame, frame)
     frame = _series_in_rows(frame, asked, assumptions)
-    roles = find_roles(frame, asked)
+    roles = find_roles(_with_open_numbers(frame, asked) if marks_open else frame, asked)
     problems += roles.problems
     assumptions += roles.assumptions
     asked = {**asked, **roles.fields}
@@ -102,8 +102,7 @@ def _numbers(
 
     `wrong` gets an error for each column with a cell that is no such number; that column stays text.
     """
-    apart = {str(asked.get("time_col", "ds"))}
-    apart.update([asked["id_col"]] if isinstance(asked.get("id_col"), str) else asked.get("id_col", ("unique_id",)))
+    apart = _apart(asked)
     votes = _number_texts(raw.frame, apart)
     odd = [column for column in votes if not number_marks.is_plain(column)]
     if raw.typed and not odd:
@@ -134,6 +133,18 @@ def _number_texts(frame: pl.DataFrame, apart: set[str]) -> list[pl.Series]:
     """The text columns whose cells are numbers with any marks."""
     texts = [column for column in frame.get_columns() if column.dtype == pl.String and column.name not in apart]
     return [column for column in texts if number_marks.looks_numeric(column) and not _dates_with_points(column)]
+
+
+def _with_open_numbers(frame: pl.DataFrame, asked: Mapping[str, Any]) -> pl.DataFrame:
+    """The table with empty number columns where the marks are not decided: enough to find the roles."""
+    numbers = _number_texts(frame, _apart(asked))
+    return frame.with_columns(pl.lit(None, pl.Float64).alias(column.name) for column in numbers)
+
+
+def _apart(asked: Mapping[str, Any]) -> set[str]:
+    """The columns that hold no numbers, as far as that was said."""
+    ids = asked.get("id_col", ("unique_id",))
+    return {str(asked.get("time_col", "ds")), *([ids] if isinstance(ids, str) else ids)}
 
 
 def _not_a_number(column: pl.Series, row: int, marks: Marks) -> DataError:
@@ -190,9 +201,27 @@ def _series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: 
         return frame
     what = f"each row is a series and the columns {listing(dated, 2)} are its times"
     assumptions.append(Assumption(what, Advice("data.wide", False)))
+    frame = _without_sums(frame, rest, assumptions)
     long = frame.unpivot(on=dated, index=rest, variable_name=time, value_name=target)
     long = long.filter(pl.col(target).is_not_null())
     return long.with_columns(pl.col(time).cast(pl.Int64)) if not whole.null_count() else long
+
+
+def _without_sums(frame: pl.DataFrame, names: list[str], assumptions: list[Assumption]) -> pl.DataFrame:
+    """Without the last rows in which a name of the series is empty, such as sums; not if other rows lack one too."""
+    empty = frame.select(pl.any_horizontal(pl.col(name).cast(pl.String).fill_null("") == "" for name in names))
+    flags = empty.to_series()
+    sums = next((n for n, flag in enumerate(reversed(flags.to_list())) if not flag), 0)
+    if not sums or flags.sum() != sums:
+        return frame
+    assumptions.append(_left_out(frame, sums))
+    return frame.head(len(frame) - sums)
+
+
+def _left_out(frame: pl.DataFrame, last: int) -> Assumption:
+    cells = [str(next((cell for cell in row if cell is not None), "")) for row in frame.tail(last).rows()]
+    rows = "the last row is no row" if last == 1 else f"the last {last} rows are no rows"
+    return Assumption(f"{rows} of the table: {listing(cells, 3)}")
 
 
 def _times(
@@ -255,16 +284,14 @@ def _without_notes(
     notes = time_forms.notes_at_end(column)
     if not notes:
         return frame, column
-    cells = [str(next((cell for cell in row if cell is not None), "")) for row in frame.tail(notes).rows()]
-    rows = "the last row is no row" if notes == 1 else f"the last {notes} rows are no rows"
-    assumptions.append(Assumption(f"{rows} of the table: {listing(cells, 3)}"))
+    assumptions.append(_left_out(frame, notes))
     return frame.head(len(column) - notes), column.head(len(column) - notes)
 
 
 def _number_columns(frame: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
     """The columns that must hold numbers."""
     roles = [asked.get(role) for role in ("future", "historical", "static", "weight", "available_mask")]
-    lists = [[value] if isinstance(value, str) else value for value in roles]
+    lists = [[value] if isinstance(value, str) else value for value in roles]  # a static table is no list
     names = [name for value in lists if isinstance(value, list | tuple) for name in value]
     if asked.get("wide"):
         names += [name for name in frame.columns if name != asked.get("time_col", "ds")]

@@ -6,6 +6,7 @@ import polars as pl
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import Advice, DataError
+from neuro_divergent.data.read.load_file import raise_all
 from neuro_divergent.data.schema.schema import DataSchema
 
 _TIME_TYPES = (pl.Date, pl.Datetime)
@@ -16,12 +17,13 @@ def has_id(columns: pl.Schema, schema: DataSchema) -> bool:
     if schema.id_type is not None:
         if schema.id_type == "none":
             return False
-        _require(columns, schema.id_col, "id_col")
+        if schema.id_col not in columns:
+            raise _absent(columns, schema.id_col, "id_col")
         return True
     if schema.id_col in columns:
         return True
     if schema.id_col != "unique_id":
-        _require(columns, schema.id_col, "id_col")
+        raise _absent(columns, schema.id_col, "id_col")
     return False
 
 
@@ -29,25 +31,15 @@ def check_columns(columns: pl.Schema, schema: DataSchema, *, wide: bool) -> None
     """Refuse a table that lacks a column some argument names."""
     if not len(columns):
         raise DataError("a table needs columns, but got none.")
-    _require(columns, schema.time_col, "time_col")
-    if not wide:
-        _require(columns, schema.target_col, "target_col")
-    for role in ("future", "historical", "categorical"):
-        for name in getattr(schema, role):
-            if name not in schema.static_table:
-                _require(columns, name, role)
-    for name in schema.static:
-        if name not in schema.static_table:
-            _require(columns, name, "static")
-    for role in ("weight", "available_mask"):
-        name = getattr(schema, role)
-        if name is not None:
-            _require(columns, name, role)
+    names = [(schema.time_col, "time_col"), *([] if wide else [(schema.target_col, "target_col")])]
+    for role in ("future", "historical", "categorical", "static"):
+        names += [(name, role) for name in getattr(schema, role) if name not in schema.static_table]
+    names += [(getattr(schema, role), role) for role in ("weight", "available_mask")]
+    raise_all([_absent(columns, name, role) for name, role in names if name is not None and name not in columns])
 
 
-def _require(columns: pl.Schema, name: str, role: str) -> None:
-    if name in columns:
-        return
+def _absent(columns: pl.Schema, name: str, role: str) -> DataError:
+    """The error about a column that some argument names and that is not there."""
     found = ", ".join(repr(column) for column in list(columns)[:20]) + (" ..." if len(columns) > 20 else "")
     if role in ("id_col", "time_col", "target_col", "weight", "available_mask"):
         proposal = _propose(columns, name, role)
@@ -57,7 +49,7 @@ def _require(columns: pl.Schema, name: str, role: str) -> None:
         near = registry.closest(name, list(columns))
         advice = []
         todo = f"Did you mean {near[0]!r}?" if near else "Correct the name."
-    raise DataError(
+    return DataError(
         f"the table must have the column {name!r} ({role}), but got the columns {found}. {todo}", advice=advice
     )
 

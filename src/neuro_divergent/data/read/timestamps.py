@@ -11,7 +11,7 @@ import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Stamps, Where, first_true, is_text
-from neuro_divergent.data.read.sniff.times import ISO_FORMS, Reading, decide, parse
+from neuro_divergent.data.read.sniff.times import ISO_FORMS, Reading, decide, decide_whole, parse
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")
@@ -26,6 +26,7 @@ def read_stamps(
     form: str | None = None,
     known: str | None = None,
     iso_only: bool = False,
+    counted: bool = False,
 ) -> Stamps:
     """The column as whole numbers with their meaning.
 
@@ -38,11 +39,14 @@ def read_stamps(
         form: how text is written; every cell must fit it.
         known: how text was written in earlier data; taken where every cell fits it.
         iso_only: refuse text in other forms; for a column of which only a part is here.
+        counted: whether whole numbers are steps, even if they could be dates such as 20201231.
     """
     if is_text(series):
         found = _from_text(
             series.cast(pl.String).str.strip_chars(), where, zone=zone, form=form, known=known, iso_only=iso_only
         )
+        if found.values.dtype.is_integer():
+            return read_stamps(found.values, where, zone=zone, known=known, iso_only=iso_only, counted=counted)
         return replace(read_stamps(found.values, where, zone=zone), form=found.form, assumption=found.assumption)
     row = first_true(series.is_null()) if series.null_count() else None
     if row is not None:
@@ -53,7 +57,10 @@ def read_stamps(
     if series.dtype in (pl.Float32, pl.Float64):
         series = _whole(series, where)
     if series.dtype.is_integer():
-        return _integers(series, where, zone)
+        dated = None if counted or iso_only else _dated(series, where, zone=zone, form=form, known=known)
+        if dated is None:
+            return _integers(series, where, zone)
+        return replace(read_stamps(dated.values, where, zone=zone), form=dated.form, assumption=dated.assumption)
     if series.dtype == pl.Date:
         return _dates(series, where, zone)
     if isinstance(series.dtype, pl.Datetime):
@@ -73,6 +80,23 @@ def _whole(series: pl.Series, where: Where) -> pl.Series:
             "Convert the column to datetimes."
         )
     return series.cast(pl.Int64)
+
+
+def _dated(series: pl.Series, where: Where, *, zone: str | None, form: str | None, known: str | None) -> Reading | None:
+    """Whole numbers such as 20201231 or milliseconds since 1970 as times; None if they count steps."""
+    if form is not None:
+        text = series.cast(pl.String)
+        found: Reading | None = Reading(
+            _strict(text, parse(text, form), where, f"written as time_format={form!r}"), form
+        )
+    else:
+        found = decide_whole(series, known=known)
+    if found is None:
+        return None
+    values = found.values.alias(series.name)
+    if zone is not None and str(found.form).startswith("epoch"):
+        values = values.dt.replace_time_zone("UTC")
+    return found._replace(values=values)
 
 
 def _integers(series: pl.Series, where: Where, zone: str | None) -> Stamps:

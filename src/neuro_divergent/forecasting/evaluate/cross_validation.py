@@ -159,8 +159,8 @@ class CrossValidation:
 def cross_validation(
     models: Model | Sequence[Model],
     data: Any,
-    *,
     config: Configs = None,
+    *,
     splitter: Any = None,
     n_windows: int | None = None,
     step_size: int | None = None,

@@ -152,13 +152,30 @@ def _assumed(file: FileFormat, layout: TextLayout, given: dict[str, Any]) -> lis
 
 
 def _from_workbook(data: bytes, name: str, given: dict[str, Any]) -> RawTable:
-    """One sheet of an .xlsx file, every cell as text; dates come in ISO form."""
+    """The sheet that was named of an .xlsx file, or the first with a table; every cell as text, dates in ISO form."""
     fastexcel = require("fastexcel", extra="excel", purpose="Reading an .xlsx file")
     with guarded(name, DataFileError):
         sheets = fastexcel.read_excel(data).sheet_names
-        sheet = given.get("sheet") or sheets[0]
-        if sheet not in sheets:
-            raise DataFileError(f"{name} must have the sheet {sheet!r}, but has {listing(sheets, 10)}.")
+    if given.get("sheet"):
+        if given["sheet"] not in sheets:
+            raise DataFileError(f"{name} must have the sheet {given['sheet']!r}, but has {listing(sheets, 10)}.")
+        return _from_sheet(data, name, given["sheet"], given)
+    reasons = []
+    for sheet in sheets:
+        try:
+            found = _from_sheet(data, name, sheet, given)
+        except DataFileError as error:
+            reasons.append(error)
+            continue
+        if len(sheets) > 1:
+            what = f"the table is in the sheet {sheet!r} of {listing(sheets)}"
+            found.assumptions.insert(0, Assumption(what, Advice("data.sheet")))
+        return found
+    raise reasons[0]
+
+
+def _from_sheet(data: bytes, name: str, sheet: str, given: dict[str, Any]) -> RawTable:
+    with guarded(name, DataFileError):
         cells = pl.read_excel(
             io.BytesIO(data),
             sheet_name=sheet,
@@ -170,7 +187,10 @@ def _from_workbook(data: bytes, name: str, given: dict[str, Any]) -> RawTable:
         )
     cells = cells.select(pl.all().cast(pl.String))
     if not len(cells):
-        raise DataFileError(f"{name} must have rows, but its sheet {sheet!r} is empty. Name another with sheet=...")
+        raise DataFileError(
+            f"{name} must have rows, but its sheet {sheet!r} is empty. Name another with sheet=...",
+            advice=[Advice("data.sheet")],
+        )
     rows = [[cell or "" for cell in row] for row in cells.head(_HEADER_SAMPLE).rows()]
     line = given.get("header_line") or header_row(rows, name) + 1
     header = checked_names(rows[line - 1], name, ",")
@@ -181,14 +201,15 @@ def _from_workbook(data: bytes, name: str, given: dict[str, Any]) -> RawTable:
     ]
     frame = cells[line:].select(cells.columns[number] for number in named)
     frame.columns = [header[number] or f"column_{number + 1}" for number in named]
-    if not len(frame):
-        raise DataFileError(f"{name} must have rows, but got a header only.")
+    if not len(frame) or frame.width < 2:
+        got = "a single column" if len(frame) else "a header only"
+        raise DataFileError(
+            f"{name} must have a table of at least two columns, but got {got} in its sheet {sheet!r}. "
+            "Name another with sheet=...",
+            advice=[Advice("data.sheet")],
+        )
     file = FileFormat(header_line=line)
     assumptions = _assumed(file, TextLayout(",", line, 0, header), given)
-    if len(sheets) > 1 and "sheet" not in given:
-        assumptions.insert(
-            0, Assumption(f"the table is in the sheet {sheet!r} of {listing(sheets)}", Advice("data.sheet"))
-        )
     frame = _tidied(frame.with_columns(_midnights_off(column) for column in frame.get_columns()))
     return RawTable(frame, file, assumptions, False, True, lambda: frame)
 

@@ -117,6 +117,32 @@ def test_text_in_a_frame_is_decided_in_the_same_way() -> None:
     assert "%d.%m.%Y" in str(table.report())
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_whole_numbers_in_a_frame_are_dated_in_the_same_way(as_text: bool) -> None:
+    keys = [int(f"{day:%Y%m%d}") for day in (date(2024, 1, 30) + timedelta(days=n) for n in range(20))]
+    frame = pl.DataFrame({"ds": [str(key) for key in keys] if as_text else keys, "y": [float(n) for n in range(20)]})
+    data = nd.TimeSeriesDataFrame.from_frame(frame)
+    assert (data.report().freq, len(data.to_polars())) == ("1d", 20)
+    assert "'20240130' is 2024-01-30" in str(data.report())
+    counted = nd.TimeSeriesDataFrame.from_frame(frame.head(2), freq="1i")  # said: steps, as 20240130 and 20240131 are
+    assert counted.to_polars()["ds"].to_list() == [20240130, 20240131]
+
+
+def test_milliseconds_in_a_frame_are_times_and_a_future_table_is_read_alike() -> None:
+    hours = [1_700_000_000_000 // 3_600_000 * 3_600_000 + 3_600_000 * n for n in range(60)]
+    frame = pl.DataFrame({"ds": hours, "y": [float(n % 5) for n in range(60)], "x": [1.0] * 60})
+    data = nd.TimeSeriesDataFrame.from_frame(frame.head(57), future=["x"])
+    assert data.report().freq == "1h"
+    fitted = nd.DLinear(h=3, input_size=6).fit(data, nd.TrainingConfig(max_steps=1))
+    ahead = fitted.predict(future=frame.tail(3).drop("y"))
+    assert ahead["ds"].dt.epoch("ms").to_list() == hours[-3:]
+
+
+def test_a_form_is_taken_for_whole_numbers_in_a_frame() -> None:
+    frame = pl.DataFrame({"ds": list(range(2000, 2020)), "y": [1.0] * 20})
+    assert nd.TimeSeriesDataFrame.from_frame(frame, time_format="%Y").report().freq == "1y"
+
+
 def test_whole_numbers_that_only_count_stay_numbers() -> None:
     for first in (0, 1, 1000, 99_999_990):
         table = read("ds,y\n" + "".join(f"{first + number},1.5\n" for number in range(20)))
@@ -156,6 +182,20 @@ def test_everything_that_is_open_is_asked_at_once() -> None:
         assert part in said
     asked = {advice.field for advice in caught.value.advice}
     assert {"data.thousands", "data.target_col", "data.time_format"} <= asked
+
+
+def test_a_target_whose_marks_are_open_is_not_asked_for() -> None:
+    text = "Day,Load (kW)\n" + "".join(f'{day},"13,{500 + n}"\n' for n, day in enumerate(DAYS))
+    with pytest.raises(nd.DataError, match=r"^column 'Load .kW.' must say which mark is the decimal one") as raised:
+        read(text)
+    assert "one column to forecast" not in str(raised.value)
+    assert read(text, thousands=",").to_polars()["Load (kW)"][1] == 13501.0
+
+
+def test_a_file_takes_a_static_table() -> None:
+    text = "unique_id,ds,y\n" + "".join(f"a,{day},{n}\n" for n, day in enumerate(DAYS))
+    data = read(text, static=pl.DataFrame({"unique_id": ["a"], "size": [3.0]}))
+    assert data.schema.static == ("size",)
 
 
 def test_roles_are_found_and_listed() -> None:
