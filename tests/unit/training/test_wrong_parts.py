@@ -32,12 +32,13 @@ class _Widened(nd.Loss):
 
 @pytest.mark.parametrize(("loss", "shape"), [(_Reduced(), r"\(\)"), (_Widened(), r"\(32, 32, 1\)")])
 def test_a_loss_that_keeps_no_value_per_target(loss, shape):
-    with pytest.raises(nd.ConfigError, match=rf"one value per target, shape \(32, 1\), but {loss.kind} gave {shape}"):
+    sentence = rf"one value per target, shape \(32, 1\), but {loss.kind} returned {shape}"
+    with pytest.raises(nd.ConfigError, match=sentence):
         train(loss=loss)
 
 
 def test_a_loss_of_windows_that_keeps_no_value_per_target():
-    with pytest.raises(nd.ConfigError, match=r"shape \(\d+, 6, 1\), but _Reduced gave \(\). Leave the mean"):
+    with pytest.raises(nd.ConfigError, match=r"shape \(\d+, 6, 1\), but _Reduced returned \(\). Do not"):
         nd.MLP(h=6, input_size=12, hidden_size=4).fit(nd.samples.air_passengers(), SHORT.replace(loss=_Reduced()))
 
 

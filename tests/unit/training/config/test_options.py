@@ -225,7 +225,7 @@ def test_a_function_is_a_loss_and_a_class_of_losses_too():
     _, history = fit(loss=cubic)
     assert history.train_loss[1] < history.train_loss[0]
     assert nd.TrainingConfig(loss=nd.MAE).loss == nd.MAE()
-    with pytest.raises(nd.ConfigError, match='Do not take the mean .a loss of torch takes reduction="none"'):
+    with pytest.raises(nd.ConfigError, match=r'Do not take the mean \(a loss of torch takes reduction="none"'):
         fit(loss=lambda output, target: (output - target).mean())
 
 
