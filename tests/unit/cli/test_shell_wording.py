@@ -48,7 +48,7 @@ def write_into_a_file(folder):
         pytest.param(lambda _: read(["31.1.24 noon"]), ["--set data.time_format=%d.%m.%Y", "--time NAME"], id="form"),
         pytest.param(lambda _: read(DAYS[:2], y=["1,5", "2,5"]), ["--set data.decimal_comma=True"], id="comma"),
         pytest.param(lambda _: read(time_col="day"), ["--time ds"], id="column"),
-        pytest.param(write_into_a_file, ["Name a place that you may write to"], id="place"),
+        pytest.param(write_into_a_file, ["Choose a path that you may write to"], id="place"),
         pytest.param(
             lambda _: forecast_columns("NHITS", nd.MAE(), [80], None),
             ["MAE forecasts a point", "Train again with --level 80,95"],

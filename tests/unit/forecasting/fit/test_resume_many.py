@@ -166,7 +166,7 @@ class TestFitMany:
             nd.fit_many(MODELS[1], panel(), config(None), seeds=2, resume="auto")
         with pytest.raises(nd.ConfigError, match="checkpoints is about one run"):
             nd.fit_many(MODELS[1], panel(), saved, stacked=True, resume="auto")
-        with pytest.raises(nd.ConfigError, match="several trainings would be saved in the same one"):
+        with pytest.raises(nd.ConfigError, match="several trainings have the same one"):
             nd.fit_many(MODELS[1], panel(), saved[0], seeds=2, resume="auto")
         with pytest.raises(nd.ConfigError, match="resume_with changes a run that is resumed"):
             nd.fit_many(MODELS[1], panel(), saved, resume_with={"max_epochs": 3})
