@@ -83,7 +83,7 @@ def test_one_model_and_one_metric_need_no_list(panel):
 
 
 def test_members_and_teachers_are_fitted(panel, fitted):
-    with pytest.raises(nd.ConfigError, match=r"members of an ensemble are fitted models.* got DLinear"):
+    with pytest.raises(nd.ConfigError, match=r"members of an ensemble must be fitted models.* got DLinear"):
         nd.ensemble([MODEL, fitted])
     for teacher, student in ((MODEL, MODEL), (MODEL, fitted), (nd.ensemble([fitted]), MODEL)):
         with pytest.raises(nd.ConfigError, match="the teacher must be one fitted model"):

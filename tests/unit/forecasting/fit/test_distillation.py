@@ -172,5 +172,5 @@ def test_an_augmentation_must_leave_the_horizon_to_the_teacher(teacher):
     fine = nd.Compose(steps=(nd.Jitter(), nd.Masking()))
     assert distill(teacher, student, PANEL, SETTINGS.replace(max_epochs=1, augmentation=fine)).model == student
     for wrong in (nd.Scaling(), nd.Compose(steps=(nd.Jitter(), nd.Compose(steps=(nd.Scaling(),))))):
-        with pytest.raises(nd.ConfigError, match="\(Jitter and Masking do not\), but got Scaling"):
+        with pytest.raises(nd.ConfigError, match=r"\(Jitter and Masking do not\), but got Scaling"):
             distill(teacher, student, PANEL, SETTINGS.replace(augmentation=wrong))

@@ -65,7 +65,7 @@ def test_a_longer_horizon_needs_the_columns_of_all_its_steps(priced):
 def test_columns_known_only_up_to_now_cannot_be_fed_back():
     frame = panel(2).with_columns(load=pl.col("y") * 2)
     fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, historical=["load"])
-    with pytest.raises(nd.DataError, match=r"the columns load are known only up to now. Train with h=9"):
+    with pytest.raises(nd.DataError, match=r"load are known only for the past \(h=9\). Train with h=9"):
         fitted.predict(h=9)
 
 
