@@ -300,7 +300,7 @@ def test_only_steps_that_lack_are_passed_over(priced):
         priced.predict(future=twice, h=2)
     with pytest.raises(nd.DataError, match="values for the 2 steps after the last row were not given"):
         priced.predict(h=2)
-    with pytest.raises(nd.DataError, match=r"at 2024-01-06 01:00:00 \(2 rows lack in all\)"):
+    with pytest.raises(nd.DataError, match=r"at 2024-01-06 01:00:00 \(2 rows are missing in all\)"):
         priced.predict(future=prices(priced, 1), h=2)
     empty = prices(priced, 4).with_columns(price=pl.when(pl.int_range(pl.len()) == 5).then(None).otherwise("price"))
     with pytest.raises(nd.DataError, match="got an empty cell at row 5 of the future table"):
