@@ -282,7 +282,7 @@ def test_what_contradicts_itself_is_refused_when_it_is_written(fields, words):
         ({"refit_on_all": True, "validation_split": 0.2}, "has only your module"),
         ({"drop_last": True, "batch_size": 101}, "never full with 100"),
         ({"metrics": ("accuracy",)}, "accuracy is for classification"),
-        ({"loss": nd.ImplicitQuantile()}, "layer of its own"),
+        ({"loss": nd.ImplicitQuantile()}, "has its own layer"),
         ({"loss": RECENT}, "for windows of series"),
         ({"loss": nd.Weighted(loss=RECENT, by="horizon", decay=0.5)}, "for windows of series"),
         ({"loss": nd.Weighted(loss=nd.MAE(), by=lambda time, value: value)}, "as the third array"),
