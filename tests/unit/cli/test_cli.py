@@ -406,7 +406,7 @@ def test_what_a_run_may_not_change_is_refused_in_the_words_of_the_shell(prices, 
     done = call(*first, "--batch-size", "5", "--resume", cwd=tmp_path)
     assert done.returncode == 1
     assert "training.batch_size was" in done.stderr
-    assert "but is 5. Give back what it had, change by flags only" in done.stderr
+    assert "but is 5. Restore what it had, change by flags only" in done.stderr
     assert "--max-epochs" in done.stderr
     assert "resume_with" not in done.stderr
     # What was edited in the run file may be meant for the next run; on the command line it is meant for this one.

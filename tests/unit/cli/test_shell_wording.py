@@ -69,7 +69,7 @@ def test_wording_a_message_anew_changes_nothing_of_the_advice(tmp_path, mistake,
 
 def test_a_run_that_may_not_go_on_is_told_by_its_facts():
     said = on_the_shell(StorageError("worded in another way", rule="same run", got="batch_size was 10, but is 5"))
-    assert "but batch_size was 10, but is 5. Give back what it had, change by flags only" in said
+    assert "but batch_size was 10, but is 5. Restore what it had, change by flags only" in said
 
 
 def test_the_words_of_a_message_alone_give_no_advice(tmp_path):

@@ -170,7 +170,7 @@ def test_contradictions_are_refused():
         cross_validation([MODELS[0], MODELS[0]], panel())
     with pytest.raises(nd.UnknownNameError, match="did you mean mae"):
         cross_validation(MODELS, panel(), metrics=["maee"])
-    with pytest.raises(nd.ConfigError, match=r"by name \(DLinear, MLP\), but got NHITS"):
+    with pytest.raises(nd.ConfigError, match=r"by model name \(DLinear, MLP\), but got NHITS"):
         cross_validation(MODELS, panel(), config={"NHITS": FAST})
     with pytest.raises(nd.ConfigError, match="refit must be True, False or a number"):
         cross_validation(MODELS[:1], panel(), config=FAST, refit=-1)

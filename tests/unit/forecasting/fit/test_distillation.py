@@ -149,9 +149,9 @@ def test_students_of_quantiles_and_distributions():
 @pytest.mark.parametrize(
     ("student", "fields", "words"),
     [
-        (nd.MLP(h=9, input_size=12), {}, "as many steps"),
+        (nd.MLP(h=9, input_size=12), {}, "all steps of the student"),
         (nd.MLP(h=4, input_size=12), {"alpha": 1.5}, "alpha must be between"),
-        (nd.TSMixer(h=4, input_size=12), {}, "one series at a time"),
+        (nd.TSMixer(h=4, input_size=12), {}, "both be univariate or both be multivariate"),
         (nd.MLP(h=4, input_size=12), {"config": SETTINGS.replace(loss=nd.MQLoss(level=[80]))}, "forecasts a point"),
     ],
 )

@@ -105,7 +105,7 @@ def test_another_model_is_refused_before_the_ones_before_it_go_on(tmp_path):
 def test_what_cannot_go_on_is_refused(tmp_path):
     several = nd.NeuralForecast(MODELS)
     mixed = {"DLinear": config(tmp_path / "a"), "MLP": config(None), "NLinear": config(None)}
-    with pytest.raises(nd.ConfigError, match=r"each needs checkpoints=.*, but there is none for MLP, NLinear"):
+    with pytest.raises(nd.ConfigError, match=r"needs checkpoints=.* for each run, but there is none for MLP, NLinear"):
         several.fit(panel(), mixed, resume="auto")
     with pytest.raises(nd.NoCheckpointError, match=r"a folder for each run \(DLinear, MLP, NLinear\)"):
         several.fit(panel(), config(tmp_path / "run"), resume=tmp_path / "nothing")
