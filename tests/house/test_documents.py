@@ -1,16 +1,10 @@
 """Links of README and docs point to something. tests/integration/test_pages.py runs what they show."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
+from pages import PAGES, ROOT, name_of
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 
 import pytest
-from test_documents import PAGES, ROOT, blocks, name_of
+
+from pages import PAGES, ROOT, blocks, name_of
 
 RIGHT = """
 from pathlib import Path
@@ -44,7 +45,7 @@ nd.ClipByValue(-1, 1), nd.ClipByNorm(0.5, norm=1.0)
 nd.DistributionLoss(distribution="Gaussian")
 nd.CosineAnnealing(t_max=10), nd.ExponentialDecay(every=5)
 assert_type(nd.MQLoss(level=[80]).level, tuple[float, ...] | None)
-assert_type(config.metrics, tuple[str, ...])
+assert_type(config.metrics, tuple[str | nd.metrics.Metric, ...])
 assert_type(config.early_stopping, nd.EarlyStopping | Literal["auto"] | None)
 
 fitted = nd.DLinear(h=6, input_size=12).fit(frame, config, freq="1mo")

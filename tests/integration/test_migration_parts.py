@@ -23,7 +23,7 @@ from neuro_divergent.compat.neuralforecast.utils import (
     quantiles_to_level,
     schaake_shuffle_sample,
 )
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import ConfigError, StorageError
 
 PREFIX = "neuro_divergent.compat.neuralforecast"
 DATA = AirPassengersPanel[["unique_id", "ds", "y"]]
@@ -145,18 +145,19 @@ def test_files_and_folders_of_parquet_are_a_table(tmp_path):
     assert np.array_equal(*found)
 
 
-def test_a_folder_is_saved_into_as_the_peer_does(tmp_path):
+def test_an_empty_folder_is_saved_into_and_foreign_files_are_never_deleted(tmp_path):
     nf = NeuralForecast(models=[MLP(**SMALL, max_steps=1)], freq="ME")
     nf.fit(DATA)
     (tmp_path / "empty").mkdir()
     nf.save(tmp_path / "empty")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").write_text("mine")
-    with pytest.raises(Exception, match="overwrite"):
-        nf.save(tmp_path / "full")
-    assert (tmp_path / "full" / "note.txt").exists()
-    nf.save(tmp_path / "full", overwrite=True)
-    loaded = NeuralForecast.load(tmp_path / "full")
+    for overwrite in (False, True):  # the peer would delete the note
+        with pytest.raises(StorageError):
+            nf.save(tmp_path / "full", overwrite=overwrite)
+        assert (tmp_path / "full" / "note.txt").read_text() == "mine"
+    nf.save(tmp_path / "empty", overwrite=True)
+    loaded = NeuralForecast.load(tmp_path / "empty")
     assert loaded.models[0].h == 4
     assert loaded.predict()["MLP"].equals(nf.predict()["MLP"])
 

@@ -29,6 +29,7 @@ def folder(tmp_path_factory):
     prices = [100.0 + number % 7 for number in range(90)]
     good = pl.DataFrame({"timestamp": days, "close": prices})
     good.write_csv(place / "prices.csv")
+    good.with_columns(other=pl.col("close") * 2).rename({"close": "one"}).write_csv(place / "two.csv")
     text = good.with_columns(pl.col("close").cast(pl.String))
     text[40, "close"] = "n. a. yet"
     text.write_csv(place / "text.csv")
@@ -55,13 +56,13 @@ def sentence_of(done, code):
     ("arguments", "expected"),
     [
         pytest.param(
-            ["train", "prices.csv", "--h", 7],
-            ["'ds' and 'y'", "Probably: --time timestamp --target close"],
-            id="default columns",
+            ["train", "two.csv", "--h", 7],
+            ["--target"],
+            id="two columns that could be the target",
         ),
         pytest.param(
             ["train", "prices.csv", "--time", "timestamp", "--target", "closing", "--h", 7],
-            ["'closing'", "Probably: --target close"],
+            ["'closing'", "Say --target close"],
             id="wrong column",
         ),
         pytest.param(

@@ -1,16 +1,13 @@
 """Every Python block of README and docs runs, in order, one namespace a page; every shell line of ours too."""
 
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+from pages import PAGES, blocks, name_of
+
 PROMPT = "$ neuro-divergent"
 TYPED = """
 import shlex, sys
@@ -20,16 +17,6 @@ for line in sys.stdin.read().splitlines():
     if code := main():
         sys.exit(f"exit code {code}: {line}")
 """
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """The blocks of one language; `no-run` after the language marks what needs a machine of its own."""
-    found = BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [body for kind, options, body in found if kind == language and "no-run" not in options]
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.data.agreement import check_together
+from neuro_divergent.data.features.attach import horizon_features, span_in
 from neuro_divergent.data.read.series_checks import check_series
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import FILLED, LOOKS_AHEAD, Bools, Codes, Ints, columns, fill, last_observed
@@ -97,6 +98,19 @@ def on_grid_of(known: TimeSeriesDataFrame, table: TimeSeriesDataFrame) -> TimeSe
         return table
     store = store.replace(grid_anchor=np.where(other, there["grid_anchor"], own))
     return TimeSeriesDataFrame(store, table.schema, table.report(), library=table.library)
+
+
+def on_span_of(known: TimeSeriesDataFrame, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+    """A table whose feature "time" is counted in the span of the known one, which a model has learned."""
+    schema = table.schema
+    span = span_in(known.schema, schema.time_type or "")
+    if "time" not in schema.features or span is None or span == schema.span or table.store.future is None:
+        return table
+    schema = schema.replace(span=span)
+    values = horizon_features(table.store, schema, table.all_times())
+    future = table.store.future.copy()
+    future[:, -values.shape[1] :] = values
+    return TimeSeriesDataFrame(table.store.replace(future=future), schema, table.report(), library=table.library)
 
 
 def _filled_again(whole: SeriesStore, parts: Sequence[SeriesStore]) -> SeriesStore:

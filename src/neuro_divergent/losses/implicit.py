@@ -45,7 +45,13 @@ class ImplicitQuantileHead(nn.Module):
             value = self._value(raw, level)
             return torch.stack([value, level[..., 0].expand_as(value)], dim=-1)
         asked = levels.to(raw)
-        values = self._value(raw[..., None, :], asked[:, None]).sort(dim=-1).values
+        values = self._value(raw[..., None, :], asked[:, None])
+        middle = torch.nonzero(asked == 0.5).flatten()[:1]
+        if len(middle):  # quantiles that cross it give way: the median is the same whatever is asked beside it
+            median = values[..., middle]
+            values = torch.where(asked > 0.5, values.maximum(median), values.minimum(median))
+            values[..., asked == 0.5] = median
+        values = values.sort(dim=-1).values
         return torch.cat([values[..., torch.argsort(torch.argsort(asked))], asked.expand_as(values)], dim=-1)
 
     def _value(self, raw: Tensor, level: Tensor) -> Tensor:

@@ -431,11 +431,13 @@ def panel(tmp_path_factory):
 
 
 def test_several_columns_name_a_series_together(panel, tmp_path):
-    asked = call("train", panel, "--h", 7)
-    assert "Probably: --time day --target sales --id store,product" in asked.stderr
+    found = call("data", "check", panel)
+    assert found.returncode == 0, found.stderr
+    for flag in ("--time", "--target", "--id"):  # what was assumed can be said otherwise
+        assert f"otherwise say {flag}" in found.stdout
     checked = call("data", "check", panel, "--time", "day", "--target", "sales", "--id", "store")
     assert checked.returncode == 1
-    assert "say --id store,product" in checked.stdout
+    assert "add --id store,product" in checked.stdout
     columns = ["--time", "day", "--target", "sales", "--id", "store,product"]
     some = ["--h", 7, "--model", "dlinear", "--max-epochs", 1, "--no-report"]
     done = call("train", panel, *columns, *some, "--out", "run", cwd=tmp_path)

@@ -55,7 +55,7 @@ def sentence_of(done, code):
     [
         pytest.param(
             ["train", "panel.csv", "--time", "day", "--target", "sales", "--id", "store", "--h", 7],
-            ["each series has one row per time", "'store', 'product' together", "say --id store,product"],
+            ["each series has one row per time", "'store', 'product' together", "add --id store,product"],
             id="two columns name a series",
         ),
         pytest.param(

@@ -152,7 +152,7 @@ def test_a_report_made_in_python_says_how_to_repeat_it():
     config = nd.TrainingConfig(max_steps=2, loss=nd.Huber(delta=0.5), gradient_clipping=None, progress=False)
     model = nd.MLP(h=2, input_size=4, hidden_size=4, alias="small")
     fitted = model.fit(frame, config, time_col="day", future=["price"])
-    text = training_report(fitted, interactive=False).render()
+    text = training_report(fitted).render()
     *first, script = re.findall(r"<pre>(import .*?|fitted.*?|print.*?)</pre>", text, re.DOTALL)
     assert len(first) == 2
     space = {"frame": frame, "table": ahead}

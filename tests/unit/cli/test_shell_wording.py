@@ -83,7 +83,7 @@ def test_the_words_of_a_message_alone_give_no_advice(tmp_path):
         "y2": [1.0] * 18,
     }
     pl.DataFrame(rows).write_csv(file)
-    with pytest.raises(DataError, match="say --id store") as caught:
+    with pytest.raises(DataError, match="add --id store") as caught:
         read_table(file, {"id_col": "y", "target_col": "y2"})
     assert caught.value.rule == "one row per time"
 

@@ -185,3 +185,16 @@ def test_implicit_draws_invert_the_grid() -> None:
     assert grid[[0, -1]].tolist() == pytest.approx([0.005, 0.995])
     draws = loss.sample(torch.cat([grid * 10, grid]), 10_000, torch.Generator().manual_seed(0))
     assert draws.mean().item() == pytest.approx(5.0, abs=0.1)
+
+
+def test_the_median_does_not_depend_on_what_else_is_asked() -> None:
+    """An untrained head crosses its quantiles; whatever is asked beside it, the median is the head's at 0.5."""
+    torch.manual_seed(0)
+    head = ImplicitQuantile(width=8).head().eval()
+    raw = torch.randn(50, 3, 8)
+    median = head(raw)[..., 0]
+    for levels in ([0.5], [0.1, 0.5, 0.9], [0.9, 0.5, 0.05, 0.95], [0.45, 0.5]):
+        values = head(raw, torch.tensor(levels))[..., : len(levels)]
+        torch.testing.assert_close(values[..., levels.index(0.5)], median)
+        ordered = values[..., torch.tensor(levels).argsort()]
+        assert (ordered.diff(dim=-1) >= 0).all()

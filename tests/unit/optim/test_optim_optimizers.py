@@ -25,8 +25,10 @@ from neuro_divergent.optim import (
     AdamW,
     Lion,
     Lookahead,
+    Muon,
     NAdam,
     Optimizer,
+    Optimizers,
     RAdam,
     RMSprop,
     ScheduleFreeAdamW,
@@ -258,7 +260,9 @@ def test_lookahead_speaks_for_its_inner_optimizer() -> None:
 
 
 def default(kind: str) -> Optimizer:
-    given = {"TorchOptimizer": {"cls": "Adamax"}}
+    given = {"TorchOptimizer": {"cls": "Adamax"}, "Optimizers": {"by": {"*": SGD()}}}
+    if kind == "Muon":  # for matrices; the rest needs another one
+        return Optimizers(by={"*": Muon()}, default=AdamW())
     return registry.resolve("optimizer", kind)(**given.get(kind, {}))
 
 

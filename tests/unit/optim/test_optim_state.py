@@ -16,7 +16,9 @@ from neuro_divergent.optim import (
     Adam,
     AdamW,
     Lookahead,
+    Muon,
     Optimizer,
+    Optimizers,
     RMSprop,
     ScheduleFreeAdamW,
     TorchOptimizer,
@@ -66,7 +68,10 @@ def described(kind: str) -> Optimizer:
     return registry.resolve("optimizer", kind)(**given, weight_decay=0.1, groups=groups)
 
 
-VARIANTS = [described(kind) for kind in registry.members("optimizer")] + [
+OF_SEVERAL = {"Muon", "Optimizers"}
+"""Tested together below: Muon takes matrices only, and the decay belongs to the members."""
+VARIANTS = [described(kind) for kind in registry.members("optimizer") if kind not in OF_SEVERAL] + [
+    Optimizers({"body.*": Muon(weight_decay=0.1)}, default=AdamW(weight_decay=0.3)),
     Adam(amsgrad=True, fused=False),
     SGD(momentum=0.0),
     RMSprop(centered=True, momentum=0.9),

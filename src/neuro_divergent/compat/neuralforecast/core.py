@@ -21,9 +21,9 @@ from neuro_divergent.compat.neuralforecast.frames import (
     Source,
     Types,
     plain_frame,
-    replacing,
     require_columns,
     static_part,
+    use_empty,
 )
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
@@ -331,9 +331,9 @@ class NeuralForecast:
                 "types": asdict(self._types),
             },
         }
-        with replacing(path, overwrite=overwrite) as place:
-            trained = [fitted[member.name] for member in members]
-            save_many(trained, facts, place, context=save_dataset, overwrite=overwrite)
+        use_empty(path)
+        trained = [fitted[member.name] for member in members]
+        save_many(trained, facts, path, context=save_dataset, overwrite=overwrite)
 
     @staticmethod
     def load(

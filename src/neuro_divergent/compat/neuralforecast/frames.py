@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.read.files import take_over
 from neuro_divergent.data.read.parquet_guard import check_pages
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.storage.several import is_many
 
 MASK, WEIGHT = "available_mask", "sample_weight"
 """Columns whose names have a meaning."""
@@ -91,20 +88,11 @@ def read_files(paths: Sequence[Any], id_col: str) -> pl.DataFrame:
     return pl.concat(parts, how="diagonal_relaxed")
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """The directory to write to: an empty folder is used; with `overwrite` any folder is replaced."""
+def use_empty(path: str | os.PathLike[str]) -> None:
+    """Let an empty folder be written to, as the peer does. A folder with anything else in it stays as it is."""
     place = Path(path)
-    foreign = place.is_dir() and not place.is_symlink() and not is_many(place)
-    if foreign and not any(place.iterdir()):
+    if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
         place.rmdir()
-    elif foreign and overwrite:
-        beside = place.with_name(f"{place.name}.saving")
-        yield beside
-        shutil.rmtree(place)
-        beside.rename(place)
-        return
-    yield place
 
 
 @dataclass

@@ -21,7 +21,7 @@ _SESSION = frozenset({"fit_start", "fit_end", "error", "checkpoint"})
 """Lines about the training as a process: they stay true when it goes on from an earlier step."""
 _YEAR_5000 = 95_617_584_000
 """In seconds since 1970; what is later is no time that a clock showed."""
-_ABOUT = frozenset({"event", "time", "step"})
+_ABOUT = frozenset({"event", "step"})
 _BAD = (StorageError, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
@@ -106,7 +106,9 @@ class _Reader:
             self._steps(line["steps"], {name: list(map(float, line[name])) for name in COLUMNS})
         elif kind == "epoch":
             self.epochs[line["epoch"]] = {
-                name: line[name] if name == "epoch" else float(line[name]) for name in line if name not in _ABOUT
+                name: line[name] if name == "epoch" else float(line[name])
+                for name in line
+                if name not in _ABOUT and line[name] is not None
             }
         else:
             if kind == "fit_start":

@@ -238,6 +238,8 @@ def _elapsed(moments: Moments) -> npt.NDArray[Any]:
 
 
 def _number(moments: Moments, time: Any) -> float:
+    if getattr(time, "tzinfo", None) is not None:  # numpy would take it for UTC too, but warn
+        time = time.astimezone(datetime.UTC).replace(tzinfo=None)
     return float(time) if moments.integer else float(np.datetime64(time, "us").astype(np.int64))
 
 

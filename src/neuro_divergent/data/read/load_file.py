@@ -263,9 +263,9 @@ def _without_notes(
 
 def _number_columns(frame: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
     """The columns that must hold numbers."""
-    roles = {role: asked.get(role) or () for role in ("future", "historical", "static", "weight", "available_mask")}
-    lists = {role: [value] if isinstance(value, str) else value for role, value in roles.items()}
-    names = [name for value in lists.values() if isinstance(value, list | tuple) for name in value]
+    roles = [asked.get(role) for role in ("future", "historical", "static", "weight", "available_mask")]
+    lists = [[value] if isinstance(value, str) else value for value in roles]
+    names = [name for value in lists if isinstance(value, list | tuple) for name in value]
     if asked.get("wide"):
         names += [name for name in frame.columns if name != asked.get("time_col", "ds")]
     else:

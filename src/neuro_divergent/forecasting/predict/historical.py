@@ -18,6 +18,7 @@ import polars as pl
 
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.agreement import check_together, positions
+from neuro_divergent.data.features.attach import horizon_features
 from neuro_divergent.data.read.future_values import FutureValues
 from neuro_divergent.data.read.series_checks import cut_rows, select_series
 from neuro_divergent.data.schema.load_report import listing
@@ -222,7 +223,7 @@ def _each(
     """Each forecast as a separate series: the rows of its lookback."""
     store = taken_columns(forecaster.model, table.store)
     begin = np.maximum(time - forecaster.model.input_size, 0)
-    ahead = _ahead(forecaster, store, series, time, steps)
+    ahead = _ahead(forecaster, table, store, series, time, steps)
     return _from_rows(forecaster, table, store, series, (begin, time), columns, ahead, steps)
 
 
@@ -271,22 +272,29 @@ def _together(
             )
         # A series that ended earlier keeps its last row, which lies before the window: the whole window is masked.
         begin = np.clip(moment - forecaster.model.input_size - shifts, 0, rows - 1)
-        ahead = _ahead(forecaster, store, everyone, moment - shifts, steps)
+        ahead = _ahead(forecaster, table, store, everyone, moment - shifts, steps)
         found = _from_rows(forecaster, table, store, everyone, (begin, rows), columns, ahead, steps)
         chosen = np.flatnonzero(moments == moment)
         values[chosen] = finish(found, rows)[series[chosen]]
     return values
 
 
-def _ahead(forecaster: Forecaster, store: SeriesStore, series: Ints, time: Ints, steps: int) -> FutureValues:
-    """The columns known ahead, from the table itself; beyond its end the last row is repeated.
+def _ahead(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, store: SeriesStore, series: Ints, time: Ints, steps: int
+) -> FutureValues:
+    """The columns known ahead, from the table itself; beyond its end the last row is repeated, the calendar goes on.
 
     An empty cell repeats the one before: at the time of the forecast, the next one is not known.
     """
     span = max(steps, forecaster.model.h)
-    rows = store.offsets[:-1][series, None] + time[:, None] + np.arange(span)
-    rows = np.minimum(rows, store.offsets[1:][series, None] - 1)
+    places = time[:, None] + np.arange(span)
+    rows = store.offsets[:-1][series, None] + np.minimum(places, store.lengths[series, None] - 1)
     future = None if store.future is None else carried(store, rows, series)
+    which, step = np.nonzero(places >= store.lengths[series, None])
+    if future is not None and table.schema.features and len(which):
+        stamps = table._stamps(store.times(places[which, step], series[which]))
+        added = horizon_features(store, table.schema, stamps)
+        future[which, step, future.shape[2] - added.shape[1] :] = added
     codes = None if store.categorical is None else store.categorical[rows].copy()
     if codes is not None:
         names = list(store.categories)[: codes.shape[2]]

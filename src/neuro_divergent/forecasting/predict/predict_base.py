@@ -17,7 +17,7 @@ from torch import nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.join import on_grid_of, read_again
+from neuro_divergent.data.join import on_grid_of, on_span_of, read_again
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.vocabulary import say_unknown, with_categories
@@ -186,7 +186,7 @@ class PredictBase:
             if known is not data:
                 self.say_unknown(data)
             if ahead.columns_of(self.model, known.store) == ahead.columns_of(self.model, own.store):
-                return on_grid_of(own, known)
+                return on_grid_of(own, on_span_of(own, known))
             # Other columns, or other codes of categories: read with the training schema, or refused there.
             return read_again(data.to_polars(), own.schema, (data,))
         quick = self.reader(own).table(data)

@@ -166,12 +166,16 @@ class Predictor(PredictBase):
             return None
         number = int(positions(known.ids, later.ids)[0])
         steps = np.arange(len(later))
+        most = ahead.context_rows(self.model, known.schema)
+        rows = int(known.store.lengths[number])
+        if rows < most <= rows + len(later):
+            return None  # rows will leave the context: now the series is measured for good, see `_context_of`
         if number < 0 or not np.array_equal(
             known.store.times(known.store.lengths[number] + steps, np.full(len(steps), number)),
             later.store.times(steps, np.zeros(len(steps), dtype=np.int64)),
         ):
             return None
-        store = appended(known.store, number, later.store.y, ahead.context_rows(self.model, known.schema))
+        store = appended(known.store, number, later.store.y, most)
         return _Context(store, known, known.changes, known.local)
 
     def _joined(self, rows: Any) -> _Context:
@@ -198,9 +202,11 @@ class Predictor(PredictBase):
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
         """The mean change over all rows of the training table, see `scaling`."""
-        if isinstance(table, _Context) and table.changes is not None:
-            return np.asarray(table.changes[series])
-        return super().mean_change(table, series, until)
+        found = super().mean_change(table, series, until)
+        if not isinstance(table, _Context) or table.changes is None:
+            return found
+        measured = table.changes[series]
+        return np.where(np.isnan(measured), found, measured)
 
     @property
     def num_bytes(self) -> int:
@@ -230,9 +236,9 @@ class _Context(TimeSeriesDataFrame):
         report = DataReport(rows_read=rows, rows_stored=rows, n_series=len(store.ids), freq=store.freq)
         super().__init__(store, like.schema, report, library=like.library)
         self.changes = changes
-        """[S] mean absolute change from row to row; None if no interval needs it."""
+        """[S] mean absolute change from row to row; NaN while all rows are here, None if no interval needs it."""
         self.local = local
-        """The scaling of the training, with the series that were too short to be trained on."""
+        """The scaling of the training, and of other series that have rows before the context."""
 
 
 def predictor_of(fitted: Forecaster) -> Predictor:
@@ -251,19 +257,23 @@ def predictor_of(fitted: Forecaster) -> Predictor:
 
 
 def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Context | None) -> _Context:
-    """The rows of a table that forecasts need. Statistics of the earlier context are kept."""
-    changes, local = None, predictor.local
+    """The rows of a table that forecasts need. Statistics of the earlier context are kept.
+
+    A series that was not trained on is measured by its rows as long as all of them are in the context. The first call
+    that fills the context measures it for good.
+    """
+    most = ahead.context_rows(predictor.model, table.schema)
+    changes, local = None, predictor.local if known is None else known.local
     if predictor.intervals is not None:
-        changes = predictor.mean_change(table, np.arange(table.n_series), table.store.lengths)
+        full = table.store.lengths >= most
+        changes = np.where(full, predictor.mean_change(table, np.arange(table.n_series), table.store.lengths), np.nan)
         if known is not None and known.changes is not None:
             place = positions(known.ids, table.ids)
             before = np.where(place >= 0, known.changes[place], np.nan)
             changes = np.where(np.isnan(before), changes, before)
-    if known is not None:
-        local = known.local
-    elif local is not None:
-        local = local.including(table, table.store.lengths)
-    store = ahead.tail(table.store, ahead.context_rows(predictor.model, table.schema))
+    if local is not None:
+        local = local.including(table, table.store.lengths, least=most)
+    store = ahead.tail(table.store, most)
     return _Context(store, table if known is None else known, changes, local)
 
 

@@ -173,7 +173,14 @@ def _names(base: PredictBase, ids: Any, count: int) -> npt.NDArray[np.generic]:
 
 
 def _numbers(name: str, array: Any) -> npt.NDArray[Any]:
-    found = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
+    if isinstance(array, Tensor):
+        array = array.detach().cpu()
+        found = (array.float() if array.dtype == torch.bfloat16 else array).numpy()  # numpy has no bfloat16
+    else:
+        try:
+            found = np.asarray(array)
+        except ValueError as error:
+            raise DataError(f"{name} must be an array of numbers, but its rows have different lengths") from error
     if found.dtype.kind not in "fiub":
         raise DataError(f"{name} must be an array of numbers, but got {found.dtype}")
-    return found
+    return np.where(array.mask, np.nan, found) if isinstance(array, np.ma.MaskedArray) else found

@@ -50,7 +50,7 @@ def test_a_resumed_training_replaces_the_steps_and_epochs_that_it_did_again():
     )
     assert log.steps["step"] == [1, 2, 3, 4]
     assert log.steps["loss"] == [9.0, 8.0, 7.0, 0.5]
-    assert log.epochs == [{"epoch": 1, "train_loss": 8.5}]
+    assert log.epochs == [{"epoch": 1, "time": 102.0, "train_loss": 8.5}]
     kept = [(event["event"], event["step"]) for event in log.events]
     assert kept == [("fit_start", 0), ("skipped", 2), ("log", 3), ("fit_start", 3)]
 
@@ -67,7 +67,7 @@ def test_the_latest_line_of_a_step_or_an_epoch_counts():
     log = read_log(steps(1, 1.0, 2.0, 3.0) + steps(2, 20.0) + steps(7, 7.0) + steps(5, 5.0) + epochs)
     assert log.steps["step"] == [1, 2, 3, 5, 7]
     assert log.steps["loss"] == [1.0, 20.0, 3.0, 5.0, 7.0]
-    assert log.epochs == [{"epoch": 1, "train_loss": 4.0}]
+    assert log.epochs == [{"epoch": 1, "time": 102.0, "train_loss": 4.0}]
 
 
 def test_numbers_without_a_word_in_json_come_back():

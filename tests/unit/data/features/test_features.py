@@ -245,3 +245,11 @@ def test_a_model_that_knows_a_feature_and_a_column_of_one_name_reads_new_data() 
     again = TimeSeriesDataFrame.from_frame(table.rename({"when": "time"}), schema=old)
     assert again.store.fingerprint() == known.store.fingerprint()
     assert again.schema == old
+
+
+def test_time_in_a_zone_goes_from_the_first_row_to_the_last_without_a_warning() -> None:
+    times = pl.datetime_range(pl.datetime(2024, 3, 30), pl.datetime(2024, 4, 1), "12h", time_zone="UTC", eager=True)
+    table = pl.DataFrame({"ds": times.dt.convert_time_zone("Europe/London"), "y": [1.0] * 5})
+    data = TimeSeriesDataFrame.from_frame(table, features=["time"])
+    assert data.store.future is not None
+    assert data.store.future[:, 0].tolist() == [-0.5, -0.25, 0.0, 0.25, 0.5]

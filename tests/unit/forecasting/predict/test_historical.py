@@ -56,3 +56,20 @@ def test_without_a_row_before_the_origin_there_is_no_forecast(table):
     assert np.isnan(values[0]).all()
     assert np.isfinite(values[1]).all()
     assert origins.where(np.array([False, True])).points(fitted)[0].tolist() == values[1].tolist()
+
+
+@pytest.mark.parametrize("features", [["dayofweek", "day"], ["time", "fourier:7:1"]])
+def test_the_calendar_goes_on_after_the_end_of_a_series(features):
+    """Of the last window one series has only the first row; the forecast looks at the calendar of all four steps."""
+    day = pl.int_range(pl.len())
+    panel = pl.concat(
+        pl.select(
+            unique_id=pl.lit(name), ds=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, last), "1d")
+        ).with_columns(y=(day % 7 + day.sqrt()).cast(pl.Float64))
+        for name, last in (("long", 29), ("short", 26))
+    )
+    model, cut = nd.MLP(h=4, input_size=14, hidden_size=8), pl.date(2024, 2, 25)
+    fitted = model.fit(panel.filter(pl.col("ds") <= cut), CONFIG, features=features)
+    table = fitted.table(panel)
+    origins = Origins.at(table, np.array([0, 1]), np.array([56, 56]), 4)
+    np.testing.assert_allclose(origins.points(fitted).reshape(-1), fitted.predict()["MLP"], rtol=1e-5)

@@ -260,3 +260,17 @@ def test_series_may_be_called_models():
     )
     assert set(found.by_series["model"]) == {"series-00", "series-01"}
     assert "DLinear" in set(found.by_series["model_name"])
+
+
+def test_time_is_counted_alike_in_a_table_and_in_a_frame():
+    """The feature "time" has the span of the training rows as its unit, whoever reads later rows, and how many."""
+    frame = panel(hours=200)
+    early = frame.filter(pl.int_range(pl.len()).over("unique_id") < 100)
+    options = {"features": ["time", "hour"]}
+    fitted = nd.MLP(h=4, input_size=12, hidden_size=8).fit(early, FAST.replace(max_steps=30), **options)
+    expected, scores = fitted.predict(frame), fitted.evaluate(frame, n_windows=2)
+    for rows in (frame, only_last(frame, 40)):
+        table = nd.TimeSeriesDataFrame.from_frame(rows, **options)
+        assert fitted.predict(table).equals(expected)
+        assert fitted.predictor().predict(table).equals(expected)
+        assert fitted.evaluate(table, n_windows=2)["MLP", "mae"] == scores["MLP", "mae"]

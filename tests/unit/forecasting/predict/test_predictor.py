@@ -5,6 +5,7 @@ import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -200,6 +201,29 @@ def test_short_and_new_series_grow():
         predictor.observe(new[first:last])
         assert predictor.predict().filter(pl.col("unique_id") == "new").equals(own.predict(new[:last]))
     assert predictor.predict().height == 4 * H
+
+
+def test_a_new_series_is_scaled_by_its_rows_until_the_context_is_full():
+    options = {"local_scaler": "standard", "prediction_intervals": nd.PredictionIntervals(n_windows=2)}
+    own = model(scaler="identity", anchor=None).fit(panel(), FAST, **options)
+    ramp = pl.int_range(pl.len()).cast(pl.Float64)
+    new = panel(40, 1).with_columns(unique_id=pl.lit("new"), y=pl.col("y") * 1.1**ramp)
+
+    def forecast(*ends):
+        predictor = own.predictor()
+        for first, last in pairwise([0, *ends]):
+            predictor.observe(new[first:last])
+        return predictor.predict(level=[80]).filter(pl.col("unique_id") == "new")
+
+    # As long as no row has left the context, and for the first rows however many: as the forecaster does it.
+    for ends in ((40,), (1, 2, 3), (5, L), (3, 4, L + 9)):
+        expected = own.predict(new[: ends[-1]], level=[80])
+        for name in expected.columns[2:]:
+            np.testing.assert_allclose(forecast(*ends)[name], expected[name], rtol=1e-5)
+    # Then the scale stays, whether rows come one by one or together.
+    assert forecast(*range(L, 30)).equals(forecast(L, 29))
+    widths = [(frame["MLP-hi-80"] - frame["MLP-lo-80"]).to_numpy() for frame in (forecast(L), forecast(L, 29))]
+    np.testing.assert_allclose(widths[0], widths[1], rtol=1e-4)
 
 
 def test_a_gap_is_treated_as_in_the_training_data(fitted):

@@ -166,3 +166,15 @@ def test_what_is_no_number_and_what_the_model_does_not_take_is_refused():
         predictor.predict_array([["a"] * L])
     with pytest.raises(nd.DataError, match="future= must be left out, because the model takes no such columns"):
         predictor.predict_array(np.zeros((1, L)), future=np.zeros((1, L + H, 1)))
+
+
+def test_masked_values_bfloat16_and_lists_of_different_lengths():
+    predictor = model().fit(panel(), FAST).predictor()
+    x = np.round(last(panel()))
+    with_nan = np.where(np.arange(L) < 3, np.nan, x)
+    masked = np.ma.masked_array(x, mask=np.isnan(with_nan))
+    assert predictor.predict_array(masked).tolist() == predictor.predict_array(with_nan).tolist()
+    brain = torch.from_numpy(x).bfloat16()
+    assert predictor.predict_array(brain).tolist() == predictor.predict_array(brain.double()).tolist()
+    with pytest.raises(nd.DataError, match="x must be an array of numbers, but its rows have different lengths"):
+        predictor.predict_array([[1.0, 2.0], [3.0]])

@@ -16,7 +16,7 @@ VALUES = {
     "checkpoints": "runs/a", "loss": "mae", "validation_loss": "mse", "optimizer": "sgd", "metrics": ["mae"],
     "level": [80], "quantiles": [0.1, 0.9], "point": "mean", "distribution": "Gaussian", "betas": (0.9, 0.99),
     "accelerator": "gpu", "freq": "1mo", "id_col": "unique_id", "time_col": "ds", "progress": False,
-    "mixed_precision": True, "validation_split": 0.2, "dropout": 0.1, "momentum": 0.9, "weight_decay": 0.1,
+    "mixed_precision": True, "validation_split": 0.2, "label_smoothing": 0.1, "dropout": 0.1, "momentum": 0.9, "weight_decay": 0.1,
 }  # fmt: skip
 """A value that each setting can have; any other one is given 2."""
 
@@ -47,13 +47,17 @@ def runs(snippet: str):
 def test_words_of_training_on_a_model_and_in_the_config(word):
     value = value_of(word)
     on_model = answered(lambda: nd.MLP(h=6, input_size=12, **{word: value}))
-    snippet = re.fullmatch(rf"MLP has no field '{word}'; write (model\.fit\(data, .*\))", str(on_model))
+    snippet = re.fullmatch(
+        rf"MLP has no field '{word}'; write (model\.fit\(data, .*\)){re.escape(WORDS[word].note)}", str(on_model)
+    )
     assert snippet, on_model
     job = runs(snippet.group(1))
     if word in nd.TrainingConfig.model_fields:
         return
     in_config = answered(lambda: nd.TrainingConfig(**{word: value}))
-    snippet = re.fullmatch(rf"TrainingConfig has no field '{word}'; write (nd\.TrainingConfig\(.*\))", str(in_config))
+    note = re.escape(WORDS[word].note)
+    sentence = rf"TrainingConfig has no field '{word}'; write (nd\.TrainingConfig\(.*\)){note}"
+    snippet = re.fullmatch(sentence, str(in_config))
     assert snippet, in_config
     assert runs(snippet.group(1)) == job.config
 

@@ -19,7 +19,7 @@ PLAIN = nd.TrainingConfig().resolved()
         ("batch_size", 32),
         ("shuffle", True),
         ("validation_split", 0.2),
-        ("early_stopping", nd.EarlyStopping(patience=10, min_delta=1e-4, restore_best_weights=True)),
+        ("early_stopping", nd.EarlyStopping(patience=10, min_delta=1e-4, mode="min", restore_best_weights=True)),
         ("gradient_clipping", nd.ClipByNorm(1.0)),
         ("optimizer", nd.AdamW()),
         ("loss", nd.MSE()),
