@@ -97,7 +97,7 @@ def sentence_of(done, code):
         ),
         pytest.param(
             ["train", "prices.csv", *COLUMNS, "--h", 7, "--level", "0.8,0.95"],
-            ["percentages", "Say --level 80,95"],
+            ["percentages", "Use --level 80,95"],
             id="levels as shares",
         ),
         pytest.param(["train"], ["a table is required"], id="nothing at all"),
