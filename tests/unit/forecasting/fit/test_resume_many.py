@@ -117,7 +117,7 @@ def test_what_cannot_go_on_is_refused(tmp_path):
         several.fit(panel(), config(tmp_path / "run"), resume_with={"max_epochs": 3})
     with pytest.raises(nd.ConfigError, match=r"resume_with may change .*, but got batch_size"):
         several.fit(panel(), config(tmp_path / "run"), resume="auto", resume_with={"MLP": {"batch_size": 3}})
-    with pytest.raises(nd.ConfigError, match=r"by name \(DLinear, MLP, NLinear\), but got max_epochs"):
+    with pytest.raises(nd.ConfigError, match=r"by model name \(DLinear, MLP, NLinear\), but got max_epochs"):
         several.fit(panel(), config(tmp_path / "run"), resume="auto", resume_with={"MLP": {}, "max_epochs": 3})
     assert not list(tmp_path.iterdir())
     assert not several.fitted
