@@ -53,7 +53,7 @@ def test_quantiles_and_names_of_a_loss_stand_in_the_order_of_its_outputs():
 
 def test_accuracy_counts_equal_classes_and_trains_nothing():
     assert float(Accuracy()(torch.tensor([1.0, 0.0, 1.0, 1.0]), torch.tensor([1.0, 1.0, 1.0, 0.0]))) == 0.5
-    with pytest.raises(ConfigError, match="no gradient"):
+    with pytest.raises(ConfigError, match="needs a gradient, but Accuracy has none"):
         MLP(**SMALL, loss=Accuracy())
 
 

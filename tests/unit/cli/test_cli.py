@@ -412,7 +412,7 @@ def test_what_a_run_may_not_change_is_refused_in_the_words_of_the_shell(prices, 
     # What was edited in the run file may be meant for the next run; on the command line it is meant for this one.
     (tmp_path / "run.yaml").write_text("training: {max_epochs: 2}\n")
     done = call(*first, "--resume", cwd=tmp_path)
-    assert "training.max_epochs was 1, but is 2. Give back what it had, change by flags" in done.stderr
+    assert "training.max_epochs was 1, but is 2. Restore what it had, change by flags" in done.stderr
     done = call(*first, "--resume", "--max-epochs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
