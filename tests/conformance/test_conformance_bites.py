@@ -136,7 +136,7 @@ def test_without_a_fault_the_map_passes(check: str) -> None:
         (_Peeking(h=4, input_size=12), "teacher_forcing_sees_only_earlier_steps", "step 0 must not see"),
         (_faulty("dropout"), "evaluation_is_deterministic", "must be equal"),
         (_faulty("mask"), "evaluation_is_deterministic", "changed batch.mask"),
-        (_faulty("mean"), "windows_do_not_see_each_other", "alone as in a batch of 4"),
+        (_faulty("mean"), "windows_do_not_see_each_other", "the same alone and in a batch of 4"),
         (_faulty("log"), "extreme_input_stays_finite", "constant input"),
         (_faulty("state"), "weights_round_trip", "not registered"),
         (_faulty("float"), "precisions_agree", "raised RuntimeError"),
@@ -195,7 +195,7 @@ def test_parameters_that_are_declared_unreached_are_spared() -> None:
 
 
 def test_unknown_checks_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"has the checks description_round_trips, .* name='shape'"):
+    with pytest.raises(ConfigError, match=r"the checks of a model are description_round_trips, .* name='shape'"):
         check_model(_faulty("none"), "shape")
 
 
@@ -284,7 +284,7 @@ def test_a_faulty_loss_fails_its_check(fault: str, check: str) -> None:
             def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
                 return torch.where(output[..., 0] > 1e9, output[..., 0], 0.0) * 0 + target
 
-        with pytest.raises(ConformanceFailure, match="40 steps must make the loss smaller"):
+        with pytest.raises(ConformanceFailure, match="40 steps must lower the loss"):
             check_loss(_Uphill(), check)
         return
     with pytest.raises(ConformanceFailure, match=check):

@@ -54,8 +54,8 @@ class _Forgets(SeriesScaler):
 BROKEN = [
     (_BlindToMasks(), "unobserved_values_do_not_count", "must not change the location"),
     (_OneScaleForAll(), "neighbours_do_not_count", "other windows must not change the scale"),
-    (_OneWay(), "values_come_back", "must come back"),
-    (_LargestFirst(), "larger_stays_larger", "a larger scaled value"),
+    (_OneWay(), "values_come_back", "inverse must restore"),
+    (_LargestFirst(), "larger_stays_larger", "keep the order of values"),
     (_LargestFirst(), "affine_map_agrees", "affine = False"),
     (_Forgets(), "state_round_trips", "must scale the same"),
 ]

@@ -68,7 +68,7 @@ def test_broken_commands_do_not_break_the_others(tmp_path: Path) -> None:
     assert helped.returncode == 0
     assert "Train a model on a table" in " ".join(helped.stdout.split())
     (warning,) = helped.stderr.splitlines()
-    assert "'train' is there and the package broken-plugin brings it a second time. It is left out" in warning
+    assert "'train' exists and the package broken-plugin defines it again. It is left out" in warning
     assert run("drift", "1,2", cwd=tmp_path, more=tmp_path).stdout == "3\n"
     asked = run("absent", cwd=tmp_path, more=tmp_path)
     assert asked.returncode == 1

@@ -185,7 +185,7 @@ def test_a_training_that_is_to_be_refitted_has_no_model_yet(tmp_path: Path, star
     stopped = nd.read_run(tmp_path / "run").stop(timeout=100)
     assert stopped.checkpoints
     assert stopped.stopped == "a stop was requested"
-    assert result(process)["error"].startswith("NotFittedError: a model that is refitted on all rows")
+    assert result(process)["error"].startswith("NotFittedError: a model with refit_on_all is finished when both")
     assert not (tmp_path / "run" / "refit").exists()
 
 

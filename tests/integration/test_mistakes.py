@@ -67,7 +67,7 @@ def sentence_of(done, code):
         ),
         pytest.param(
             ["train", "prices.csv", *COLUMNS, "--h", 7, "--freq", "1h"],
-            ["1h was given", "Leave --freq out", "if the holes are meant, say --set data.gaps=mask"],
+            ["1h was given", "Leave --freq out", "if the gaps are intended, add --set data.gaps=mask"],
             id="frequency too fine",
         ),
         pytest.param(

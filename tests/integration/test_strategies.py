@@ -148,7 +148,7 @@ def test_a_wrapper_around_a_models_module_is_refused_in_a_sentence():
         def build(self):
             return Wrapping()
 
-    with pytest.raises(nd.ConfigError, match=r"Wrapping.prepare gave a Sequential around it"):
+    with pytest.raises(nd.ConfigError, match=r"Wrapping.prepare returned a Sequential around it"):
         MODEL.fit(frame(), CONFIG.replace(strategy=Wraps()))
     x = torch.linspace(-1, 1, 64)[:, None]
     nd.Trainer(CONFIG.replace(strategy=Wraps(), steps_per_epoch=None)).fit(torch.nn.Linear(1, 1), (x, 3 * x))

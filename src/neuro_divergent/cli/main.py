@@ -1,6 +1,6 @@
-"""`neuro-divergent`: the commands, and how their errors become exit codes.
+"""`neuro-divergent`: the commands, and the exit codes for their errors.
 
-Exit codes: 0 good, 1 the work failed, 2 the request was wrong, 130 and 143 stopped by a signal.
+Exit codes: 0 success, 1 the work failed, 2 the request was wrong, 130 and 143 stopped by a signal.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ app = App(
     name="neuro-divergent",
     help="Train neural networks that forecast time series, and trust them.",
     version=__version__,
-    help_epilogue="Exit codes: 0 good, 1 the work failed, 2 the request was wrong, 130 and 143 stopped by a signal.",
+    help_epilogue="Exit codes: 0 success, 1 the work failed, 2 the request was wrong, 130 and 143 stopped by a signal.",
 )
-# Named, not imported: `--help` must answer before torch could even be loaded. Other packages bring commands by entry
-# points (plugin_commands.py).
+# Named, not imported: `--help` must answer before torch is loaded. Other packages add commands by entry points
+# (plugin_commands.py).
 COMMANDS = {
     "train": ("train:train", "Train a model on a table; save it with its history and a report."),
     "predict": ("predict:predict", "Forecast with a saved model."),
@@ -40,12 +40,12 @@ COMMANDS = {
     "cv": ("cv:cv", "Compare models by cross-validation over time, beside a seasonal naive forecast."),
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint or a saved model."),
-    "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can go on later."),
+    "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can be resumed."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),
     "optimizers": ("lists:optimizers", "List the optimizers."),
     "schedules": ("lists:schedules", "List the learning-rate schedules."),
-    "demo": ("demo:demo", "Train four models on embedded data and compare them."),
+    "demo": ("demo:demo", "Train four models on built-in data and compare them."),
     "bench": ("bench:bench", "Measure training and forecasting on this machine."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
 }
@@ -57,12 +57,12 @@ data.command(
     name="check",
     help="Report what is in a table, and what to do about it.",
 )
-data.command("neuro_divergent.cli.commands.data_sample:sample", name="sample", help="Write a table to try things on.")
+data.command("neuro_divergent.cli.commands.data_sample:sample", name="sample", help="Write an example table.")
 app.command(data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code; mistakes end in one sentence, not in a traceback."""
+    """Run one command and return its exit code. An error is printed as one sentence, without a traceback."""
     logger, handler = logging.getLogger("neuro_divergent"), OncePerCause(in_shell_words)
     logger.addHandler(handler)
     typed = sys.argv[1:] if arguments is None else list(arguments)
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # The parser takes a lone - for an option. As a path, ./- is the same.
+    # The parser reads a lone - as an option. As a path, ./- is the same.
     arguments = ["./-" if argument == "-" else argument for argument in arguments]
     try:
         join(app, asked=arguments[0] if arguments else "")
@@ -86,15 +86,15 @@ def _run(arguments: list[str]) -> int:
         return _fail(on_the_shell(error), 2)
     except NeuroDivergentError as error:
         return _fail(on_the_shell(error), 1)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        # What is still in the buffer has nowhere to go: without this the interpreter complains on its way out.
+    except BrokenPipeError:  # the reader of the pipe has closed it
+        # Nobody can read what is still in the buffer: without this the interpreter prints an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
         return _fail(f"{what}{error.strerror or error}", 1)
     except MemoryError:
-        return _fail("the memory is too small for this: a smaller --batch-size or --input-size needs less", 1)
+        return _fail("there is not enough memory. Use a smaller --batch-size or --input-size", 1)
     except KeyboardInterrupt:
         return _fail("stopped", 130)
     except SystemExit as error:
@@ -103,7 +103,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _fail(sentence: str, code: int) -> int:
-    # A sentence may quote a stranger's file.
+    # A sentence may quote a foreign file.
     sys.stderr.write("\n".join(harmless(line) for line in f"neuro-divergent: {sentence}".split("\n")) + "\n")
     return code
 

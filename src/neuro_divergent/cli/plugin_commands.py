@@ -1,7 +1,7 @@
-"""Commands that other packages bring: entry points in the group `neuro_divergent.commands`, name → module:function.
+"""Commands of other packages: entry points in the group `neuro_divergent.commands`, name → module:function.
 
-A command is imported when it is called, so that `--help` and the other commands do not wait for it. One that is broken
-is named in a warning and left out.
+A command is imported when it is called, so that `--help` and other commands stay fast. A broken command is named in a
+warning and left out.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def join(app: App, asked: str) -> None:
 
 def _check(app: App, entry: EntryPoint) -> None:
     if entry.name in app:
-        other = f"the package {_package(entry)} brings it a second time"
-        raise RegistryError(f"a command is named once, but {entry.name!r} is there and {other}. It is left out")
+        other = f"the package {_package(entry)} defines it again"
+        raise RegistryError(f"a command name must be unique, but {entry.name!r} exists and {other}. It is left out")
     module, _, function = entry.value.partition(":")
     if not (module and function.isidentifier()):
         raise RegistryError(
-            f"a command is named as module:function, but {entry.name!r} of the package {_package(entry)} is "
+            f"a command must be given as module:function, but {entry.name!r} of the package {_package(entry)} is "
             f"{entry.value!r}. It is left out"
         )
 
@@ -56,7 +56,7 @@ def _check(app: App, entry: EntryPoint) -> None:
 def _loaded(entry: EntryPoint) -> Any:
     try:
         command = entry.load()
-    except (Exception, SystemExit) as error:  # a stranger's module may raise anything
+    except (Exception, SystemExit) as error:  # a foreign module may raise anything
         why = f"{type(error).__name__}: {error}"
     else:
         if callable(command):
@@ -73,6 +73,6 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _summary(entry: EntryPoint) -> str:
-    """What the package says about itself: the command's own sentence would need its import."""
+    """The summary of the package: the summary of the command would need its import."""
     said = None if entry.dist is None else entry.dist.metadata.json.get("summary")
     return f"{said} ({_package(entry)})" if said else f"A command of the package {_package(entry)}."

@@ -1,1 +1,1 @@
-"""Other packages' ways of calling, answered by ours; nothing else in the library imports this room."""
+"""APIs of other packages, implemented with this library. Nothing else in the library imports this package."""

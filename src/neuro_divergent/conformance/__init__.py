@@ -1,4 +1,4 @@
-"""The conformance suites, shipped so that the author of a plugin can run what the library's own members pass.
+"""The conformance suites. The author of a plugin can run the same checks that the library's own members pass.
 
     import pytest
     from neuro_divergent.conformance import MODEL_CHECKS, check_model
@@ -7,8 +7,8 @@
     def test_my_model(name):
         check_model(MyModel, name)
 
-Each check raises `ConformanceFailure` (an AssertionError) that says for which description, at which sizes, and what
-was expected. No test runner is imported here.
+A failed check raises `ConformanceFailure` (an AssertionError). It names the description, the sizes, and what was
+expected. No test runner is imported here.
 """
 
 from neuro_divergent.conformance.examples import loss_examples, model_examples, optimizer_examples, schedule_examples

@@ -1,4 +1,4 @@
-"""One case of the model matrix: a description, the sizes it is built for, and batches that fit.
+"""One case of the model matrix: a description, its sizes, and batches that fit.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 """
@@ -26,14 +26,14 @@ COLUMNS = 2
 
 
 def usual_loss(model: Model) -> Loss:
-    """The loss that the model's recipe trains with when that one describes a distribution, else MSE."""
+    """The loss of the model's recipe if it describes a distribution, else MSE."""
     loss = model.recipe(64).loss
     return loss if isinstance(loss, Loss) and loss.outputs > 1 else MSE()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A model at some sizes, with all declared columns or with none."""
+    """A model at certain sizes, with all declared columns or with none."""
 
     model: Model
     series: int = 3
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def channels(self) -> int:
-        """C: one for each series when the model is multivariate."""
+        """C: one per series if the model is multivariate."""
         return self.series if self.model.capabilities.multivariate else 1
 
     @property
@@ -69,7 +69,7 @@ class Case:
         )
 
     def module(self, *, seed: int = 0, shaken: bool = False) -> ForecastModule:
-        """The module as it is before training; shaken moves every weight, so that none is zero by design."""
+        """The module before training. `shaken` moves every weight, so that none is zero by design."""
         lengths = anchor_lengths(self.model, self.store(1))
         module = build_module(self.model, self.spec, self.loss, lengths, seed)
         if shaken:
@@ -143,7 +143,7 @@ class Case:
 
 
 def _waves(windows: int, steps: int, channels: int, draw: torch.Generator) -> Tensor:
-    """[B, T, C] sines whose period, phase and height differ, so that no window is another one's copy."""
+    """[B, T, C] sines with different periods, phases and heights, so that no two windows are equal."""
     period = 3 + 5 * torch.rand(windows, 1, channels, generator=draw)
     phase = 2 * torch.pi * torch.rand(windows, 1, channels, generator=draw)
     height = 1 + torch.rand(windows, 1, channels, generator=draw)

@@ -1,4 +1,4 @@
-"""What holds for every description, whatever it describes."""
+"""Checks for every description, whatever its family."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from neuro_divergent.core.field_docs import field_docs, own_doc
 
 
 def round_trips(description: Description) -> None:
-    """JSON and YAML give an equal description back through the base of its family."""
+    """JSON and YAML restore an equal description through the base class of its family."""
     base = next(cls for cls in reversed(type(description).__mro__) if "family" in vars(cls) and cls is not Description)
     assert issubclass(base, Description)
     using = functions(description)
-    with expecting("from_json(to_json()) must give an equal description back"):
+    with expecting("from_json(to_json()) must return an equal description"):
         again = base.from_json(description.to_json(), using=using)
         require(again == description, f"but {again!r} is not {description!r}")
-    with expecting("from_yaml(to_yaml()) must give an equal description back"):
+    with expecting("from_yaml(to_yaml()) must return an equal description"):
         again = base.from_yaml(description.to_yaml(), using=using)
         require(again == description, f"but {again!r} is not {description!r}")
 
 
 def is_documented(description: Description) -> None:
-    """The class has a docstring and every field a sentence under it: help texts and pages are made of them."""
+    """The class has a docstring and every field a sentence under it: help texts and pages are made from them."""
     cls = type(description)
-    require(bool(own_doc(cls)), f"{cls.__name__} must have a docstring that says what it is, but has none")
+    require(bool(own_doc(cls)), f"{cls.__name__} must have a docstring, but has none")
     if not _has_source(cls):
         return
     described = field_docs(cls)
@@ -36,7 +36,7 @@ def is_documented(description: Description) -> None:
 
 
 def _has_source(cls: type) -> bool:
-    """Whether the sentences can be read at all; a class made in an interactive session has no file."""
+    """Whether the sentences can be read; a class made in an interactive session has no file."""
     try:
         inspect.getsource(cls)
     except (OSError, TypeError):
@@ -45,7 +45,7 @@ def _has_source(cls: type) -> bool:
 
 
 def functions(value: Any) -> dict[str, Callable[..., Any]]:
-    """The callables that a description holds, by the reference that a file keeps of them."""
+    """The callables in a description, by the reference that a file has for them."""
     if isinstance(value, Description):
         value = [getattr(value, name) for name in type(value).model_fields]
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""Small examples of every member of a family, so that a suite can run on a class nobody has configured.
+"""Small examples of every member of a family, so that a suite can run on a class without settings.
 
-A class with required fields of its own, or one whose small sizes need thought, has a classmethod `examples()` that
-returns descriptions; it is asked first.
+A class with its own required fields, or whose small sizes need care, has a classmethod `examples()` that returns
+descriptions. It is used first.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ D = TypeVar("D", bound=Description)
 
 HORIZON = 4
 LOOKBACKS = (12, 24, 48, 96)
-"""A model is tried at the shortest of these that it accepts."""
+"""A model is built with the shortest of these lookbacks that it accepts."""
 
 _NARROW = 32
 
 
 def model_examples(cls: type[Model]) -> tuple[Model, ...]:
-    """Small descriptions of a model: its own `examples()`, or one at h=4 with every width cut down."""
+    """Small descriptions of a model: its own `examples()`, or one at h=4 with every width reduced."""
     return _examples(cls, _default_model)
 
 
 def loss_examples(cls: type[Loss]) -> tuple[Loss, ...]:
-    """Descriptions of a loss: its own `examples()`, the shipped ones, or one with every default."""
+    """Descriptions of a loss: its own `examples()`, the shipped ones, or one with all defaults."""
     return _examples(cls, lambda cls: _SHIPPED_LOSSES[cls]() if cls in _SHIPPED_LOSSES else (_bare(cls),))
 
 
 def optimizer_examples(cls: type[Optimizer]) -> tuple[Optimizer, ...]:
-    """Descriptions of an optimizer: its own `examples()`, the shipped ones, or one with every default."""
+    """Descriptions of an optimizer: its own `examples()`, the shipped ones, or one with all defaults."""
     return _examples(cls, lambda cls: (TorchOptimizer(cls="Adamax"),) if cls is TorchOptimizer else (_bare(cls),))
 
 
 def schedule_examples(cls: type[Schedule]) -> tuple[Schedule, ...]:
-    """Descriptions of a schedule: its own `examples()`, the shipped ones, or one with every default."""
+    """Descriptions of a schedule: its own `examples()`, the shipped ones, or one with all defaults."""
     return _examples(cls, lambda cls: _SHIPPED_SCHEDULES[cls]() if cls in _SHIPPED_SCHEDULES else (_bare(cls),))
 
 
 def narrow_fields(cls: type[Description]) -> dict[str, Any]:
-    """Fields whose defaults are whole numbers above 32 (widths, mostly), cut down to 32; tuples entry by entry."""
+    """Fields whose defaults are whole numbers above 32 (mostly widths), reduced to 32; tuples entry by entry."""
     small: dict[str, Any] = {}
     for name, field in cls.model_fields.items():
         given = field.get_default(call_default_factory=False)
@@ -98,8 +98,8 @@ def _bare(cls: type[D]) -> D:
         return cls()
     except ConfigError as error:
         raise ConfigError(
-            f"{cls.__name__} cannot be made without arguments ({error}). Give it a classmethod examples() that returns "
-            "a few small descriptions"
+            f"{cls.__name__} must work without arguments, but does not ({error}). Give it a classmethod examples() "
+            "that returns a few small descriptions"
         ) from None
 
 
@@ -112,8 +112,8 @@ def _default_model(cls: type[Model]) -> tuple[Model, ...]:
             except ConfigError as error:
                 errors[str(error)] = None
     raise ConfigError(
-        f"{cls.__name__} accepts none of input_size={LOOKBACKS} at h={HORIZON} ({'; '.join(errors)}). Give it a "
-        "classmethod examples() that returns a few small descriptions"
+        f"{cls.__name__} must accept one of input_size={LOOKBACKS} at h={HORIZON}, but does not ({'; '.join(errors)}). "
+        "Give it a classmethod examples() that returns a few small descriptions"
     )
 
 

@@ -25,7 +25,7 @@ _CLASSES = 4
 
 @LOSSES.check
 def description_round_trips(loss: Loss) -> None:
-    """JSON and YAML give the description back, also after it has worked."""
+    """JSON and YAML restore the description, also after the loss was used."""
     _values(loss, *_data(loss))
     round_trips(loss)
 
@@ -38,7 +38,7 @@ def description_is_documented(loss: Loss) -> None:
 
 @LOSSES.check
 def one_value_per_target(loss: Loss) -> None:
-    """`values` gives one finite number for every target value, in the output's precision."""
+    """`values` returns one finite number for every target value, in the output's precision."""
     for dtype in (torch.float32, torch.float64):
         output, target, window = _data(loss, dtype)
         values = _values(loss, output, target, window)
@@ -49,7 +49,7 @@ def one_value_per_target(loss: Loss) -> None:
 
 @LOSSES.check
 def broadcasting_is_refused(loss: Loss) -> None:
-    """An output whose horizon does not fit the target is refused, not stretched."""
+    """An output whose horizon does not match the target is refused, not broadcast."""
     output, target, window = _data(loss)
     try:
         _values(loss, output[:, :1], target, window)
@@ -93,7 +93,7 @@ def gradients_stay_finite(loss: Loss) -> None:
 
 @LOSSES.check
 def what_is_masked_does_not_count(loss: Loss) -> None:
-    """Junk behind the mask leaves the other values as they are, and every gradient finite."""
+    """Masked values do not change the other values, and every gradient stays finite."""
     output, target, window = _data(loss, torch.float32)
     mask = window.target_mask
     assert mask is not None
@@ -121,28 +121,28 @@ def weights_fit_the_target(loss: Loss) -> None:
 
 @LOSSES.check
 def point_forecast_has_the_targets_shape(loss: Loss) -> None:
-    """`point` takes [..., Q] to [...]."""
+    """`point` maps [..., Q] to [...]."""
     output, target, _ = _data(loss)
     point = loss.point(_headed(loss, output, torch.tensor(loss.levels)))
-    require(point.shape == target.shape, f"point must give {tuple(target.shape)}, but gave {tuple(point.shape)}")
+    require(point.shape == target.shape, f"point must return {tuple(target.shape)}, but returned {tuple(point.shape)}")
 
 
 @LOSSES.check
 def quantiles_never_cross(loss: Loss) -> None:
-    """A probabilistic loss has rising levels and rising quantiles; others refuse to give any."""
+    """A probabilistic loss has increasing levels and increasing quantiles; other losses refuse quantiles."""
     output, target, _ = _data(loss)
     if not loss.probabilistic:
         try:
             loss.quantiles(output, torch.tensor([0.1, 0.9]))
         except ConfigError:
             return
-        require(False, "a loss that gives quantiles must say probabilistic=True")
+        require(False, "a loss with quantiles must have probabilistic=True")
     levels = torch.tensor(loss.levels, dtype=torch.float64)
-    require(len(levels) > 0 and bool((levels.diff() > 0).all()), f"levels must rise, but are {loss.levels}")
+    require(len(levels) > 0 and bool((levels.diff() > 0).all()), f"levels must increase, but are {loss.levels}")
     found = loss.quantiles(_headed(loss, output, levels), levels)
     wanted = (*target.shape, len(levels))
     require(found.shape == wanted, f"quantiles must be {wanted}, but are {tuple(found.shape)}")
-    require(bool((found.diff(dim=-1) >= 0).all()), "quantiles must rise with their levels, but cross")
+    require(bool((found.diff(dim=-1) >= 0).all()), "quantiles must increase with their levels, but cross")
 
 
 @LOSSES.check
@@ -158,7 +158,7 @@ def unit_scale_changes_nothing(loss: Loss) -> None:
 
 @LOSSES.check
 def a_forecaster_learns_with_it(loss: Loss) -> None:
-    """Inside a forecasting module one step has finite gradients, and a short training makes the loss smaller."""
+    """In a forecasting module, one step has finite gradients, and a short training lowers the loss."""
     if loss.task != "regression":
         return
     _, _, window = _data(loss, torch.float32)
@@ -177,11 +177,11 @@ def a_forecaster_learns_with_it(loss: Loss) -> None:
         require(not bad, f"every parameter must get a finite gradient, but not {', '.join(bad)}")
         optimizer.step()
         history.append(float(mean.detach()))
-    require(history[-1] < history[0], f"40 steps must make the loss smaller, but it went {history[0]} → {history[-1]}")
+    require(history[-1] < history[0], f"40 steps must lower the loss, but it went {history[0]} → {history[-1]}")
 
 
 class _Linear(nn.Module):
-    """The smallest network that a forecasting module takes."""
+    """The smallest network for a forecasting module."""
 
     def __init__(self, spec: InputSpec) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class _Linear(nn.Module):
 
 
 def _data(loss: Loss, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Batch]:
-    """Raw outputs, targets the loss is made for, and the window around them with masks and weights."""
+    """Raw outputs, suitable targets, and the window around them with masks and weights."""
     draw = torch_generator(0, "loss data")
     output = torch.randn(*SHAPE, loss.outputs or _CLASSES, generator=draw, dtype=torch.float64).to(dtype)
     target = _targets(loss, torch.randn(SHAPE, generator=draw, dtype=torch.float64).to(dtype) * 2)
@@ -211,7 +211,7 @@ def _data(loss: Loss, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tenso
 
 
 def _targets(loss: Loss, noise: Tensor) -> Tensor:
-    """Noise turned into what the loss forecasts; a loss may say so itself with a method `example_target(noise)`."""
+    """Noise turned into suitable targets; a loss may define its own with a method `example_target(noise)`."""
     inner = loss.loss if isinstance(loss, Weighted) else loss
     own = getattr(inner, "example_target", None)
     if own is not None:
@@ -229,7 +229,7 @@ def _targets(loss: Loss, noise: Tensor) -> Tensor:
 
 
 def _headed(loss: Loss, output: Tensor, levels: Tensor | None = None) -> Tensor:
-    """The network's outputs through the loss's head, if it has one, always with the same weights and draws."""
+    """The network's outputs after the loss's head, if it has one, always with the same weights and draws."""
     with isolated(0, "head"):
         head = loss.head()
         if head is None:

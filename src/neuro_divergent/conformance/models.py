@@ -1,4 +1,4 @@
-"""The conformance matrix of models: what holds for every forecaster, checked on plain small batches.
+"""The conformance matrix of models: checks for every forecaster, on small batches.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 """
@@ -43,25 +43,25 @@ MODELS: Suite[Model] = Suite("model", model_examples)
 """The checks of models; `check_model` runs one of them."""
 
 EXPORT_EXCEPTIONS: dict[str, str] = {}
-"""Models that `torch.export` cannot take, by kind, each with the reason. At most three."""
+"""Models that `torch.export` does not support, by kind, each with the reason. At most three."""
 
 OVERFIT_STEPS = 150
 OVERFIT_SHARE = 0.25
-"""One batch counts as learned when the squared error has fallen to this share of its first value, ..."""
+"""One batch counts as learned if the squared error has fallen to this share of its first value, ..."""
 REST_SHARE = 0.1
-"""... or when the training has come to rest: the gradient has fallen to this share, at a smaller loss. A model with few
-parameters, or one that begins with a good forecast, can do no more than that."""
+"""... or if the training has converged: the gradient has fallen to this share, at a smaller loss. A model with few
+parameters, or one that begins with a good forecast, cannot do more."""
 
 
 @MODELS.check
 def description_round_trips(model: Model) -> None:
-    """JSON and YAML give the description back, and it builds the same parameters."""
+    """JSON and YAML restore the description, and it builds the same parameters."""
     round_trips(model)
     case, again = usual_case(model), usual_case(Model.from_json(model.to_json()))
     shapes = {name: tensor.shape for name, tensor in case.module().state_dict().items()}
     require(
         shapes == {name: tensor.shape for name, tensor in again.module().state_dict().items()},
-        "the description that was read back must build the same parameters, but it builds others",
+        "the restored description must build the same parameters, but builds others",
     )
 
 
@@ -73,7 +73,7 @@ def description_is_documented(model: Model) -> None:
 
 @MODELS.check
 def shapes(model: Model) -> None:
-    """A forecast is [B, H, C, Q] for one and several windows, series and outputs, with columns and without."""
+    """A forecast is [B, H, C, Q] for one and several windows, series and outputs, with and without columns."""
     for loss in (MSE(), MQLoss(level=[80]), usual_loss(model)):
         for windows, series, columns in ((1, 1, False), (1, 3, True), (3, 1, True), (2, 3, False)):
             forecasts(Case(model=model, series=series, columns=columns, loss=loss), windows)
@@ -81,7 +81,7 @@ def shapes(model: Model) -> None:
 
 @MODELS.check
 def smallest_sizes(model: Model) -> None:
-    """h=1 and input_size=1, alone and together, and odd sizes forecast, or are refused with a ConfigError."""
+    """h=1 and input_size=1, alone and together, and odd sizes work, or are refused with a ConfigError."""
     usual = usual_case(model)
     L, H = model.input_size, model.h
     for h, lookback in ((1, L), (H, 1), (1, 1), (5, 7), (L + 1, L), (3, 2 * L + 1)):
@@ -90,17 +90,16 @@ def smallest_sizes(model: Model) -> None:
                 case = replace(usual, columns=columns).resized(h=h, input_size=lookback)
                 case.module()
             except ConfigError as refusal:
-                require(bool(str(refusal)), f"the refusal of h={h}, input_size={lookback} must say the rule")
+                require(bool(str(refusal)), f"the refusal of h={h}, input_size={lookback} must state the rule")
                 continue
             forecasts(case, 2)
 
 
 @MODELS.check
 def gradients_reach_every_parameter(model: Model) -> None:
-    """Every trainable parameter gets a finite gradient that is not zero, with the declared columns and without.
+    """Every trainable parameter gets a finite gradient that is not zero, with and without the declared columns.
 
-    Parameters that some inputs leave unused are named in `unreached_parameters: ClassVar[tuple[str, ...]]`, as
-    patterns.
+    Parameters that some inputs do not use are named in `unreached_parameters: ClassVar[tuple[str, ...]]`, as patterns.
     """
     spared: tuple[str, ...] = getattr(type(model), "unreached_parameters", ())
     for columns in (True, False):
@@ -115,10 +114,10 @@ def gradients_reach_every_parameter(model: Model) -> None:
 
 @MODELS.check
 def one_batch_can_be_learned(model: Model) -> None:
-    """Trained on four windows, the squared error on them falls to a quarter, or the loss to where its gradient ends.
+    """Trained on four windows, the squared error on them falls to a quarter, or the training converges.
 
-    Dropout is switched off. Of the gradient a tenth of its first length may be left. A network without parameters has
-    nothing to learn and passes.
+    Dropout is off. Converged means that the gradient has fallen to a tenth of its first norm. A network without
+    parameters has nothing to learn and passes.
     """
     off = {name: 0.0 for name, value in model if "dropout" in name and isinstance(value, float)}
     case = replace(usual_case(model), model=model.replace(**off), series=2, columns=False)
@@ -191,7 +190,7 @@ def the_far_past_changes_nothing(model: Model) -> None:
 
 @MODELS.check
 def teacher_forcing_sees_only_earlier_steps(model: Model) -> None:
-    """Where training reads the target, its output at a step depends on earlier targets only."""
+    """If training reads the target, its output at a step depends only on earlier targets."""
     case = usual_case(model)
     module = case.module(shaken=True).double().train()
     if not hasattr(module.network, "train_forward"):
@@ -211,7 +210,7 @@ def teacher_forcing_sees_only_earlier_steps(model: Model) -> None:
 
 @MODELS.check
 def evaluation_is_deterministic(model: Model) -> None:
-    """In eval mode the same batch gives the same bits, whatever the global generator did; batch and weights stay."""
+    """In eval mode the same batch gives the same bits, for any state of the global generator; nothing is changed."""
     case = usual_case(model)
     module = case.module().eval()
     batch = case.batch(3, masked=0.2)
@@ -224,7 +223,7 @@ def evaluation_is_deterministic(model: Model) -> None:
             second = module(batch)
         for name, before, after in zip(Batch._fields, kept, batch, strict=True):
             unchanged = before is None or (after is not None and torch.equal(before, after))
-            require(unchanged, f"forward must leave its input alone, but it changed batch.{name}")
+            require(unchanged, f"forward must not change its input, but it changed batch.{name}")
         require(torch.equal(first, second), "two forecasts of one batch in eval mode must be equal, but differ")
         changed = [name for name, tensor in module.state_dict().items() if not torch.equal(tensor, weights[name])]
         require(not changed, f"forecasting must not change the module, but it changed {', '.join(changed)}")
@@ -232,7 +231,7 @@ def evaluation_is_deterministic(model: Model) -> None:
 
 @MODELS.check
 def windows_do_not_see_each_other(model: Model) -> None:
-    """In eval mode a window's forecast is the same alone, in a batch, and beside other neighbours."""
+    """In eval mode a window's forecast is the same alone, in a batch, and with other windows beside it."""
     case = usual_case(model)
     module = case.module(shaken=True).double().eval()
     batch, others = (double(case.batch(4, seed=seed, masked=0.2)) for seed in (0, 1))
@@ -240,7 +239,7 @@ def windows_do_not_see_each_other(model: Model) -> None:
     with expecting(str(case)), torch.no_grad():
         together = module(batch)
         alone = torch.cat([module(batch.rows(row, row + 1)) for row in range(4)])
-        same(together, alone, "a window must be forecast alone as in a batch of 4")
+        same(together, alone, "the forecast of a window must be the same alone and in a batch of 4")
         same(together[:2], module(mixed)[:2], "the other windows of a batch must not change a forecast")
         same(
             together, module(reversed_order(batch)).flip(0), "the order of the windows must not change their forecasts"
@@ -266,7 +265,7 @@ def extreme_input_stays_finite(model: Model) -> None:
 
 @MODELS.check
 def weights_round_trip(model: Model) -> None:
-    """The weights, through a safetensors file's bytes, make another module forecast the same bits."""
+    """The weights, written and read as safetensors, make another module forecast the same bits."""
     case = usual_case(model)
     module, other = case.module(seed=0, shaken=True).eval(), case.module(seed=1, shaken=True).eval()
     batch = case.batch(3)
@@ -292,7 +291,7 @@ def precisions_agree(model: Model) -> None:
 
 @MODELS.check
 def declared_columns_are_used(model: Model) -> None:
-    """Changing any column of a declared kind changes the forecast; for columns known ahead, within the horizon."""
+    """A change of any column of a declared kind changes the forecast; for columns known ahead, in the horizon."""
     case = usual_case(model)
     module, batch = case.module(shaken=True).double().eval(), double(case.batch(3))
     with expecting(str(case)), torch.no_grad():
@@ -316,7 +315,7 @@ def declared_columns_are_used(model: Model) -> None:
 
 @MODELS.check
 def anchors_work(model: Model) -> None:
-    """With no anchor, the last value, a season, and two mixed seasons, the forecast has its shape and is finite."""
+    """With no anchor, the last value, a season, and two mixed seasons, the forecast is finite and has its shape."""
     for anchor in (None, "last", (3,), (1, 3)):
         try:
             case = usual_case(model.replace(anchor=anchor))
@@ -329,16 +328,16 @@ def anchors_work(model: Model) -> None:
 
 @MODELS.check
 def exports(model: Model) -> None:
-    """`torch.export` takes the whole module with any number of windows, and the exported program agrees."""
+    """`torch.export` exports the whole module for any number of windows, and the exported program agrees."""
     if model.kind in EXPORT_EXCEPTIONS:
         return
-    case = shortest(usual_case(model))  # tracing time grows with the steps that a network unrolls
+    case = shortest(usual_case(model))  # tracing time grows with the number of unrolled steps
     module = case.module().eval()
     windows = torch.export.Dim("windows")
     batch = to_export(case, 3)
     sizes = Batch(*(None if tensor is None else {0: windows} for tensor in batch))  # type: ignore[arg-type]
     with expecting(str(case)), warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # torch's own layers and tracer warn about themselves
+        warnings.simplefilter("ignore")  # torch's own layers and tracer raise warnings
         program = torch.export.export(module, (batch,), dynamic_shapes=(sizes,)).module()
         for number in (1, 5):
             other = to_export(case, number, seed=1)

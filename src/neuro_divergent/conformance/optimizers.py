@@ -18,7 +18,7 @@ DESCENT_STEPS = 60
 
 @OPTIMIZERS.check
 def description_round_trips(optimizer: Optimizer) -> None:
-    """JSON and YAML give the description back."""
+    """JSON and YAML restore the description."""
     round_trips(optimizer)
 
 
@@ -30,21 +30,21 @@ def description_is_documented(optimizer: Optimizer) -> None:
 
 @OPTIMIZERS.check
 def reduces_a_quadratic(optimizer: Optimizer) -> None:
-    """With its default settings, sixty steps make a least-squares loss smaller."""
+    """With the default settings, sixty steps lower a least-squares loss."""
     module = _network(optimizer)
     live = optimizer.build(module)
     first = float(_loss(module).detach())
     _train(module, live, DESCENT_STEPS)
     to_eval(live)
     last = float(_loss(module).detach())
-    require(last < first, f"{DESCENT_STEPS} steps must make the squared error smaller, but it went {first} → {last}")
+    require(last < first, f"{DESCENT_STEPS} steps must lower the squared error, but it went {first} → {last}")
     bad = [name for name, parameter in module.named_parameters() if not parameter.isfinite().all()]
     require(not bad, f"the parameters must stay finite, but these did not: {', '.join(bad)}")
 
 
 @OPTIMIZERS.check
 def groups_carry_names_and_first_rates(optimizer: Optimizer) -> None:
-    """Every group has "names" beside "params" and "initial_lr": checkpoints and schedules need both."""
+    """Every group has "names" beside "params", and "initial_lr": checkpoints and schedules need both."""
     module = _network(optimizer)
     groups = optimizer.build(module).param_groups
     names = [name for group in groups for name in group.get("names", ())]
@@ -55,7 +55,7 @@ def groups_carry_names_and_first_rates(optimizer: Optimizer) -> None:
 
 @OPTIMIZERS.check
 def rate_follows_set_rate(optimizer: Optimizer) -> None:
-    """A factor of 0 makes the first step no step, a half makes it shorter, and 1 restores the first rate."""
+    """With a factor of 0 the first step changes nothing, with 0.5 it is shorter, and 1 restores the first rate."""
     lengths = {}
     for factor in (0.0, 0.5, 1.0):
         module = _network(optimizer)
@@ -94,7 +94,7 @@ def state_round_trips_exactly(optimizer: Optimizer) -> None:
 
 @OPTIMIZERS.check
 def evaluation_leaves_training_as_it_was(optimizer: Optimizer) -> None:
-    """Going to the weights for evaluation and back between two steps changes no bit."""
+    """Switching to the weights for evaluation and back between two steps changes no bit."""
     module, other = _network(optimizer), _network(optimizer)
     live, watched = optimizer.build(module), optimizer.build(other)
     for _ in range(5):
@@ -104,7 +104,7 @@ def evaluation_leaves_training_as_it_was(optimizer: Optimizer) -> None:
         to_train(watched)
     for name, weight in _weights(module).items():
         same = torch.equal(weight, dict(other.named_parameters())[name])
-        require(same, f"to_eval and to_train must leave training as it was, but {name} differs")
+        require(same, f"to_eval and to_train must not change the training, but {name} differs")
 
 
 @OPTIMIZERS.check
@@ -115,7 +115,7 @@ def frozen_parameters_stay(optimizer: Optimizer) -> None:
     before = _weights(module)
     _train(module, optimizer.build(module), 5)
     moved = [name for name in frozen if not torch.equal(before[name], _weights(module)[name])]
-    require(not moved, f"frozen parameters must stay as they are, but {', '.join(moved)} changed")
+    require(not moved, f"frozen parameters must not change, but {', '.join(moved)} changed")
     learns = optimizer.takes(module) - set(frozen)
     still = [name for name in before if name in learns and torch.equal(before[name], _weights(module)[name])]
     require(not still, f"the other parameters must learn, but {', '.join(still)} did not change")
@@ -123,7 +123,7 @@ def frozen_parameters_stay(optimizer: Optimizer) -> None:
 
 @OPTIMIZERS.check
 def parameters_without_gradient_are_skipped(optimizer: Optimizer) -> None:
-    """A parameter that a step did not reach is left alone, and learns when its gradient comes."""
+    """A parameter without a gradient in a step does not change, and learns when it gets a gradient."""
     module = _network(optimizer)
     live = optimizer.build(module)
     torch.autograd.backward(module[:2](_data()[0]).square().mean())
@@ -132,7 +132,9 @@ def parameters_without_gradient_are_skipped(optimizer: Optimizer) -> None:
     last = _weights(module)
     require(torch.equal(before["2.weight"], last["2.weight"]), "a parameter without a gradient must not move")
     _train(module, live, 2)
-    require(not torch.equal(last["2.weight"], _weights(module)["2.weight"]), "2.weight must learn when it is reached")
+    require(
+        not torch.equal(last["2.weight"], _weights(module)["2.weight"]), "2.weight must learn when it gets a gradient"
+    )
 
 
 def _network(optimizer: Optimizer) -> nn.Sequential:

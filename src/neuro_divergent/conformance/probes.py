@@ -1,4 +1,4 @@
-"""What the checks of models are made of: forecasts, comparisons, and batches or tables changed on purpose."""
+"""Helpers of the model checks: forecasts, comparisons, and modified batches or tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from neuro_divergent.forecasting.network.module import ForecastModule
 
 
 def usual_case(model: Model) -> Case:
-    """Three series, every declared column, and the loss that suits the model."""
+    """Three series, every declared column, and the usual loss of the model."""
     return Case(model=model, loss=usual_loss(model))
 
 
 def shortest(case: Case) -> Case:
-    """The case at h=2 and input_size=4 if the model accepts that, else as it is."""
+    """The case at h=2 and input_size=4 if the model accepts that, else unchanged."""
     try:
         small = case.resized(h=2, input_size=4)
         small.module()
@@ -32,22 +32,22 @@ def shortest(case: Case) -> Case:
 
 
 def to_export(case: Case, windows: int, seed: int = 0) -> Batch:
-    """Raw windows as a server gets them: nothing of the table they come from."""
+    """Raw windows as a server gets them, without the table."""
     return case.batch(windows, seed=seed, masked=0.2)._replace(target=None, series=None, time=None)
 
 
 def forecasts(case: Case, windows: int) -> None:
-    """A forecast of the right shape and finite numbers."""
+    """Check that a forecast has the right shape and finite numbers."""
     with expecting(f"B={windows} {case}"), torch.no_grad():
         batch = case.batch(windows)
         output = case.module().eval()(batch)
         wanted = (windows, case.model.h, case.channels, case.loss.outputs)
-        require(tuple(output.shape) == wanted, f"forward must give [B, H, C, Q] = {wanted}, but gave {output.shape}")
+        require(tuple(output.shape) == wanted, f"forward must return [B, H, C, Q] = {wanted}, but got {output.shape}")
         require(bool(output.isfinite().all()), "the forecast must be finite, but is not")
 
 
 def reached_parameters(module: ForecastModule, batches: list[Batch]) -> set[str]:
-    """Names of the parameters that some batch gives a gradient other than zero; all gradients must be finite."""
+    """Names of the parameters that get a nonzero gradient from some batch; all gradients must be finite."""
     found: set[str] = set()
     for number, batch in enumerate(batches):
         module.zero_grad()
@@ -75,7 +75,7 @@ def double(batch: Batch) -> Batch:
 
 
 def joined(first: Batch, second: Batch) -> Batch:
-    """The windows of both."""
+    """The windows of both batches."""
 
     def join(name: str, one: Tensor | None, two: Tensor | None) -> Tensor | None:
         if one is None or two is None:
@@ -129,7 +129,7 @@ def last_windows(case: Case, store: SeriesStore) -> Batch:
 
 
 def extremes(case: Case) -> dict[str, Batch]:
-    """Windows on which formulas break: no spread, almost none, too much, nothing observed."""
+    """Windows that break formulas: no variance, almost none, too much, nothing observed."""
     usual = case.batch(3)
     assert usual.target is not None
     some = case.batch(3, masked=0.5)

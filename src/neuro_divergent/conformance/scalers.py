@@ -27,39 +27,44 @@ B, L, C, Q = 3, 12, 2, 4
 
 @SCALERS.check
 def values_come_back(scaler: Scaler) -> None:
-    """`inverse` gives back what `transform` was given, for points and for several outputs per step."""
+    """`inverse` restores the input of `transform`, for points and for several outputs per step."""
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         fitted = series_scaler(scaler).fit(rows.y, rows.offsets)
         found = fitted.inverse(fitted.transform(rows.y, rows.series), rows.series)
-        require(np.allclose(found, rows.y, rtol=1e-6), f"values must come back, but {rows.y[:3]} became {found[:3]}")
+        require(
+            np.allclose(found, rows.y, rtol=1e-6),
+            f"inverse must restore the values, but {rows.y[:3]} became {found[:3]}",
+        )
         return
     y = _windows()
     stats = scaler.statistics(y)
     for values in (y, y.unsqueeze(-1) + torch.arange(Q)):
         again = scaler.inverse(scaler.transform(values, stats), stats)
         worst = float((again - values).detach().abs().max())
-        require(worst < 1e-3, f"values of shape {tuple(values.shape)} must come back, but they differ by {worst:g}")
+        require(
+            worst < 1e-3, f"inverse must restore values of shape {tuple(values.shape)}, but they differ by {worst:g}"
+        )
 
 
 @SCALERS.check
 def larger_stays_larger(scaler: Scaler) -> None:
-    """The way back keeps the order of values, so that quantiles do not cross."""
+    """`inverse` keeps the order of values, so that quantiles do not cross."""
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         fitted = series_scaler(scaler).fit(rows.y, rows.offsets)
         found = fitted.inverse(np.tile(np.linspace(-1, 1, 9), (len(rows.offsets) - 1, 1)), np.arange(3))
-        require(bool((np.diff(found, axis=1) >= 0).all()), "a larger scaled value must be a larger one, but is not")
+        require(bool((np.diff(found, axis=1) >= 0).all()), "inverse must keep the order of values, but does not")
         return
     y = _windows()
     ordered = torch.linspace(-1, 1, L).reshape(1, L, 1).expand(B, L, C)
     back = scaler.inverse(ordered, scaler.statistics(y))
-    require(bool((back.diff(dim=1) >= 0).all()), "a larger scaled value must be a larger one, but is not")
+    require(bool((back.diff(dim=1) >= 0).all()), "inverse must keep the order of values, but does not")
 
 
 @SCALERS.check
 def unobserved_values_do_not_count(scaler: Scaler) -> None:
-    """What stands where nothing was observed changes no statistic."""
+    """Values that are not observed change no statistic."""
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         mask = np.arange(len(rows.y)) % 3 != 0
@@ -74,7 +79,7 @@ def unobserved_values_do_not_count(scaler: Scaler) -> None:
 
 @SCALERS.check
 def neighbours_do_not_count(scaler: Scaler) -> None:
-    """A window, or a series, is measured by itself; of a series only the training rows are."""
+    """Each window, or series, has its own statistics; those of a series come only from training rows."""
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         until = np.full(3, 5)
@@ -112,7 +117,7 @@ def hard_input_stays_finite(scaler: Scaler) -> None:
 
 @SCALERS.check
 def affine_map_agrees(scaler: Scaler) -> None:
-    """With `affine`, original = scaled · scale + location, as the class says."""
+    """With `affine`, original = scaled · scale + location."""
     if not scaler.affine:
         return
     if isinstance(scaler, SeriesScaler):
@@ -126,12 +131,14 @@ def affine_map_agrees(scaler: Scaler) -> None:
     stats = scaler.statistics(y)
     location, scale = scaler.affine_map(stats)
     same = torch.allclose(scaler.inverse(y, stats), y * scale + location, rtol=1e-4, atol=1e-4)
-    require(same, "inverse must be scaled · scale + location of affine_map, but is not. Set affine = False, or mend it")
+    require(
+        same, "inverse must be scaled · scale + location of affine_map, but is not. Set affine = False, or correct it"
+    )
 
 
 @SCALERS.check
 def state_round_trips(scaler: Scaler) -> None:
-    """What a file keeps gives the same scaled values: the arrays of a series scaler, the weights of a window scaler."""
+    """A saved scaler gives the same scaled values: the arrays of a series scaler, the weights of a window scaler."""
     if isinstance(scaler, SeriesScaler):
         rows = _rows()
         fitted = series_scaler(scaler).fit(rows.y, rows.offsets)
@@ -155,7 +162,7 @@ class _Rows(NamedTuple):
 
 
 def _rows() -> _Rows:
-    """Three series of eight positive values, each of another magnitude."""
+    """Three series of eight positive values, each of a different magnitude."""
     y = numpy_generator(0, "scaler").uniform(1.0, 3.0, 24) * np.repeat([1.0, 10.0, 0.1], 8)
     return _Rows(y, np.array([0, 8, 16, 24]), np.repeat(np.arange(3), 8))
 

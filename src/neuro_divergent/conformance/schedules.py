@@ -14,12 +14,12 @@ SCHEDULES: Suite[Schedule] = Suite("schedule", schedule_examples)
 """The checks of schedules; `check_schedule` runs one of them."""
 
 RUNS = ((1, 1), (2, 1), (10, 3), (100, 7), (1000, 1000))
-"""Total steps and steps per epoch of the runs that a schedule is tried on."""
+"""Total steps and steps per epoch of the runs on which a schedule is checked."""
 
 
 @SCHEDULES.check
 def description_round_trips(schedule: Schedule) -> None:
-    """JSON and YAML give the description back."""
+    """JSON and YAML restore the description."""
     round_trips(schedule)
 
 
@@ -43,14 +43,14 @@ def factors_are_finite_and_not_negative(schedule: Schedule) -> None:
 
 @SCHEDULES.check
 def some_step_learns(schedule: Schedule) -> None:
-    """The factor is not zero throughout, and never zero at the first step."""
+    """The factor at the first step is not zero."""
     for context in _contexts(schedule):
         require(schedule.factor_at(0, context) > 0, f"the first step of {context} must learn, but its factor is 0")
 
 
 @SCHEDULES.check
 def factors_depend_on_the_step_alone(schedule: Schedule) -> None:
-    """Asked backwards, or of an equal description, the factors are the same: a resumed run needs no memory."""
+    """Called backwards, or for an equal description, the factors are the same: a resumed run needs no other state."""
     for context in _contexts(schedule):
         steps = range(context.total_steps or 0)
         forward = [schedule.factor_at(step, context) for step in steps]
@@ -70,18 +70,18 @@ def curve_is_the_factors(schedule: Schedule) -> None:
 
 @SCHEDULES.check
 def an_open_end_works_or_is_refused(schedule: Schedule) -> None:
-    """Without a total, a schedule that says it needs none has a factor; one that needs it says so."""
+    """Without a total, a schedule that needs none has a factor; one that needs it refuses."""
     context = ScheduleContext(steps_per_epoch=5)
     try:
         factor = schedule.factor_at(3, context)
     except ConfigError:
-        require(schedule.bounded, "a schedule that refuses an open-ended run must be bounded, but it says it is not")
+        require(schedule.bounded, "a schedule that refuses an open-ended run must have bounded=True, but has not")
         return
     require(isfinite(factor) and factor >= 0, f"a factor must be finite and at least 0, but got {factor}")
 
 
 def _contexts(schedule: Schedule) -> list[ScheduleContext]:
-    """The runs that a schedule accepts; one it refuses as too short is left out."""
+    """The runs that a schedule accepts; runs that it refuses as too short are left out."""
     found = []
     for total, epoch in RUNS:
         context = ScheduleContext(total_steps=total, steps_per_epoch=epoch, base_rate=1e-3)

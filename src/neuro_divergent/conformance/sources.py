@@ -19,19 +19,19 @@ SOURCES: Suite[Any] = Suite("source", lambda cls: tuple(cls.examples()) if hasat
 """The checks of sources; `check_source` runs one of them."""
 
 EPOCHS, STEPS = 2, 4
-"""How many epochs are looked at, and how many steps of each at most."""
+"""How many epochs are checked, and how many steps of each at most."""
 
 
 @SOURCES.check
 def gives_batches(source: Source) -> None:
-    """Every batch is (x, y) or (x, y, weight) with as many rows of each, finite."""
+    """Every batch is (x, y) or (x, y, weight), finite, with the same number of rows in each."""
     for epoch, step in _numbers(source):
         _batch(source, epoch, step)
 
 
 @SOURCES.check
 def is_a_pure_function(source: Source) -> None:
-    """The batch of (epoch, step) is the same whenever it is asked for, in any order: that is what a resume needs."""
+    """The batch of (epoch, step) is always the same, in any order of calls: resuming needs this."""
     numbers = list(_numbers(source))
     first = {number: _batch(source, *number) for number in numbers}
     for number in reversed(numbers):
@@ -40,14 +40,14 @@ def is_a_pure_function(source: Source) -> None:
 
 @SOURCES.check
 def leaves_global_randomness_alone(source: Source) -> None:
-    """Batches neither depend on torch's global generator nor change it: draw with one seeded by epoch and step."""
+    """Batches neither depend on torch's global generator nor change it: use one seeded by epoch and step."""
     for number in _numbers(source):
         torch.manual_seed(1)
         before = torch.get_rng_state()
         one = _batch(source, *number)
         require(
             torch.equal(before, torch.get_rng_state()),
-            f"a batch must leave torch's global generator alone, but that of {number} drew from it",
+            f"a batch must not use torch's global generator, but that of {number} drew from it",
         )
         torch.manual_seed(2)
         _same(one, _batch(source, *number), number, "with another state of the global generator")
@@ -55,7 +55,7 @@ def leaves_global_randomness_alone(source: Source) -> None:
 
 @SOURCES.check
 def threads_agree(source: Source) -> None:
-    """Batches that several threads ask for at once are the same (`num_workers`)."""
+    """Batches are the same if several threads request them at once (`num_workers`)."""
     numbers = list(_numbers(source))
     alone = [_batch(source, *number) for number in numbers]
     with ThreadPoolExecutor(4) as pool:
@@ -81,7 +81,7 @@ def _same(one: Rows, other: Rows, number: tuple[int, int], when: str) -> None:
 
 
 def _equal(first: Any, second: Any) -> bool:
-    """Whether two parts of a batch are the same: tensors, several by name, or none."""
+    """Whether two parts of a batch are equal: tensors, several by name, or none."""
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     return first is second if first is None or second is None else torch.equal(first, second)

@@ -1,4 +1,4 @@
-"""A suite: named checks that every member of a family must pass, written for the author of a new member."""
+"""A suite: named checks that every member of a family must pass. Messages are for the author of a new member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Check = Callable[[Subject], None]
 
 
 class ConformanceFailure(AssertionError):  # noqa: N818  (a failed check, not an error of the library)
-    """A check did not hold; the message says for whom, at which sizes, and what was expected."""
+    """A check failed. The message names the subject, the sizes, and what was expected."""
 
 
 class Suite(Generic[Subject]):
@@ -27,11 +27,11 @@ class Suite(Generic[Subject]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that `run` takes."""
+        """The names that `run` accepts."""
         return tuple(self.checks)
 
     def check(self, function: Check[Subject]) -> Check[Subject]:
-        """Enter a function as the check of its name."""
+        """Register a function as the check of its name."""
         self.checks[function.__name__] = function
         return function
 
@@ -39,10 +39,10 @@ class Suite(Generic[Subject]):
         """Run one check on a description, or on every example of a class.
 
         Raises:
-            ConformanceFailure: the check does not hold.
+            ConformanceFailure: the check failed.
         """
         if name not in self.checks:
-            raise ConfigError(f"a {self.family} has the checks {', '.join(self.names)}, but got name={name!r}")
+            raise ConfigError(f"the checks of a {self.family} are {', '.join(self.names)}, but got name={name!r}")
         for example in self.examples(subject) if isinstance(subject, type) else (subject,):
             said = example.to_json(indent=None) if isinstance(example, Description) else repr(example)
             with expecting(f"{said}\n  must pass the check {name!r}"):
@@ -51,16 +51,16 @@ class Suite(Generic[Subject]):
 
 @contextmanager
 def expecting(what: str) -> Iterator[None]:
-    """Say what was being tried when something failed, whatever it raises."""
+    """Add what was being checked to any failure or error inside the block."""
     try:
         yield
     except ConformanceFailure as failure:
         raise ConformanceFailure(f"{what}:\n  {failure}") from failure.__cause__
-    except Exception as error:  # a stranger's network may raise anything
+    except Exception as error:  # a foreign network may raise anything
         raise ConformanceFailure(f"{what}, but it raised {type(error).__name__}: {error}") from error
 
 
 def require(holds: bool, message: str) -> None:
-    """Fail with the message unless something holds."""
+    """Fail with the message unless `holds` is true."""
     if not holds:
         raise ConformanceFailure(message)

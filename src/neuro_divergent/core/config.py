@@ -1,7 +1,7 @@
-"""The base of every description: a frozen pydantic model that is one JSON object away from a file.
+"""The base class of every description: a frozen pydantic model that can be written as one JSON object.
 
-A model, an optimizer, a schedule, a loss, a callback's settings: each is a `Description`. Its JSON carries a `kind`
-that the registry resolves, and every default written out, so that a file means the same after the defaults change.
+A model, an optimizer, a schedule, a loss, a callback's settings: each is a `Description`. Its JSON has a `kind` that
+the registry resolves, and all defaults in full, so that a file keeps its meaning after the defaults change.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from neuro_divergent.core.other_words import FIELDS
 from neuro_divergent.core.yaml import parse_yaml
 
 SCHEMA_VERSION = 1
-"""Version of the JSON form. A reader refuses what is newer than itself."""
+"""Version of the JSON form. Newer versions are refused."""
 
 
 class Description(BaseModel):
-    """Frozen, keyword-only, equal when its fields are equal; unknown fields are refused with the closest name."""
+    """Frozen and keyword-only. Equal if all fields are equal. An unknown field is refused with the closest name."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=(), validate_default=False
@@ -44,11 +44,11 @@ class Description(BaseModel):
     """The name in files; the class name unless a class sets it."""
 
     positional: ClassVar[tuple[str, ...]] = ()
-    """Fields that may also be given by position, such as ClipByNorm(1.0): those that say so to type checkers too, by
+    """Fields that may also be given by position, such as ClipByNorm(1.0). Type checkers know them by
     `Field(kw_only=False)`. All others are keyword-only."""
 
     writes: ClassVar[tuple[str, ...]] = ()
-    """Fields that name a file or a directory to write to. A run file may name places in the run's directory only."""
+    """Fields that name a file or a directory to write to. A run file may only name paths in the run's directory."""
 
     def __init__(self, /, *values: Any, **fields: Any) -> None:
         if len(values) > len(self.positional):
@@ -62,7 +62,7 @@ class Description(BaseModel):
         twice = by_place.keys() & fields.keys()
         if twice:
             name = min(twice)
-            raise ConfigError(f"{name} is given once, but got {by_place[name]!r} and {name}={fields[name]!r}")
+            raise ConfigError(f"{name} must be given once, but got {by_place[name]!r} and {name}={fields[name]!r}")
         try:
             super().__init__(**by_place | fields)
         except ValidationError as error:
@@ -84,7 +84,7 @@ class Description(BaseModel):
     def _refuse_abstract(cls) -> None:
         if inspect.isabstract(cls):
             known = ", ".join(registry.members(cls.family)) if cls.family else "its subclasses"
-            raise ConfigError(f"{cls.__name__} is the base of a family: name one of its members. Known are: {known}")
+            raise ConfigError(f"{cls.__name__} is a base class: use one of its members. Known are: {known}")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -123,7 +123,7 @@ class Description(BaseModel):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in type(self).model_fields:
-            raise ConfigError(f"a {self.kind} is not changed in place; make a new one: .replace({name}={value!r})")
+            raise ConfigError(f"a {self.kind} cannot be changed in place. Make a new one: .replace({name}={value!r})")
         super().__setattr__(name, value)
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ class Description(BaseModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
-        """Read the plain-data form. `using` gives back the callables that the file knows only by reference."""
+        """Read the plain-data form. `using` has the callables that the file names only by reference."""
         fields = dict(data)
         version = fields.pop("schema", SCHEMA_VERSION)
         if not isinstance(version, int) or version > SCHEMA_VERSION:
@@ -168,7 +168,7 @@ class Description(BaseModel):
         return cls.from_dict(_mapping(parse_yaml, text, "YAML"), using=using)
 
     def written(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-        """Every place that this description, or one inside it, writes to: the path of its field, and its value."""
+        """Every path to which this description, or one inside it, writes: the path of its field, and its value."""
         for name in type(self).model_fields:
             value = getattr(self, name)
             if name in self.writes and value is not None:
@@ -197,7 +197,7 @@ def _mapping(parse: Callable[[str], Any], text: str, language: str) -> dict[str,
 
 
 def encode(value: Any) -> Any:
-    """Plain data for any value that a description may hold."""
+    """Any value of a description as plain data."""
     if isinstance(value, Description):
         return value.to_dict()
     if isinstance(value, Enum):
@@ -220,13 +220,13 @@ def encode(value: Any) -> Any:
 
 
 def reference(function: Any) -> str:
-    """How a callable of the user's is named in a file: never imported, only given back by `using`."""
+    """The name of a user's callable in a file. It is never imported; `using` gives the callable."""
     owner = function if hasattr(function, "__qualname__") else type(function)
     return f"{owner.__module__}:{owner.__qualname__}"
 
 
 def given_back(value: Any, using: Mapping[str, Any]) -> Any:
-    """Plain data with every {"reference": name} replaced by what `using` has under that name, or its last part."""
+    """Plain data with every {"reference": name} replaced by the entry of `using` for the name or its last part."""
     if isinstance(value, Mapping):
         if set(value) == {"reference"}:
             name = value["reference"]
@@ -234,7 +234,7 @@ def given_back(value: Any, using: Mapping[str, Any]) -> Any:
             if name not in using and short not in using:
                 raise ConfigError(
                     f"the file refers to your own callable {name!r}, which is never imported from a file. "
-                    f"Hand it over: using={{{short!r}: ...}}"
+                    f"Give it: using={{{short!r}: ...}}"
                 )
             return using.get(name, using.get(short))
         return {key: given_back(item, using) for key, item in value.items()}
@@ -250,11 +250,11 @@ def _check_callable(value: Any, info: ValidationInfo) -> Any:
 
 
 Function = Annotated[Any, BeforeValidator(_check_callable)]
-"""A field that holds a callable of the user's."""
+"""A field with a user's callable."""
 
 
 def _as_ours(error: ValidationError, cls: type[Description]) -> ConfigError:
-    """Our error for pydantic's: the very one that we raised inside a validator, if it was the only thing wrong."""
+    """Our error for an error of pydantic. If one of our errors caused it alone, that error itself."""
     causes = [detail.get("ctx", {}).get("error") for detail in error.errors(include_url=False)]
     ours = [cause for cause in causes if isinstance(cause, ConfigError)]
     if len(ours) == 1 and explain(error, cls) == str(ours[0]):
@@ -275,9 +275,9 @@ def _elsewhere(detail: ErrorDetails, cls: type[Description]) -> tuple[str, Seque
 
 
 def explain(error: ValidationError, cls: type[Description]) -> str:
-    """One sentence for each thing that pydantic found, in the order of the fields."""
+    """One sentence for each problem that pydantic found, in the order of the fields."""
     details = error.errors(include_url=False)
-    # A value that fits no member of a union is reported once per member: the literal "auto" among them is noise.
+    # A value that fits no member of a union is reported once per member. The literal "auto" is not helpful.
     real = [detail for detail in details if not _is_auto(detail)]
     return "; ".join(dict.fromkeys(_sentence(detail, cls) for detail in real or details))
 
@@ -288,7 +288,7 @@ def _is_auto(detail: ErrorDetails) -> bool:
 
 def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
-    # Inside a union pydantic adds the member it tried ("int", "Loss", "literal['auto']"): only field names are ours.
+    # In a union pydantic adds the member that it tried ("int", "Loss", "literal['auto']"): only field names are ours.
     path = [str(part) for part in detail["loc"]]
     names = [part for part in path if (part.isidentifier() and part[0].islower()) or part.isdigit()]
     types = {"int", "float", "str", "bool", "list", "tuple", "dict", "none"}

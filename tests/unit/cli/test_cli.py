@@ -307,7 +307,7 @@ def test_data_check_says_what_to_do(prices, tmp_path):
     columns = ["--time", "timestamp", "--target", "close"]
     good = call("data", "check", prices, *columns)
     assert good.returncode == 0
-    assert "3 rows are absent" in good.stdout
+    assert "3 rows are missing" in good.stdout
     assert "--set data.gaps=linear" in good.stdout
     assert "columns without a role: volume" in good.stdout
     assert "seasons found: 7" in good.stdout
@@ -349,10 +349,10 @@ def test_a_stop_by_signal_is_saved_and_resumed(prices, tmp_path):
     assert process.returncode == 143, said
     assert "Traceback" not in said
     last = sorted(path.name for path in tmp_path.glob("run/checkpoints/step-*"))[-1]
-    assert f"stopped; {last} is saved in run. The same command goes on from there with --resume" in said
+    assert f"stopped; {last} is saved in run. To resume, give the same command with --resume" in said
     unfinished = call("predict", "run", cwd=tmp_path)
     assert unfinished.returncode == 1
-    assert "run is a run whose model is not there yet" in unfinished.stderr
+    assert "run must be a run with a trained model" in unfinished.stderr
     assert "damaged" not in unfinished.stderr
     steps = [int(path.name.split("-")[1]) for path in tmp_path.glob("run/checkpoints/step-*")]
     done = call("train", prices, *flags, "--resume", "--max-epochs", "5", *long[:2], cwd=tmp_path)
@@ -402,17 +402,17 @@ def test_what_a_run_may_not_change_is_refused_in_the_words_of_the_shell(prices, 
     first = ["train", prices, *flags, "--config", "run.yaml"]
     begun = call(*first, "--resume", cwd=tmp_path)
     assert begun.returncode == 0
-    assert "nothing to resume in run yet: it begins" in begun.stderr + begun.stdout
+    assert "nothing to resume in run: it starts" in begun.stderr + begun.stdout
     done = call(*first, "--batch-size", "5", "--resume", cwd=tmp_path)
     assert done.returncode == 1
     assert "training.batch_size was" in done.stderr
-    assert "but is 5. Give back what it had, change by flags only" in done.stderr
+    assert "but is 5. Restore what it had, change by flags only" in done.stderr
     assert "--max-epochs" in done.stderr
     assert "resume_with" not in done.stderr
     # What was edited in the run file may be meant for the next run; on the command line it is meant for this one.
     (tmp_path / "run.yaml").write_text("training: {max_epochs: 2}\n")
     done = call(*first, "--resume", cwd=tmp_path)
-    assert "training.max_epochs was 1, but is 2. Give back what it had, change by flags" in done.stderr
+    assert "training.max_epochs was 1, but is 2. Restore what it had, change by flags" in done.stderr
     done = call(*first, "--resume", "--max-epochs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -437,7 +437,7 @@ def test_several_columns_name_a_series_together(panel, tmp_path):
         assert f"otherwise say {flag}" in found.stdout
     checked = call("data", "check", panel, "--time", "day", "--target", "sales", "--id", "store")
     assert checked.returncode == 1
-    assert "say --id store,product" in checked.stdout
+    assert "add --id store,product" in checked.stdout
     columns = ["--time", "day", "--target", "sales", "--id", "store,product"]
     some = ["--h", 7, "--model", "dlinear", "--max-epochs", 1, "--no-report"]
     done = call("train", panel, *columns, *some, "--out", "run", cwd=tmp_path)
@@ -514,16 +514,16 @@ def test_more_steps_than_were_trained_for(hours):
     assert call("predict", "run", "--h", 0, cwd=hours).returncode == 2
 
 
-def test_scores_of_rows_that_were_trained_on_are_said_to_flatter(hours):
+def test_scores_of_rows_that_were_trained_on_are_said_to_be_too_optimistic(hours):
     again = call("evaluate", "run", "early.csv", cwd=hours)
     assert "bias_percent" in again.stdout
     assert again.returncode == 0
     assert "trained with rows up to 2024-01-10 23:00:00" in again.stderr
-    assert "figures begin at 2024-01-10 12:00:00" in again.stderr
+    assert "metrics begin at 2024-01-10 12:00:00" in again.stderr
     newer = call("evaluate", "run", "all.csv", "--n-windows", 2, cwd=hours)
     assert newer.stderr == ""
     both = call("evaluate", "run", "all.csv", "--n-windows", 3, cwd=hours)
-    assert "flatter" in both.stderr
+    assert "too optimistic" in both.stderr
 
 
 def test_every_command_with_a_result_has_json(hours, tmp_path):

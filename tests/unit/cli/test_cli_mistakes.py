@@ -55,7 +55,7 @@ def sentence_of(done, code):
     [
         pytest.param(
             ["train", "panel.csv", "--time", "day", "--target", "sales", "--id", "store", "--h", 7],
-            ["each series has one row per time", "'store', 'product' together", "say --id store,product"],
+            ["each series has one row per time", "'store', 'product' together", "add --id store,product"],
             id="two columns name a series",
         ),
         pytest.param(
@@ -97,10 +97,10 @@ def sentence_of(done, code):
         ),
         pytest.param(
             ["train", "prices.csv", *COLUMNS, "--h", 7, "--level", "0.8,0.95"],
-            ["percentages", "Say --level 80,95"],
+            ["percentages", "Use --level 80,95"],
             id="levels as shares",
         ),
-        pytest.param(["train"], ["which table?"], id="nothing at all"),
+        pytest.param(["train"], ["a table is required"], id="nothing at all"),
         pytest.param(
             ["predict", "prices.csv"],
             ["it is a file", "Name the model first, then the table"],
@@ -131,4 +131,4 @@ def test_nothing_is_computed_for_a_place_that_cannot_be_written_to(folder, argum
     place = str(folder / "prices.csv")  # a file: nobody can make anything inside it
     done = run(*[str(argument).replace("OUT", place) for argument in arguments], cwd=folder)
     said = sentence_of(done, 1)
-    assert "Choose another --out" in said or "Name a place that you may write to" in said
+    assert "Choose another --out" in said or "Choose a path that you may write to" in said

@@ -48,7 +48,7 @@ def write_into_a_file(folder):
         pytest.param(lambda _: read(["31.1.24 noon"]), ["--set data.time_format=%d.%m.%Y", "--time NAME"], id="form"),
         pytest.param(lambda _: read(DAYS[:2], y=["1,5", "2,5"]), ["--set data.decimal_comma=True"], id="comma"),
         pytest.param(lambda _: read(time_col="day"), ["--time ds"], id="column"),
-        pytest.param(write_into_a_file, ["Name a place that you may write to"], id="place"),
+        pytest.param(write_into_a_file, ["Choose a path that you may write to"], id="place"),
         pytest.param(
             lambda _: forecast_columns("NHITS", nd.MAE(), [80], None),
             ["MAE forecasts a point", "Train again with --level 80,95"],
@@ -69,7 +69,7 @@ def test_wording_a_message_anew_changes_nothing_of_the_advice(tmp_path, mistake,
 
 def test_a_run_that_may_not_go_on_is_told_by_its_facts():
     said = on_the_shell(StorageError("worded in another way", rule="same run", got="batch_size was 10, but is 5"))
-    assert "but batch_size was 10, but is 5. Give back what it had, change by flags only" in said
+    assert "but batch_size was 10, but is 5. Restore what it had, change by flags only" in said
 
 
 def test_the_words_of_a_message_alone_give_no_advice(tmp_path):
@@ -83,7 +83,7 @@ def test_the_words_of_a_message_alone_give_no_advice(tmp_path):
         "y2": [1.0] * 18,
     }
     pl.DataFrame(rows).write_csv(file)
-    with pytest.raises(DataError, match="say --id store") as caught:
+    with pytest.raises(DataError, match="add --id store") as caught:
         read_table(file, {"id_col": "y", "target_col": "y2"})
     assert caught.value.rule == "one row per time"
 

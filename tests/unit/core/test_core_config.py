@@ -115,7 +115,7 @@ def test_an_unknown_kind_is_answered_with_the_closest():
 
 def test_a_description_does_not_change_in_place():
     house = House(rooms=1)
-    with pytest.raises(ConfigError, match=r"make a new one: .replace\(rooms=2\)"):
+    with pytest.raises(ConfigError, match=r"Make a new one: .replace\(rooms=2\)"):
         house.rooms = 2
     assert house.replace(rooms=2).rooms == 2
     assert house.rooms == 1

@@ -55,7 +55,7 @@ def test_the_signature_has_types_defaults_and_what_goes_by_position():
 
 def test_help_of_a_model_and_of_the_training():
     shown = pydoc.plain(pydoc.render_doc(nd.NHITS))
-    assert "How many steps ahead are forecast." in shown
+    assert "The horizon: how many steps ahead are forecast." in shown
     assert "pooling_mode ('max' | 'average', default 'max')" in shown
     assert "early_stopping" in nd.TrainingConfig.__doc__
 

@@ -81,7 +81,7 @@ def test_one_model_and_one_metric_need_no_list(panel):
 
 
 def test_members_and_teachers_are_fitted(panel, fitted):
-    with pytest.raises(nd.ConfigError, match=r"members of an ensemble are fitted models.* got DLinear"):
+    with pytest.raises(nd.ConfigError, match=r"members of an ensemble must be fitted models.* got DLinear"):
         nd.ensemble([MODEL, fitted])
     for teacher, student in ((MODEL, MODEL), (MODEL, fitted), (nd.ensemble([fitted]), MODEL)):
         with pytest.raises(nd.ConfigError, match="the teacher must be one fitted model"):
@@ -92,7 +92,7 @@ def test_intervals_of_a_quantile_loss_are_not_measured(panel, caplog):
     config = FAST.replace(loss=nd.MQLoss(level=[80]))
     with caplog.at_level(logging.WARNING):
         learned = MODEL.fit(panel, config, prediction_intervals=PredictionIntervals())
-    assert "MQLoss has intervals of its own: prediction_intervals are not used" in caplog.text
+    assert "prediction_intervals are not used: MQLoss already has intervals" in caplog.text
     assert learned.predict().equals(MODEL.fit(panel, config).predict())
     with pytest.raises(nd.ConfigError, match="calibrate would not change"):
         learned.calibrate(panel)
@@ -124,7 +124,7 @@ def test_validation_rows_that_hold_no_window_are_said(panel, caplog):
     data = nd.TimeSeriesDataFrame.from_frame(panel)
     with caplog.at_level(logging.WARNING):
         MODEL.fit(data.drop_last(3), FAST, validation=data.tail(3))
-    assert "no series has a validation part of 4 rows" in caplog.text
+    assert "no series has the 4 held-out rows" in caplog.text
 
 
 def test_filled_targets_come_to_pandas_too():

@@ -100,7 +100,7 @@ def test_everything_else_is_the_inner_losss() -> None:
 def test_a_function_is_stored_by_reference_and_handed_back() -> None:
     loss = Weighted(loss=MQLoss(quantiles=[0.2, 0.8]), by=large_ones)
     assert Loss.from_json(loss.to_json(), using={"large_ones": large_ones}) == loss
-    with pytest.raises(ConfigError, match="Hand it over"):
+    with pytest.raises(ConfigError, match="Give it: using="):
         Loss.from_json(loss.to_json())
 
 

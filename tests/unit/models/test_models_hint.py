@@ -170,8 +170,8 @@ def test_rows_of_s_in_any_order_if_they_are_named():
 
 def test_rows_in_another_order_than_the_names_are_refused(caplog):
     turned = described(S=FAMILY.matrix[::-1]).fit(DATA, QUICK)
-    assert "not such sums" in caplog.text
-    with pytest.raises(nd.DataError, match=r"is not what its row says\. Name the rows of S"):
+    assert "the data does not match" in caplog.text
+    with pytest.raises(nd.DataError, match=r"is not the sum in its row\. Name the rows of S"):
         turned.predict()
 
 

@@ -53,7 +53,7 @@ def test_what_does_not_work_is_refused_in_words():
         config("fp16-true", optimizer=nd.AdamW())
     with pytest.raises(nd.ConfigError, match="keeps float32 weights"):
         config("bf16-true", averaging=nd.EMA())
-    with pytest.raises(nd.ConfigError, match="only a Trainer on arrays takes"):
+    with pytest.raises(nd.ConfigError, match="only a Trainer on arrays supports"):
         nd.NLinear(h=2, input_size=4).fit(nd.samples.hourly_panel(1, 60), config("bf16-true"))
     with pytest.raises(nd.ConfigError, match="numerical gradients need"):
         config("bf16-true", gradient_method="central")

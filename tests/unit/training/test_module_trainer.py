@@ -180,7 +180,7 @@ def test_a_trainer_saves_goes_back_and_gives_its_weights_to_another_module(tmp_p
     assert len(trainer.history) == 1
     with pytest.raises(nd.StorageError, match="another module"):
         nd.Trainer().load_checkpoint(tmp_path / "moment", nn.Linear(3, 1))
-    with pytest.raises(nd.StorageError, match="a module of your own"):
+    with pytest.raises(nd.StorageError, match="of your own module"):
         nd.load(tmp_path / "moment")
 
 

@@ -1,4 +1,4 @@
-"""`neuro-divergent bench`: how fast this machine trains and forecasts, model by model, or beside other packages."""
+"""`neuro-divergent bench`: measure how fast this machine trains and forecasts, alone or beside other packages."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ def bench(
 ) -> None:
     """Measure training and forecasting on this machine, on a generated panel of 50 hourly series.
 
-    With --against the time of a training step is measured beside other packages: the same architecture and sizes, the
-    same number of windows per step, 400 series of 800 points, each side in a process of its own, in turns.
+    With --against, compare the time of a training step with other packages. Every package trains the same
+    architecture with the same sizes and the same number of windows per step, on 400 series of 800 points. Each package
+    runs in its own process, and the processes take turns.
 
     Parameters
     ----------
     models
-        Names of models, such as nhits,lstm,patchtst; nhits,dlinear,mlp,lstm unless given. With --against some of those
-        in which a package is compared; all of them unless given.
+        Names of models, such as nhits,lstm,patchtst. Default: nhits,dlinear,mlp,lstm. With --against, the default is
+        every model that the other package has too.
     steps
-        Optimizer steps that are timed; 50 unless given, 20 with --against.
+        Optimizer steps to time. Default: 50, or 20 with --against.
     against
-        Packages to compare with: neuralforecast,darts,gluonts,pytorch-forecasting. One that is not installed is skipped
-        with a message.
+        Packages to compare with: neuralforecast,darts,gluonts,pytorch-forecasting. Packages that are not installed are
+        skipped with a message.
     peer_python
-        Where a package is installed, if not here: NAME=PATH, such as darts=envs/darts/bin/python. May be repeated.
+        Where a package is installed, if not here: NAME=PATH of a Python, such as darts=envs/darts/bin/python. May be
+        repeated.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     if steps is not None and steps < 1:
         raise ConfigError(f"--steps must be at least 1, but got {steps}")
@@ -51,7 +53,7 @@ def bench(
         _against(split(against), peer_python, split((models,) if models else ()), steps or STEPS_AGAINST, json)
         return
     if peer_python:
-        raise ConfigError("--peer-python says where a package of --against is installed, but --against was not given")
+        raise ConfigError("--peer-python needs --against, but --against was not given. Add --against with the package")
     _alone(split((models or MODELS,)), steps or STEPS, json)
 
 
@@ -131,7 +133,7 @@ def _measure(name: str, data: Any, steps: int) -> dict[str, Any]:
     registry.resolve("model", name)
     model = Model.from_dict({"kind": name, "h": HORIZON, "input_size": LOOKBACK})
     settings = TrainingConfig(max_steps=steps, batch_size=BATCH, validation_split=None, progress=False)
-    model.fit(data, settings.replace(max_steps=2))  # what is done only once is not measured
+    model.fit(data, settings.replace(max_steps=2))  # a warm-up, so that one-time costs are not measured
     begun = time.perf_counter()
     fitted = model.fit(data, settings)
     seconds = time.perf_counter() - begun

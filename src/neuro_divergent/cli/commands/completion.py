@@ -1,4 +1,4 @@
-"""`neuro-divergent completion`: what a shell needs to complete commands and flags."""
+"""`neuro-divergent completion`: print the script with which a shell completes commands and flags."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from neuro_divergent.cli.io.terminal import say
 
 
 def completion(shell: Literal["bash", "zsh", "fish", "powershell"] = "bash", /) -> None:
-    """Print the completion script of a shell; to use it now: source <(neuro-divergent completion bash)
+    """Print the completion script of a shell. To use it now: source <(neuro-divergent completion bash)
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`neuro-divergent cv`: several models on one table, trained on the past and tested on what came next."""
+"""`neuro-divergent cv`: compare several models on one table by cross-validation over time."""
 
 from __future__ import annotations
 
@@ -58,38 +58,38 @@ def cv(
     allow_writes: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Compare models by cross-validation over time, beside a seasonal naive forecast.
+    """Compare models, and a seasonal naive forecast, by cross-validation over time.
 
     Parameters
     ----------
     data
-        A CSV, Parquet or .xlsx file, or - for standard input; may also be named in the run file.
+        A CSV, Parquet or .xlsx file, or - for standard input. The run file may name it instead.
     models
         Names of models, such as nhits,dlinear,lstm; `neuro-divergent models` lists them.
     h
         How many steps ahead to forecast.
     input_size
-        How many past steps the models see; about four horizons unless given.
+        The lookback window: how many past steps the models see. Default: about four horizons.
     n_windows
-        How many times the models are tested, each on the horizon after what they were trained on.
+        How many tests to run. Each test forecasts the horizon that follows its training rows.
     step_size
-        The distance of two tests; one horizon unless given.
+        Number of rows from one test to the next. Default: one horizon.
     gap
-        Rows between training and test that neither sees.
+        Number of rows to leave out between the training rows and the test rows.
     refit
-        Train afresh for every test; --no-refit trains once, before the first one.
+        Train again for every test. With --no-refit, train once, before the first test.
     metrics
-        Figures such as mae,rmse,mase,smape; the leaderboard is sorted by the first one, by mase unless given.
+        Metrics such as mae,rmse,mase,smape. The leaderboard is sorted by the first one. Default: mase.
     config
         A run file (YAML or JSON) with data, model and training fields.
     set
-        One field, such as training.max_epochs=20 or data.gaps=linear; may be repeated.
+        Set one field, such as training.max_epochs=20 or data.gaps=linear. May be repeated.
     out
         A directory for report.html and forecasts.csv.
     allow_writes
-        Let the run file's callbacks write outside of OUT too: say so only for a file you trust.
+        Let the run file's callbacks write outside of OUT too. Use it only with a file that you trust.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     flags = {"data": columns.fields(), "model": _given(h=h, input_size=input_size), "training": training.fields()}
     fields = sections(config, flags, set)
@@ -97,8 +97,8 @@ def cv(
     distance = None if step_size is None else at_least_one("step_size", step_size)
     path, names = table_path(data, fields["data"]), split((models,))
     if "h" not in fields["model"]:
-        raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
-    described = _described(fields, names, 1, training)  # what is wrong with the request is said before the work
+        raise ConfigError("a horizon is required, but --h is missing. Give the number of steps, such as --h 28")
+    described = _described(fields, names, 1, training)  # refuse a wrong request before the table is read
     if out is not None:
         writable_directory(out)
     read = read_table(path, fields["data"])
@@ -156,11 +156,11 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _described(fields: Sections, names: tuple[str, ...], size: int, training: Training) -> list[tuple[Model, Any]]:
-    """Each model with its training; fields of the run file's model go to the model of that kind only."""
+    """Each model with its training configuration. Model fields of the run file apply only to the model of that kind."""
     from neuro_divergent.core import registry
 
     if not names:
-        raise ConfigError("which models? Name some, such as --models nhits,dlinear")
+        raise ConfigError("models are required, but --models is missing. Name some, such as --models nhits,dlinear")
     own = {name: value for name, value in fields["model"].items() if name in ("h", "input_size")}
     shared = {"input_size": size} | own
     kind = registry.normalise(str(fields["model"].get("kind", "")))
@@ -173,10 +173,10 @@ def _described(fields: Sections, names: tuple[str, ...], size: int, training: Tr
 
 
 def leaderboard(found: CrossValidation, by: str = "mase") -> pl.DataFrame:
-    """One row per model, the mean of each figure over the tests, best first by one of them."""
+    """One row per model with the mean of each metric over the tests. The best model by metric `by` comes first."""
     names = found.table["metric"].unique(maintain_order=True).to_list()
     wide = found.table.pivot(on="metric", index="model", values="mean", maintain_order=True)
-    # A figure of intervals has a column for each level, such as coverage-80.
+    # A metric of intervals has one column per level, such as coverage-80.
     column = next((name for name in names if by in (name, name.partition("-")[0])), names[0])
     from neuro_divergent.metrics.base import badness
 

@@ -1,4 +1,4 @@
-"""`neuro-divergent data check`: what is in a table, and what to do about each finding."""
+"""`neuro-divergent data check`: report what is in a table, and what to do about each finding."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def check(
     set: Settings = (),  # noqa: A002
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Report what is in a table, and what to do about each finding; exit code 1 if `train` would refuse it.
+    """Report what is in a table, and what to do about each finding. The exit code is 1 if `train` would refuse it.
 
     Parameters
     ----------
     data
         A CSV, Parquet or .xlsx file, or - for standard input.
     set
-        One field of the data, such as data.duplicates=mean; may be repeated.
+        Set one field of the data, such as data.duplicates=mean. May be repeated.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     fields = sections(None, {"data": columns.fields()}, set)["data"]
     table, found, _ = examine(data, fields)

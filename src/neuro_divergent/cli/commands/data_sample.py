@@ -1,4 +1,4 @@
-"""`neuro-divergent data sample`: a table to try things on."""
+"""`neuro-divergent data sample`: write an example table."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def sample(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Write a table to try things on.
+    """Write an example table to try the other commands on.
 
     Parameters
     ----------
     out
         A .csv or .parquet file.
     kind
-        Daily prices with gaps and names of their own, monthly airline passengers, or 50 hourly series.
+        Daily prices with gaps and unusual column names, monthly airline passengers, or 50 hourly series.
     overwrite
-        Replace a file that is there already.
+        Replace the file if it exists.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"the table's name must end in .csv or .parquet, but got {str(out)!r}")
@@ -51,7 +51,7 @@ def sample(
 
 
 def prices(days: int = 600) -> pl.DataFrame:
-    """Daily prices: a slow walk, a weekly rhythm, and a few days without a row.
+    """Daily prices: a random walk, a weekly season, and a few missing days.
 
     With w(t) = w(t-1) + N(0, 0.6): close(t) = 100 + w(t) + 4 sin(2πt / 7) + N(0, 0.5).
     """

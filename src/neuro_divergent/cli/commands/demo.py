@@ -1,4 +1,4 @@
-"""`neuro-divergent demo`: embedded data, four models, one table, pictures and a report in under a minute."""
+"""`neuro-divergent demo`: train four models on built-in data; print scores, draw pictures, write a report."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def demo(
     quick: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Train NHITS, DLinear, MLP and LSTM on embedded data and compare them with a seasonal naive forecast.
+    """Train NHITS, DLinear, MLP and LSTM on built-in data and compare them with a seasonal naive forecast.
 
     Parameters
     ----------
     out
-        Where forecast.csv, forecast.png and report.html go.
+        The directory for forecast.csv, forecast.png and report.html.
     quick
-        Train for a few steps only, to see that everything works.
+        Train for a few steps only, to check that everything works.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     from neuro_divergent.core import files
     from neuro_divergent.data import samples
@@ -60,7 +60,7 @@ def demo(
     if not drawing:
         note("without pictures: they need matplotlib (pip install 'neuro-divergent[plots]')")
     logging.getLogger("neuro_divergent").setLevel(logging.ERROR)
-    # Enough to see what each model can do; the recipes train longer where it pays.
+    # Enough to show what each model can do. The recipes train longer where that helps.
     config = TrainingConfig(max_steps=20 if quick else 300)
     tables = {
         "Airline passengers, monthly, 12 ahead": (samples.air_passengers(), 12, 36),
@@ -70,7 +70,7 @@ def demo(
     for title, (frame, h, lookback) in tables.items():
         data = TimeSeriesDataFrame.from_frame(frame)
         models: list[Model] = [cls(h=h, input_size=lookback) for cls in (NHITS, DLinear, MLP)]
-        # A long memory costs a long time; the anchor tells a short one about the season.
+        # A long lookback window makes the LSTM slow. With a short one, the anchor supplies the season.
         models.append(LSTM(h=h, input_size=2 * h, hidden_size=48, layers=1, anchor="auto"))
         results[title] = backtest(models, data, config)
         show(f"\n{title}: the last {h} steps of each series were hidden and forecast")
@@ -109,7 +109,7 @@ def rows(result: Backtest) -> list[list[str]]:
 
 
 def pictures(result: Backtest) -> Sequence[SeriesPanel]:
-    """The first few series with all forecasts of their hidden end."""
+    """Panels of the first few series, each with all forecasts of its hidden end."""
     from neuro_divergent.forecasting.plots import recent
     from neuro_divergent.plotting.forecasts import SeriesPanel
 

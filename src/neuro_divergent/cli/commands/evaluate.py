@@ -1,4 +1,4 @@
-"""`neuro-divergent evaluate`: a saved model on a table that it was not trained on."""
+"""`neuro-divergent evaluate`: score a saved model on rows that it was not trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LOOKED_AT = 100
-"""How many series are compared with those of the training."""
+"""How many series are compared with the training series."""
 
 
 def evaluate(
@@ -38,29 +38,29 @@ def evaluate(
     set: Settings = (),  # noqa: A002
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Forecast the last windows of a table and score them beside a seasonal naive forecast.
+    """Forecast the last windows of a table with a saved model, and score them beside a seasonal naive forecast.
 
     Parameters
     ----------
     model
         The directory of a run, or of a saved model.
     data
-        A CSV, Parquet or .xlsx file whose last rows the model was not trained on; earlier rows are what it sees.
+        A CSV, Parquet or .xlsx file. Its last rows are forecast: they must be newer than the training rows.
     metrics
-        Figures such as mae,rmse,mase,smape; the common ones unless given.
+        Metrics such as mae,rmse,mase,smape. Default: the common ones.
     level
-        Prediction intervals in percent, such as 80,95, whose coverage is measured.
+        Prediction intervals in percent, such as 80,95. Their coverage is measured.
     n_windows
-        How many horizons, counted from the end of each series.
+        How many horizons to forecast, counted from the end of each series.
     step_size
-        The distance of two of them; one horizon unless given.
+        Number of rows from one forecast origin to the next. Default: one horizon.
     out
-        A .csv or .parquet file for the forecasts beside what happened.
+        A .csv or .parquet file for the forecasts and the actual values.
     set
-        How the file is written, if it is not as that of the training: data.separator=";", data.encoding=latin-1,
+        The format of the file, if it differs from the training file: data.separator=";", data.encoding=latin-1,
         data.decimal_comma=true, data.time_format=%d.%m.%Y.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     table_file(out)
     n_windows = at_least_one("n_windows", n_windows)
@@ -77,7 +77,7 @@ def evaluate(
     found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:
         write_frame(out, as_polars(found.frame))
-        note(f"the forecasts beside what happened were written to {out}")
+        note(f"forecasts and actual values written to {out}")
     if json:
         by_step = as_polars(found.by_step).to_dicts()
         facts = {"season": found.season, "overall": found.table.to_dicts(), "by_step": by_step}
@@ -89,7 +89,7 @@ def evaluate(
 
 
 def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> str:
-    """A warning if the last rows of a table were there in the training; nothing if they are newer, or other series."""
+    """A warning if the model was trained on the last rows of a table; empty if they are newer, or of other series."""
     trained = fitted.data
     known = {str(name): number for number, name in enumerate(trained.ids)}
     for number, name in enumerate(read.ids[:LOOKED_AT]):
@@ -100,7 +100,7 @@ def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> st
         last = trained.times(own, int(trained.store.lengths[own]) - 1, 1)[0]
         if first <= last:
             return (
-                f"neuro-divergent: warning: the model was trained with rows up to {last}, and these figures begin at "
-                f"{first}: they flatter it. Hand over newer rows, or test it on several cutoffs"
+                f"neuro-divergent: warning: the model was trained with rows up to {last}, and these metrics begin at "
+                f"{first}: they are too optimistic. Give newer rows, or test it on several cutoffs"
             )
     return ""

@@ -1,4 +1,4 @@
-"""`neuro-divergent init`: a commented run file for a table, with what was found in it filled in."""
+"""`neuro-divergent init`: write a commented run file for a table, with the detected settings filled in."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def init(
     model
         The model to describe; `neuro-divergent models` lists them.
     h
-        How many steps ahead to forecast; proposed from the season unless given.
+        How many steps ahead to forecast. Default: proposed from the season.
     level
         Prediction intervals in percent, such as 80,95.
     set
-        One field of the data, such as data.separator=";"; may be repeated.
+        Set one field of the data, such as data.separator=";". May be repeated.
     out
         The file to write.
     overwrite
-        Replace a file that is there already.
+        Replace the file if it exists.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     from neuro_divergent.core import files, registry
     from neuro_divergent.data.time import seasonality
@@ -76,7 +76,7 @@ def init(
     fields = _found(table) | fields
     store = table.store
     shortest = Model.from_dict({"kind": model, "h": h or 1, "input_size": 1})
-    rows = training_rows(shortest, store, TrainingConfig())  # what will be held out decides nothing
+    rows = training_rows(shortest, store, TrainingConfig())  # held-out rows must not influence the proposal
     seasons = seasonality.detect(store.y, store.offsets, store.mask, table.freq, rows=rows)
     steps = h or proposed_horizon(table, seasons)
     size = lookback(table, steps, rows)
@@ -101,7 +101,7 @@ def init(
 
 
 def proposed_horizon(table: TimeSeriesDataFrame, seasons: tuple[int, ...]) -> int:
-    """One season; without one, what data of this frequency is usually forecast for; at most a tenth of the rows."""
+    """One season. Without a season, a usual horizon for the frequency. Never more than a tenth of the rows."""
     from neuro_divergent.data.time import seasonality
 
     usual = seasons or seasonality.suggest(table.freq)
@@ -110,7 +110,7 @@ def proposed_horizon(table: TimeSeriesDataFrame, seasons: tuple[int, ...]) -> in
 
 
 def _found(table: TimeSeriesDataFrame) -> dict[str, Any]:
-    """The columns, and how the file is written, where that is not the usual."""
+    """The columns of the table, and the file format where it differs from the defaults."""
     schema, usual = table.schema, type(table.schema)()
     keys: Any = list(schema.id_parts) or schema.id_col
     roles = {"id_col": keys, "time_col": schema.time_col, "target_col": schema.target_col, "wide": schema.wide}
@@ -142,8 +142,8 @@ def _document(
     ignored = table.report().ignored_columns
     hint = [f"# Columns without a role so far: {', '.join(ignored)}"] if ignored else []
     head = [
-        "# A run: the table, the model and the training. Lines that begin with # are the defaults; take the # away to",
-        f"# change one. Train with: {command('train', '--config', out)}",
+        "# A run: the table, the model and the training. A line that begins with # shows a default; remove the # to",
+        f"# change it. Train with: {command('train', '--config', out)}",
         "",
         "data:",
         "  # The table: a CSV or Parquet file.",
@@ -157,7 +157,7 @@ def _document(
 
 
 def _section(cls: type[Description], given: Mapping[str, Any]) -> list[str]:
-    """Every field with its sentence: the given ones set, the others as comments with their defaults."""
+    """Every field with its explanation: given fields are set, the others are comments with their defaults."""
     from neuro_divergent.core.config import encode, field_docs
 
     docs = field_docs(cls)

@@ -1,4 +1,4 @@
-"""`neuro-divergent inspect`: what a run, a checkpoint or a saved model holds, and whether it can be trusted."""
+"""`neuro-divergent inspect`: show and verify a run, a checkpoint or a saved model."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WIDTH, HEIGHT = 60, 8
 
 
 def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
-    """Show a run, a checkpoint or a saved model: verified or not, configuration, epochs, metrics, sizes, loss curve.
+    """Show and verify a run, a checkpoint or a saved model: configuration, epochs, metrics, sizes, loss curve.
 
     Parameters
     ----------
     path
-        A run's directory or address, a directory of several runs, one checkpoint, or a saved model or several.
+        The directory or address of a run, a directory of several runs, one checkpoint, or one or several saved models.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     record = read_run(path)
     found = [_thing(run) for run in record.runs or (record,)]
@@ -44,7 +44,7 @@ def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = Fal
 
 @dataclass(frozen=True)
 class Entry:
-    """A checkpoint, a model or an index: what it says, or None and the reason why it is not to be trusted."""
+    """A checkpoint, a model or an index: its content, or None and the reason why it could not be verified."""
 
     path: str
     verdict: str
@@ -53,40 +53,40 @@ class Entry:
     epoch: int | None = None
     score: float | None = None
     facts: tuple[str, ...] = ()
-    """What there is to say about it, line by line."""
+    """The facts to print, line by line."""
 
     @property
     def trusted(self) -> bool:
-        """Whether every byte is the one that was written, and all of it has a form that can be shown."""
+        """Whether every byte is unchanged since it was written and the content has a form that can be shown."""
         return self.document is not None
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
+        """The last part of the path."""
         return harmless(self.path.replace(os.sep, "/").rsplit("/", 1)[-1])
 
     def line(self, what: str) -> str:
-        """What it is, where, and whether it can be trusted."""
+        """The kind of entry, its path, and whether it was verified."""
         return f"{what} {harmless(self.path)}: {self.verdict}, {_readable(self.size)}"
 
 
 @dataclass(frozen=True)
 class Thing:
-    """What was asked for: a run, a checkpoint, a model, or several models that were saved together."""
+    """What the path names: a run, a checkpoint, a model, or several models that were saved together."""
 
     what: str
     path: str
     checkpoints: list[Entry] = field(default_factory=list)
     models: list[Entry] = field(default_factory=list)
-    """One model, or the index and the models that it names."""
+    """One model, or the index and the models that it lists."""
 
     @property
     def entries(self) -> list[Entry]:
-        """All that has to be verified."""
+        """All entries that have to be verified."""
         return [*self.checkpoints, *self.models]
 
     def show(self) -> None:
-        """Print it for a person."""
+        """Print the entries for a person."""
         if self.what != "run":
             self._show_one()
             return
@@ -116,13 +116,13 @@ class Thing:
 
 
 def _thing(record: RunRecord) -> Thing:
-    """What there is to print about a record."""
+    """The record in the form that is printed."""
     checkpoints = [_entry(saved) for saved in record.checkpoints]
     return Thing(record.what, record.path, checkpoints, [_entry(saved) for saved in record.models])
 
 
 def _entry(saved: Saved) -> Entry:
-    """What the JSON of a checkpoint or a model says, if every byte is the one that was written."""
+    """The JSON of a checkpoint or a model, if every byte is unchanged since it was written."""
     size = None if is_remote(saved.path) else _bytes(saved)
     try:
         document, read = saved.verify()
@@ -167,7 +167,7 @@ def _part(entry: Entry) -> dict[str, Any]:
 
 
 def _score(document: dict[str, Any]) -> float | None:
-    """The monitored value as the history has it: a checkpoint keeps it so that smaller is better."""
+    """The monitored value as in the history. A checkpoint stores it with the sign with which smaller is better."""
     rule, score = document.get("config", {}).get("early_stopping"), document.get("score")
     if score is None:
         return None
@@ -176,12 +176,12 @@ def _score(document: dict[str, Any]) -> float | None:
 
 
 def _facts(document: dict[str, Any]) -> Iterator[str]:
-    """What there is to say, line by line; the texts of a stranger's file cannot act on the terminal."""
+    """The facts to print, line by line. Text from the file is escaped: it cannot control the terminal."""
     identity = document.get("identity", {})
     yield from _settings("model", document.get("model") or identity.get("model", {}))
     yield from _settings("training", _changed(document.get("config", {})))
     if data := identity.get("data"):
-        # Its fingerprint is that of the rows together with their split; the one of the table is in the model's lineage.
+        # This fingerprint covers the rows and their split. The fingerprint of the table is in the model's lineage.
         shown = {name: value for name, value in data.items() if name != "fingerprint"}
         yield harmless("data: " + ", ".join(f"{name}={str(value)[:16]}" for name, value in shown.items()))
     if fingerprint := (document.get("lineage") or {}).get("data_fingerprint"):
@@ -214,7 +214,7 @@ def _settings(title: str, fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _changed(config: dict[str, Any]) -> dict[str, Any]:
-    """The fields that are not what an empty configuration has."""
+    """The fields that differ from a default configuration."""
     from neuro_divergent.training.config.training_config import TrainingConfig
 
     usual = TrainingConfig().to_dict()
@@ -273,7 +273,7 @@ def curve(values: list[float], width: int = WIDTH, height: int = HEIGHT) -> str:
 
 
 def _cell(filled: float) -> str:
-    """One character that is filled from below by a share."""
+    """One block character, filled from below by a fraction."""
     return " ▁▂▃▄▅▆▇█"[max(0, min(8, round(8 * filled)))]
 
 

@@ -1,4 +1,4 @@
-"""`models`, `losses`, `optimizers`, `schedules`: what there is, one line each."""
+"""`models`, `losses`, `optimizers`, `schedules`: list what is available, one line each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Json = Annotated[bool, Parameter(negative="")]
 
 
 def models(*, json: Json = False) -> None:
-    """List the models with what they take.
+    """List the models, with the kinds of columns that they take.
 
     Parameters
     ----------
     json
-        Print JSON for machines.
+        Print JSON.
     """
     from neuro_divergent.forecasting.model.catalogue import HORIZON, LOOKBACK, SERIES, catalogue
 
@@ -49,7 +49,7 @@ def models(*, json: Json = False) -> None:
     say()
     say("takes: F future, H historical, S static, C categorical, M all series at once")
     say(f"parameters: by default at h={HORIZON}, input_size={LOOKBACK} ({SERIES} series where M)")
-    say("papers, and whole sentences: neuro-divergent models --json")
+    say("for papers and full descriptions: neuro-divergent models --json")
 
 
 LETTERS = {"future": "F", "historical": "H", "static": "S", "categorical": "C", "multivariate": "M"}
@@ -61,7 +61,7 @@ def losses(*, json: Json = False) -> None:
     Parameters
     ----------
     json
-        Print JSON for machines.
+        Print JSON.
     """
     _list("loss", json)
 
@@ -72,7 +72,7 @@ def optimizers(*, json: Json = False) -> None:
     Parameters
     ----------
     json
-        Print JSON for machines.
+        Print JSON.
     """
     _list("optimizer", json)
 
@@ -83,7 +83,7 @@ def schedules(*, json: Json = False) -> None:
     Parameters
     ----------
     json
-        Print JSON for machines.
+        Print JSON.
     """
     _list("schedule", json)
 

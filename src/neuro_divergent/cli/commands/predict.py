@@ -1,4 +1,4 @@
-"""`neuro-divergent predict`: forecasts of a saved model, as CSV on standard output or as a file."""
+"""`neuro-divergent predict`: forecast with a saved model; CSV on standard output, or a file."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def predict(
     model
         The directory of a run, or of a saved model.
     data
-        Newer rows or other series; without it the forecast follows the training data.
+        Newer rows or other series. Without it the forecast follows the training data.
     h
-        How many steps; as many as were trained for unless given. More than those feed forecasts back.
+        How many steps to forecast. Default: the horizon of the training. Beyond it, forecasts are fed back as input.
     level
         Prediction intervals in percent, such as 80,95.
     future
         A CSV or Parquet file with the columns known ahead, for every step of the horizon.
     out
-        A .csv or .parquet file; without it the forecast is printed, as CSV to a pipe.
+        A .csv or .parquet file. Without it the forecast is printed, as CSV if the output is a pipe.
     set
-        How the file is written, if it is not as that of the training: data.separator=";", data.encoding=latin-1,
+        The format of the file, if it differs from the training file: data.separator=";", data.encoding=latin-1,
         data.decimal_comma=true, data.time_format=%d.%m.%Y.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     table_file(out)
     wanted = levels(level)

@@ -1,4 +1,4 @@
-"""`neuro-divergent stop`: end a training in another process, saved and ready to go on."""
+"""`neuro-divergent stop`: stop a training that runs in another process, with a checkpoint to resume from."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def stop(
     timeout: float = 60.0,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Stop a training: it finishes its step, saves a checkpoint and ends. The same bits follow when it is resumed.
+    """Stop a training: it finishes its step, saves a checkpoint and ends. A resumed run gives the same bits.
 
     Parameters
     ----------
     run
         The run's directory.
     wait
-        Wait until the training has ended; --no-wait only leaves the request, which it sees within about a second.
+        Wait until the training has ended. --no-wait only leaves the request; it is seen within about a second.
     timeout
-        For how many seconds to wait.
+        How many seconds to wait.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     if not timeout > 0:
         raise ConfigError(f"timeout must be above 0 seconds, but got {timeout:g}")
@@ -61,7 +61,7 @@ def _facts(record: RunRecord, waited: bool) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    """What is saved, and how to go on.
+    """The state of the run, and how to resume it.
 
     >>> _lines({"run": "r", "ended": False})
     ['r is asked to stop: it will finish its step, save a checkpoint and end']
@@ -76,4 +76,4 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         first = f"{run} had ended before it saw the request: {facts['why']}; {saved}"
     if facts["finished"] or not facts["checkpoint"]:
         return [first]
-    return [first, "go on with the same train command and --resume, or in Python with fit(..., resume='auto')"]
+    return [first, "resume with the same train command and --resume, or in Python with fit(..., resume='auto')"]

@@ -1,4 +1,4 @@
-"""`neuro-divergent train`: a table, a model, a run directory."""
+"""`neuro-divergent train`: train a model on a table and write a run directory."""
 
 from __future__ import annotations
 
@@ -64,32 +64,32 @@ def train(
     Parameters
     ----------
     data
-        A CSV, Parquet or .xlsx file, or - for standard input; may also be named in the run file.
+        A CSV, Parquet or .xlsx file, or - for standard input. The run file may name it instead.
     model
-        The model's name, nhits unless given; `neuro-divergent models` lists them.
+        The model's name; `neuro-divergent models` lists them. Default: nhits.
     h
         How many steps ahead to forecast.
     input_size
-        How many past steps the model sees; about four horizons unless given.
+        The lookback window: how many past steps the model sees. Default: about four horizons.
     config
-        A run file (YAML or JSON) with data, model and training fields; `neuro-divergent init` writes one.
+        A run file (YAML or JSON) with data, model and training fields. `neuro-divergent init` writes one.
     set
-        One field, such as training.max_epochs=20, model.scaler=robust or data.gaps=linear; may be repeated.
+        Set one field, such as training.max_epochs=20, model.scaler=robust or data.gaps=linear. May be repeated.
     out
-        The run's directory; runs/TABLE-MODEL unless given.
+        The run's directory. Default: runs/TABLE-MODEL.
     overwrite
-        Replace a run that is there already.
+        Replace the run if it exists.
     resume
-        Go on from the last checkpoint in OUT, with the same bits as if nothing had happened; start if there is none.
-        Without OUT it is the run of TABLE and MODEL that wrote last.
-        Give the same flags again. Those that leave the steps done meaningful may be others: --max-epochs for a longer
+        Resume from the last checkpoint in OUT, with the same bits as an uninterrupted run. Start if there is none.
+        Without OUT, the run of TABLE and MODEL that wrote last is resumed.
+        Give the same flags again. You may change flags that do not invalidate finished steps: --max-epochs for a longer
         training, --learning-rate, --set training.schedule=...
     report
         Write OUT/report.html.
     allow_writes
-        Let the run file's callbacks and checkpoints write outside of OUT too: say so only for a file you trust.
+        Let the run file's callbacks and checkpoints write outside of OUT too. Use it only with a file that you trust.
     json
-        Print JSON for machines.
+        Print JSON.
     """
     named = {"kind": model, "h": h, "input_size": input_size}
     flags = {
@@ -100,10 +100,10 @@ def train(
     fields = sections(config, flags, set)
     path = table_path(data, fields["data"])
     if "h" not in fields["model"]:
-        raise ConfigError("how far ahead? Give the number of steps, such as --h 28")
+        raise ConfigError("a horizon is required, but --h is missing. Give the number of steps, such as --h 28")
     levels(training.level)
     described = describe({**fields, "model": {"input_size": 1} | fields["model"]})
-    train_config(fields, described, training.level, Path())  # what is wrong with the request is said before the work
+    train_config(fields, described, training.level, Path())  # refuse a wrong request before the work
     table = read_table(path, fields["data"])
     check_horizon(table, described.h)
     directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
@@ -115,7 +115,7 @@ def train(
 
         rows = training_rows(described, table.store, train_config(fields, described, training.level, None))
         described = described.replace(input_size=lookback(table, described.h, rows))
-        show(f"input_size is {described.input_size}: the model sees that many past steps (--input-size)")
+        show(f"input_size is {described.input_size}: the number of past steps that the model sees (--input-size)")
     settings = train_config(fields, described, training.level, directory)
     if config is not None:
         typed = sections(None, flags, set)["training"]
@@ -125,12 +125,12 @@ def train(
     if resume:
         how |= {"resume": "auto", "resume_with": changes(settings, flags, set)}
         found = _last_checkpoint(settings)
-        show(f"resuming in {directory}, after {found}" if found else f"nothing to resume in {directory} yet: it begins")
+        show(f"resuming in {directory}, after {found}" if found else f"nothing to resume in {directory}: it starts")
     try:
         fitted = described.fit(table, settings, **how)
     except (KeyboardInterrupt, SystemExit):
         if (found := _last_checkpoint(settings)) is not None:
-            show(f"stopped; {found} is saved in {directory}. The same command goes on from there with --resume")
+            show(f"stopped; {found} is saved in {directory}. To resume, give the same command with --resume")
         raise
     seconds = clock.perf_counter() - begun
     fitted.save(directory / MODEL, overwrite=overwrite or resume or out is None)
@@ -146,9 +146,9 @@ def train(
 
 
 def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:
-    """Where the run goes, made and found writable before the training begins.
+    """The run's directory: it exists and is writable before the training begins.
 
-    Unless one was given: a free name, the run that wrote last to resume, the first one to overwrite.
+    Without `out`: a free name; with `resume` the run that wrote last; with `overwrite` the first name.
     """
     from neuro_divergent.core import files
 
@@ -167,7 +167,7 @@ def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, r
 
 
 def table_name(data: Path) -> str:
-    """What a run is called after: the file without its endings.
+    """The name of a run, taken from its table: the file name without endings.
 
     >>> table_name(Path("sales.csv.gz")), table_name(Path("-"))
     ('sales', 'table')
@@ -178,10 +178,10 @@ def table_name(data: Path) -> str:
 
 
 def _newest(first: Path) -> Path:
-    """The run of this name, with a number or without, that was begun, resumed or heard of last.
+    """The run of this name, with or without a number, that was begun, resumed or written to last.
 
-    Numbers do not tell: those of deleted runs are given again. Nor does the time of a directory, which a file put into
-    it changes and a further line of the events does not.
+    The number is no proof: numbers of deleted runs are used again. Nor is the modification time of the directory: a new
+    file changes it, but a new line in the event log does not.
     """
     named = re.compile(re.escape(first.name) + r"(-\d+)?")
     written = [
@@ -270,7 +270,7 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | No
         say(coverage_text(held.evaluation, "held-out values"))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:
-        say("the training is not done: the same command goes on from there with --resume")
+        say("the training is not finished: give the same command with --resume to continue it")
     say(f"forecast with: {predict}")
     from neuro_divergent.forecasting.predict.ahead import asked_ahead
 
@@ -281,12 +281,12 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | No
 
 
 def verdict(scores: list[dict[str, Any]], part: str) -> str:
-    """How good the model is beside the naive forecast, in one sentence.
+    """One sentence that compares the model with the naive forecast.
 
     >>> verdict([{"model": "NHITS", "mae": 1.5}, {"model": "naive", "mae": 2.0}], "the last 20 % of the rows")
     'on the last 20 % of the rows (validation): mean absolute error 1.5, 25 % better than the naive forecast (2)'
 
-    The bias follows where the first row has one: the sum of forecast minus actual in percent of the sum of the actual.
+    If the first row has a bias, it comes last: the sum of forecast minus actual in percent of the sum of the actual.
     """
     own, naive = float(scores[0]["mae"]), float(scores[1]["mae"])
     gain = 1 - own / naive if naive > 0 else 0.0

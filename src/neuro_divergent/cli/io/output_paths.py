@@ -1,4 +1,4 @@
-"""Where a command writes: found writable before the work begins, so that no work is lost."""
+"""Where a command writes. Paths are checked before the work begins, so that no work is lost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ TABLES = (".csv", ".parquet")
 
 
 def writable_directory(directory: Path, what: str = "the directory") -> Path:
-    """The directory, made if it is not there."""
+    """The directory, created if it does not exist."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         writable = os.access(directory, os.W_OK)
     except OSError as error:
         raise StorageError(
-            f"{what} {directory} cannot be made: {error.strerror or error}. Choose another --out"
+            f"{what} {directory} cannot be created: {error.strerror or error}. Choose another --out"
         ) from None
     if not writable:
         raise StorageError(f"{what} {directory} cannot be written to. Choose another --out")
@@ -25,7 +25,7 @@ def writable_directory(directory: Path, what: str = "the directory") -> Path:
 
 
 def table_file(out: Path | None) -> Path | None:
-    """A name of a table, if one was given, in a directory that can be written to."""
+    """The path of a table to write, in a directory that is writable; None if none was given."""
     if out is None:
         return None
     if out.suffix not in TABLES:

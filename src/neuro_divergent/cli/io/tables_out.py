@@ -1,4 +1,4 @@
-"""Tables that commands give: as files, as CSV, and aligned for a person."""
+"""Tables that commands write: as files, as CSV, and aligned for a person."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def as_polars(frame: Any) -> pl.DataFrame:
-    """A forecast of any library as a polars table."""
+    """A forecast, in the data frame of any library, as a polars table."""
     import polars as pl
 
     if isinstance(frame, pl.DataFrame):
@@ -24,7 +24,7 @@ def as_polars(frame: Any) -> pl.DataFrame:
 
 
 def write_frame(path: Path, frame: pl.DataFrame) -> None:
-    """A table as the file that its name says, whole or not at all."""
+    """Write a table as CSV or Parquet, as the name says: the whole file or nothing."""
     from neuro_divergent.core import files
 
     if path.suffix == ".csv":
@@ -36,7 +36,7 @@ def write_frame(path: Path, frame: pl.DataFrame) -> None:
 
 
 def as_csv(frame: pl.DataFrame) -> str:
-    """A table as CSV; times as they are usually written, with parts of a second only where there are some."""
+    """A table as CSV. Times have fractions of a second only if there are any."""
     return _readable(frame).write_csv()
 
 
@@ -51,7 +51,7 @@ def _readable(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def aligned(frame: pl.DataFrame) -> str:
-    """A table for a person: texts to the left, numbers to the right in six digits."""
+    """A table for a person: text aligned left, numbers aligned right with six digits."""
     shown = _readable(frame)
     numbers = [kind.is_numeric() for kind in shown.schema.values()]
     left = numbers.index(True) if True in numbers else len(numbers)
@@ -64,7 +64,7 @@ def _six_digits(value: Any) -> str:
 
 
 def score_text(scores: pl.DataFrame) -> str:
-    """An aligned table of figures, one row per model."""
+    """An aligned table of metrics, one row per model."""
     names = [name for name in scores.columns if name != "model"]
     rows = [[str(row["model"]), *(_four_digits(row[name]) for name in names)] for row in scores.iter_rows(named=True)]
     return table(["model", *names], rows)
@@ -75,7 +75,7 @@ def _four_digits(value: Any) -> str:
 
 
 def coverage_text(found: Evaluation, what: str = "values") -> str:
-    """The measured coverage of every interval, a line each; with the model's name where there are several models."""
+    """The measured coverage of every interval, one line each. The model is named if there are several."""
     names = {interval.model for interval in found.coverage}
     return "\n".join(
         (f"{interval.model}: " if len(names) > 1 else "") + interval.sentence(what) for interval in found.coverage
@@ -83,7 +83,7 @@ def coverage_text(found: Evaluation, what: str = "values") -> str:
 
 
 def coverage_facts(found: Evaluation) -> list[dict[str, Any]]:
-    """The same for machines: the shares are between 0 and 1."""
+    """The measured coverage for JSON. Shares are between 0 and 1."""
     return [
         {"model": item.model, "level": item.level, "coverage": item.inside / item.values, "values": item.values}
         for item in found.coverage

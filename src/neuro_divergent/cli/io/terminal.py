@@ -1,4 +1,4 @@
-"""What commands print: the result on standard output, everything else on standard error."""
+"""Output of commands: the result goes to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 
 
 def say(text: str = "") -> None:
-    """One line of the result."""
+    """Print one line of the result to standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """One line about the work, which a pipe does not get."""
+    """Print one line about the work to standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
 def aside(json: bool) -> Callable[[str], None]:
-    """Where a line that is not the result goes: beside it for a person, to standard error for a pipe or a machine."""
+    """A function that prints lines beside the result: to standard output for a person, else to standard error."""
     return note if json or not sys.stdout.isatty() else say
 
 
 def harmless(text: str) -> str:
-    """A line from somebody's file for a terminal: what would steer it (colours, titles, new lines) is spelt out.
+    """Foreign text as a line that cannot control the terminal: colours, titles and new lines are escaped.
 
     >>> harmless("loss\\x1b[31m")
     'loss\\\\x1b[31m'
@@ -39,7 +39,7 @@ def harmless(text: str) -> str:
 
 
 def say_json(value: Any) -> None:
-    """The result for a machine; figures that are not finite become null."""
+    """Print the result as JSON. Numbers that are not finite become null."""
     say(json.dumps(_plain(value), indent=2, allow_nan=False, default=str))
 
 
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, ragged: bool = False) -> str:
-    """Aligned columns: the first `left` to the left, the others, numbers, to the right; the last as it is if ragged.
+    """Aligned columns: the first `left` to the left, the others to the right. If `ragged`, the last one is not padded.
 
     >>> print(table(["name", "mae"], [["NHITS", "1.20"], ["naive", "12.34"]]))
     name     mae
@@ -71,7 +71,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
 
 
 def fitting(text: str) -> str:
-    """Lines cut to the width of the terminal, if there is one: a wrapped table is hard to read."""
+    """The lines cut to the width of the terminal, if there is one: a wrapped table is hard to read."""
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -82,7 +82,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int = 48) -> str:
-    """A row of bars, low to high, each the mean of its share of the values; a dot where nothing was observed.
+    """A row of bars from low to high. Each bar is the mean of its part of the values; a dot means that all are missing.
 
     >>> sparkline([0.0, 1.0, 2.0, 7.0])
     '▁▂▃█'
@@ -110,7 +110,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 class OncePerCause(logging.Handler):
-    """Warnings of the library as lines on standard error, each sentence once."""
+    """Prints warnings of the library on standard error, each sentence once."""
 
     def __init__(self, worded: Callable[[str, Any], str]) -> None:
         super().__init__(logging.WARNING)
@@ -118,7 +118,7 @@ class OncePerCause(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a sentence that was not written before."""
+        """Print the sentence if it was not printed before."""
         sentence = self._worded(record.getMessage(), getattr(record, "advice", ()))
         if sentence not in self._said:
             self._said.add(sentence)

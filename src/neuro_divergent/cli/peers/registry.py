@@ -1,7 +1,7 @@
-"""The peers of `neuro-divergent bench --against`: who they are, where they are installed, and one measurement of each.
+"""The packages of `neuro-divergent bench --against`: names, Python interpreters, and one measurement of each.
 
-Peers that do not live together in one environment have interpreters of their own, and each side of a comparison is a
-process of its own: the script `steps.py`, started with a fixed list of arguments.
+Packages that cannot share one environment have their own interpreters. Each side of a comparison runs in its own
+process: the script `steps.py`, started with a fixed list of arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODULES = {
     "gluonts": "gluonts.torch",
     "pytorch-forecasting": "pytorch_forecasting",
 }
-"""What must be importable, by the name of the peer."""
+"""Peer → the module that must be importable."""
 
 INSTALLED_BY = {
     "neuralforecast": "neuro-divergent[bench]",
@@ -33,12 +33,12 @@ INSTALLED_BY = {
     "gluonts": "gluonts[torch]",
     "pytorch-forecasting": "pytorch-forecasting",
 }
-"""What pip installs to have the peer."""
+"""Peer → the pip requirement that installs it."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """How fast one side was."""
+    """The measured speed of one side."""
 
     milliseconds: float
     parameters: int
@@ -48,7 +48,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One model of a peer's beside ours; `theirs` is None where the peer is not installed."""
+    """One model of a peer beside ours. `theirs` is None if the peer is not installed."""
 
     peer: str
     model: str
@@ -58,11 +58,11 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The peer's time over ours: how many times faster we are."""
+        """The peer's time divided by ours: how many times faster we are."""
         return None if self.theirs is None else self.theirs.milliseconds / self.ours.milliseconds
 
     def facts(self) -> dict[str, Any]:
-        """For a machine."""
+        """The comparison for JSON."""
         return asdict(self) | {"ratio": self.ratio}
 
 
@@ -96,7 +96,7 @@ def interpreters(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def models_of(peer: str, wanted: Sequence[str] = ()) -> tuple[str, ...]:
-    """The models in which a peer is compared, or those of them that are wanted."""
+    """The models in which a peer is compared, or only the wanted ones."""
     chosen = tuple(name for name in MODELS[peer] if not wanted or name.lower() in {item.lower() for item in wanted})
     if not chosen:
         raise ConfigError(f"{peer} is compared in {', '.join(MODELS[peer])}, but got --models {','.join(wanted)}")
@@ -104,7 +104,7 @@ def models_of(peer: str, wanted: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def why_absent(peer: str, python: str) -> str | None:
-    """A sentence that says why a peer cannot be measured and how to get it; None when it can."""
+    """A sentence that says why a peer cannot be measured and how to install it; None if it can be measured."""
     remedy = f"Install it (pip install '{INSTALLED_BY[peer]}'), or name a Python that has it: --peer-python {peer}=PATH"
     with tempfile.TemporaryDirectory() as folder:
         command = [python, "-c", f"import {MODULES[peer]}"]
@@ -119,16 +119,16 @@ def why_absent(peer: str, python: str) -> str | None:
 
 
 def step_time(python: str, side: str, peer: str, model: str, *, steps: int, threads: int = 0) -> Side:
-    """Time per step of one side, in a process of its own."""
+    """Time per step of one side, measured in its own process."""
     script = Path(__file__).with_name("steps.py")
     found = run_script(python, script, [side, peer, model, str(steps), str(threads)])
     return Side(**found)
 
 
 def run_script(python: str, script: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """What a script prints as its last line, JSON; it runs as a copy in an empty folder.
+    """The JSON in the last line that a script prints. The script runs as a copy in an empty folder.
 
-    The folder of a script comes first when it imports, and ours have modules with the names of others in them.
+    Python searches the folder of a script first, and our folder has modules with the names of other packages.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copyfile(script, Path(folder) / "measured_here.py")
@@ -148,7 +148,7 @@ def _last_line(text: str) -> str:
 
 
 def compare(peer: str, model: str, python: str | None, *, steps: int, threads: int = 0, rounds: int = 1) -> Comparison:
-    """Both sides in turns, the best of each; only ours when the peer has no interpreter."""
+    """Both sides measured in turns, the best of each. Only ours if the peer has no interpreter."""
     own: list[Side] = []
     other: list[Side] = []
     for _ in range(rounds):
@@ -163,7 +163,7 @@ def _best(sides: Sequence[Side]) -> Side:
 
 
 def present(peers: Sequence[str], pythons: Mapping[str, str]) -> tuple[dict[str, str | None], list[str]]:
-    """Peer → the interpreter that has it, or None; and a sentence for each that is absent."""
+    """Peer → the interpreter that can import it, or None; and a sentence for each missing peer."""
     found: dict[str, str | None] = {}
     sentences = []
     for peer in peers:

@@ -1,11 +1,11 @@
-"""Time per training step of one side of a comparison: a script that also runs under Pythons that lack this package.
+"""Measures the time per training step of one side. This script also runs under a Python without this package.
 
     python peer_steps.py SIDE PEER MODEL STEPS THREADS
 
-SIDE is "ours" or the peer's own name. Both train the same architecture with the same sizes and the same number of
-windows per step on 400 series of 800 points, lookback 96, horizon 24. What counts is the time from the start of a step
-to the start of another one, STEPS later, in the middle of a training, so that no fixed cost is inside. THREADS is 0
-where the math library decides. Prints one line of JSON.
+SIDE is "ours" or the name of the peer. Both sides train the same architecture with the same sizes and the same number
+of windows per step on 400 series of 800 points, lookback 96, horizon 24. The script measures from the start of a step
+to the start of the step STEPS later, in the middle of a training, so that fixed costs do not count. THREADS is 0 if
+the math library decides. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODELS = {
     "gluonts": ("MLP", "DeepAR"),
     "pytorch-forecasting": ("NHITS", "TFT"),
 }
-"""The models that each peer has in the same architecture as ours."""
+"""Peer → its models that have the same architecture as ours."""
 
 QUIET = {"enable_progress_bar": False, "logger": False, "enable_model_summary": False}
 SKIPPED = 3
@@ -35,30 +35,30 @@ SKIPPED = 3
 
 
 class Clock:
-    """When each step began, and how many numbers were trained."""
+    """Records when each step began, and the number of trained parameters."""
 
     def __init__(self) -> None:
         self.marks: list[float] = []
         self.parameters = 0
 
     def mark(self, module: Any) -> None:
-        """A step begins."""
+        """Record that a step begins."""
         if not self.marks:
             self.parameters = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
         self.marks.append(time.perf_counter())
 
     def milliseconds(self) -> float:
-        """Per step, without the first ones."""
+        """Milliseconds per step, without the first steps."""
         marks = self.marks[SKIPPED:]
         return 1000 * (marks[-1] - marks[0]) / (len(marks) - 1)
 
 
 Training = Callable[[int, Clock], object]
-"""Trains so many steps, each of which is marked."""
+"""Trains this many steps and marks each in the clock."""
 
 
 def panel() -> Any:
-    """[series, time]: a day's wave, noise, and a level of its own for each series."""
+    """[series, time]: a daily wave, noise, and a different level for each series."""
     np = import_module("numpy")
     rng = np.random.default_rng(0)
     wave = np.sin(np.arange(LENGTH) * 2 * np.pi / 24)
@@ -67,14 +67,14 @@ def panel() -> Any:
 
 
 def columns() -> dict[str, Any]:
-    """The same as one long table."""
+    """The panel as one long table."""
     np = import_module("numpy")
     ids, places = np.repeat(np.arange(SERIES), LENGTH), np.tile(np.arange(LENGTH), SERIES)
     return {"unique_id": [f"s{number:03}" for number in ids], "ds": places, "y": panel().reshape(-1)}
 
 
 def ours(peer: str, model: str) -> Training:
-    """This package, shaped like the peer's model."""
+    """A training of this package, with the sizes of the peer's model."""
     nd, pl = import_module("neuro_divergent"), import_module("polars")
     shapes: dict[str, dict[str, Any]] = {
         "MLP": {"hidden_size": 256, "layers": 2},
@@ -118,7 +118,7 @@ def ours(peer: str, model: str) -> Training:
 
 
 def lightning_marks(package: str, clock: Clock) -> Any:
-    """A callback of the Lightning that the peer uses."""
+    """A callback for the Lightning version that the peer uses."""
 
     base: Any = import_module(package).Callback
 
@@ -190,7 +190,7 @@ def darts(model: str) -> Training:
 
 
 def gluonts(model: str) -> Training:
-    """gluonts: a perceptron or DeepAR that reads the value before, both for a Student's t distribution."""
+    """gluonts: a perceptron, or DeepAR that reads the previous value, both for a Student's t distribution."""
     pandas, torch_models = import_module("pandas"), import_module("gluonts.torch")
     rows = [{"start": pandas.Period("2024-01-01", "h"), "target": row} for row in panel()]
     data = import_module("gluonts.dataset.common").ListDataset(rows, freq="h")
@@ -204,7 +204,7 @@ def gluonts(model: str) -> Training:
             "num_batches_per_epoch": steps,
             "trainer_kwargs": trainer,
         }
-        if model == "MLP":  # the last size is that of each step's vector, of which the distribution is made
+        if model == "MLP":  # the last size is the vector of each step, from which the distribution is computed
             return torch_models.SimpleFeedForwardEstimator(hidden_dimensions=[256, 256, 3], **shared).train(data)
         return torch_models.DeepAREstimator(freq="h", hidden_size=64, lags_seq=[1], time_features=[], **shared).train(
             data
@@ -268,7 +268,7 @@ def measured(train: Training, steps: int) -> dict[str, float]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure what the arguments name."""
+    """Measure the side that the arguments name."""
     side, peer, model, steps, threads = arguments
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)

@@ -1,1 +1,1 @@
-"""From flags and run files to descriptions and tables."""
+"""Turns flags and run files into descriptions and tables."""

@@ -1,6 +1,6 @@
-"""Values that a shell completes: names of models, losses, metrics and devices, and fields for --set.
+"""Values that a shell can complete: names of models, losses, metrics and devices, and fields for --set.
 
-They are asked for at every press of TAB, so nothing here imports torch.
+The shell asks for them at every press of TAB, so nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cyclopts.completion import CompletionContext
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 SECTIONS = {"training.optimizer": "optimizer", "training.schedule": "schedule", "training.loss": "loss"}
-"""Fields of a run file whose values have names."""
+"""Fields of a run file whose values are names."""
 
 
 def complete_model(context: CompletionContext) -> list[str]:
@@ -37,7 +37,7 @@ def complete_device(context: CompletionContext) -> list[str]:
 
 
 def complete_setting(context: CompletionContext) -> list[str]:
-    """Fields of a run file, with their values where these have names."""
+    """Fields of a run file, with their values if these are names."""
     found = [f"{field}={name}" for field, family in SECTIONS.items() for name in _names(family)]
     found += [f"training.device={name}" for name in DEVICES]
     return [setting for setting in found if setting.startswith(context.incomplete)]
@@ -50,7 +50,7 @@ def _names(family: str) -> list[str]:
 
 
 def _after_comma(incomplete: str, known: Iterable[str]) -> list[str]:
-    """The words that go on from what is typed, which may be a list; in small letters where these were begun with.
+    """Completions of the last item of a comma-separated list; in lower case if it was begun in lower case.
 
     >>> _after_comma("nhits,dl", ["DLinear", "LSTM"]), _after_comma("L", ["DLinear", "LSTM"])
     (['nhits,dlinear'], ['LSTM'])

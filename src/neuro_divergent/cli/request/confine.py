@@ -1,4 +1,4 @@
-"""Where a run file may have something written: in the run's directory, unless the person on the shell allows more.
+"""Limits where a run file may write: inside the run's directory, unless --allow-writes is given.
 
 A run file may come from somebody else, and a callback in it could name any file of this machine.
 """
@@ -26,14 +26,14 @@ def confined(
     *,
     allowed: bool,
 ) -> TrainingConfig:
-    """The configuration with every relative place that a run file names inside of the run's directory.
+    """The configuration with every relative path of the run file placed inside the run's directory.
 
     Args:
-        config: what run file, flags and --set say together.
-        fields: the training fields that it was made of.
-        typed: those of them that were typed on the shell. Their places are taken as they are.
-        directory: the run's directory; None where there is none, so that nothing is written.
-        allowed: whether places outside of the run's directory are allowed.
+        config: the result of run file, flags and --set together.
+        fields: the training fields that `config` was made from.
+        typed: the fields that were typed on the shell. Their paths are used unchanged.
+        directory: the run's directory; None if nothing is written.
+        allowed: whether paths outside of the run's directory are allowed.
     """
     plain = config.to_dict()
     for path, place in config.written():
@@ -44,20 +44,20 @@ def confined(
 
 def _inside(name: str, place: str, directory: Path | None, *, allowed: bool) -> str:
     if directory is not None and not is_remote(place):
-        wanted = directory / place  # an absolute one stays as it is
+        wanted = directory / place  # an absolute path stays as it is
         if allowed or wanted.resolve().is_relative_to(directory.resolve()):
             return str(wanted)
     elif allowed:
         return place
     where = "; there is none without --out" if directory is None else f", {directory},"
     raise ConfigError(
-        f"a run file has files written inside of the run's directory{where} only, but its training.{name} is "
-        f"{place}. Give a relative path, or say {FLAG} if you trust the file"
+        f"a run file may write only inside of the run's directory{where}, but its training.{name} is "
+        f"{place}. Give a relative path, or add {FLAG} if you trust the file"
     )
 
 
 def _covers(fields: Any, path: Sequence[str | int]) -> bool:
-    """Whether fields hold the one of a path, by name or inside of what they hold whole."""
+    """Whether `fields` contains the field at `path`, directly or inside of a value."""
     for part in path:
         if not isinstance(fields, Mapping):
             return True

@@ -1,4 +1,4 @@
-"""What is worth a word about a table, and what to do about it; `data check` prints it, `train` refuses by it."""
+"""Findings about a table, and what to do about each: `data check` prints them, `train` refuses some."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from neuro_divergent.data.schema.load_report import DataReport
 
-LEFT_OUT = "nothing: the model neither learns from them nor is scored there; or fill them where they are its input"
+LEFT_OUT = "nothing: these steps do not count in training or scores. Or fill them, for the input of the model"
 LENIENT = {"duplicates": "last", "infinities": "mask", "missing_exogenous": "forward"}
-"""Answers with which a refused table is read a second time, so that everything about it can be said at once."""
+"""Settings with which a refused table is read again, so that all its problems are reported at once."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a table, and what to do."""
+    """A finding about a table, and what to do."""
 
     what: str
     todo: str
     refused: bool = False
-    """Whether `train` refuses the table because of it."""
+    """Whether `train` refuses the table because of this finding."""
 
 
 def findings(report: DataReport, fields: dict[str, Any], apart: str = "") -> list[Finding]:
-    """Everything that a person may want to do something about, what is refused first."""
+    """All findings that a person may want to act on; those for which the table is refused come first."""
     found = [*_refused(report, fields, apart), *_rows(report), *_series(report)]
     for name, count in report.text_numbers.items():
-        found.append(Finding(f"{count:,} numbers of column {name!r} came as text", "nothing: they were converted"))
+        found.append(Finding(f"{count:,} numbers of column {name!r} were text", "nothing: they were converted"))
     if report.ignored_columns:
         names = ", ".join(report.ignored_columns)
         todo = "give them a role if they matter: --future (known ahead), --historical, --static or --categorical"
@@ -46,10 +46,10 @@ def _refused(report: DataReport, fields: dict[str, Any], apart: str) -> list[Fin
         todo = "correct them, or leave them out of the training: --set data.infinities=mask"
         found.append(Finding(f"{report.infinite:,} targets are infinite", todo, "infinities" not in fields))
     for name, count in report.exogenous_filled.items():
-        # Rows that were added for gaps are filled in any case; only empty cells of the file are refused.
+        # Rows that were added for gaps are always filled. Only empty cells of the file are refused.
         empty = count - report.gap_rows
         if empty > 0:
-            todo = "fill them in, or repeat the row before: --set data.missing_exogenous=forward"
+            todo = "fill them, or repeat the row before: --set data.missing_exogenous=forward"
             found.append(
                 Finding(f"{empty:,} cells of column {name!r} are empty", todo, "missing_exogenous" not in fields)
             )
@@ -62,10 +62,10 @@ def _rows(report: DataReport) -> list[Finding]:
         found.append(Finding(f"{report.unsorted_rows:,} rows are out of order", "nothing: they are sorted"))
     if report.gap_rows:
         todo = f"{LEFT_OUT}: --set data.gaps=linear (or forward, zero)"
-        found.append(Finding(f"{report.gap_rows:,} rows are absent between two others", todo))
+        found.append(Finding(f"{report.gap_rows:,} rows are missing between other rows", todo))
         if report.gap_rows > report.rows_read:
-            todo = f"say the true distance of two rows, such as --freq 1d; {report.freq} was found"
-            found.append(Finding("more rows are absent than there are", todo))
+            todo = f"give the true frequency, such as --freq 1d; {report.freq} was found"
+            found.append(Finding("more rows are missing than present", todo))
     if report.missing:
         todo = f"{LEFT_OUT}: --set data.missing=linear (or forward, zero)"
         found.append(Finding(f"{report.missing:,} targets are empty", todo))

@@ -1,4 +1,4 @@
-"""Commands that the program proposes: complete, quoted for the shell, with the flags that the table and model need."""
+"""Commands that the program suggests: complete, quoted for the shell, with the flags that table and model need."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 COMMA = ","
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
-"""The arguments of the command that is running."""
+"""The arguments of the running command."""
 
 
 def command(*parts: object) -> str:
-    """A command as it is typed.
+    """A command as a person types it.
 
     >>> command("predict", "my runs/first", "--level", "80,95")
     "neuro-divergent predict 'my runs/first' --level 80,95"
@@ -31,9 +31,9 @@ def command(*parts: object) -> str:
 
 
 def same_command_again() -> str:
-    """The running train command, for a run beside the one that it makes; empty for a run that was resumed.
+    """The running train command, to run it again beside this run; empty for a resumed run.
 
-    A run may be resumed with other settings than it began with: then no command repeats it.
+    A run may be resumed with changed settings. Then no single command repeats it.
     """
     if "--resume" in TYPED.get():
         return ""
@@ -50,7 +50,7 @@ def same_command_again() -> str:
 
 
 def predict_command(fitted: Forecaster, run: Path, fields: Mapping[str, Any]) -> str:
-    """How a trained model is asked for its forecast; FILE stands for a table that the user has to write."""
+    """The command that forecasts with a trained model. FILE stands for a table that the user has to write."""
     from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.forecasting.evaluate.held_out import interval_levels
     from neuro_divergent.forecasting.predict.ahead import asked_ahead
@@ -65,14 +65,14 @@ def predict_command(fitted: Forecaster, run: Path, fields: Mapping[str, Any]) ->
 
 
 def cv_command(table: Path, fitted: Forecaster, fields: Mapping[str, Any]) -> str:
-    """How a model is tested on several cutoffs of a table."""
+    """The command that tests a model on several cutoffs of a table."""
     model = fitted.model
     sizes = ("--h", model.h, "--input-size", model.input_size)
     return command("cv", table, "--models", model.kind.lower(), *sizes, *table_flags(fields))
 
 
 def fields_of(schema: DataSchema) -> dict[str, Any]:
-    """The fields that were given when a table was read, without those that were found in it."""
+    """The fields that were given when a table was read, without the detected ones."""
     found: dict[str, Any] = {}
     for name, field in type(schema).model_fields.items():
         value = getattr(schema, name)
@@ -115,7 +115,7 @@ def _flag(field: str, value: Any) -> Iterator[str]:
 
 
 def _yaml(value: Any) -> str:
-    """A value that --set reads as itself.
+    """A value as text that --set reads back as the same value.
 
     >>> _yaml(";"), _yaml("12"), _yaml(True), _yaml("\\t")
     (';', '"12"', 'true', '"\\\\t"')
@@ -128,5 +128,5 @@ def _yaml(value: Any) -> str:
     try:
         plain = parse_yaml(value) == value
     except ConfigError:
-        plain = True  # --set takes what is no YAML as text
+        plain = True  # --set reads invalid YAML as text
     return value if plain else json.dumps(value)

@@ -1,4 +1,4 @@
-"""How far ahead and how far back: what fits a table."""
+"""Horizon and lookback window that fit a table."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 def lookback(table: TimeSeriesDataFrame, h: int, rows: npt.NDArray[np.int64]) -> int:
-    """Four horizons, or two seasons of the training rows if that is more; less where the series are too short."""
+    """Four horizons, or two seasons of the training rows if that is more. Less if the series are too short."""
     import numpy as np
 
     from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 
     wanted = max(4 * h, 2 * season_of(table.store, rows), 8)
     longest = int(np.max(table.store.lengths))
-    # A fifth is held back for validation, and each of the two parts needs a horizon of its own.
+    # A fifth is held out for validation. Training rows and held-out rows each need one horizon.
     fits = int(0.8 * longest) - 2 * h
     return max(1, min(wanted, max(fits, h)))
 
 
 def check_horizon(table: TimeSeriesDataFrame, h: int) -> None:
-    """Refuse a horizon that no series is long enough for, with one that fits."""
+    """Refuse a horizon that is too long for every series, and propose one that fits."""
     longest = int(table.store.lengths.max())
     if longest < 2 * h + 2:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Reading the table of a command; what is wrong with it is said in the command line's words."""
+"""Reads the table of a command. Errors name flags instead of Python arguments."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
 HOLES = 4
-"""How many times as many rows may be absent as there are, before a table is refused."""
+"""A table is refused if it has more than this many missing rows per existing row."""
 STANDARD_INPUT = "-"
 
 
 def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
-    """The file of the command, or of the run file's data section."""
+    """The table that the command names, or the one in the data section of the run file."""
     if data is not None:
         return data
     if not fields.get("file"):
         raise ConfigError(
-            "which table? Give a CSV, Parquet or .xlsx file, - for standard input, or a run file whose data section "
-            "names one (file: ...)"
+            "a table is required, but none is given. Give a CSV, Parquet or .xlsx file, - for standard input, or a run "
+            "file whose data section names one (file: ...)"
         )
     path = Path(str(fields["file"]))
     if path.exists() and not (path.is_file() or path.is_dir()):
@@ -43,16 +43,16 @@ def table_path(data: Path | None, fields: dict[str, Any]) -> Path:
 
 
 class Examined(NamedTuple):
-    """A table and everything that is worth a word about it."""
+    """A table and all findings about it."""
 
     table: TimeSeriesDataFrame
     findings: list[Finding]
     error: DataError | None = None
-    """Why the table is refused; it was read with its bad rows repaired then, to find everything."""
+    """Why the table is refused. Its bad rows were then repaired, so that all problems could be found."""
 
 
 def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
-    """The table of a command. All reasons to refuse it are in one error."""
+    """The table of a command. One error lists all reasons to refuse it."""
     table, found, error = examine(path, fields)
     refused = [item for item in found if item.refused]
     if error is not None and len(refused) < 2:
@@ -64,14 +64,14 @@ def read_table(path: Path, fields: dict[str, Any]) -> TimeSeriesDataFrame:
 
 
 def examine(path: Path, fields: dict[str, Any]) -> Examined:
-    """Read a table for `train`, `cv` and `data check` alike, so that they agree on what is ready."""
+    """Read a table and list its findings. `train`, `cv` and `data check` share this, so that they agree."""
     from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.data.schema.schema import DataSchema
 
     options = {name: value for name, value in fields.items() if name != "file"}
     if isinstance(options.get("id_col"), str) and "," in options["id_col"]:
         options["id_col"] = [part.strip() for part in options["id_col"].split(",")]
-    # A misspelt field is better refused before the file is read.
+    # Refuse a misspelt field before the file is read.
     DataSchema.from_dict({name: value for name, value in options.items() if name not in FILE_FIELDS})
     source = _source(path)
     with _warned_if_accepted("neuro_divergent.data.read.row_layout"):
@@ -85,7 +85,7 @@ def examine(path: Path, fields: dict[str, Any]) -> Examined:
 
 
 def _repaired(source: Source, options: dict[str, Any], error: DataError) -> Examined:
-    """A refused table with its bad rows repaired; the error itself if repairs do not help."""
+    """The refused table with its bad rows repaired. Raises the error if repairs do not help."""
     hint = _other_keys(source, options) if error.rule == "one row per time" else ""
     told = DataError(f"{str(error).rstrip('.')}. {hint}", **error.facts) if hint else error
     lenient = {name: value for name, value in LENIENT.items() if name not in options}
@@ -97,7 +97,7 @@ def _repaired(source: Source, options: dict[str, Any], error: DataError) -> Exam
 
 
 def _other_keys(source: Source, options: dict[str, Any]) -> str:
-    """Which columns would tell rows of the same time apart, if there are some."""
+    """A hint that names columns which distinguish rows of the same time; empty if there are none."""
     from neuro_divergent.data.read.sniff.roles import find_roles
 
     try:
@@ -113,7 +113,7 @@ def _other_keys(source: Source, options: dict[str, Any]) -> str:
         return ""
     which = ", ".join(map(repr, names))
     what = f"column {which} names" if len(names) == 1 else f"columns {which} together name"
-    return f"If the {what} the series, say --id {shlex.quote(','.join(names))}."
+    return f"If the {what} the series, add --id {shlex.quote(','.join(names))}."
 
 
 def is_parquet(path: Path) -> bool:
@@ -122,7 +122,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def _source(path: Path) -> Source:
-    """The file of a command; standard input is read once, because it cannot be read again."""
+    """The file of a command. Standard input is read once and kept, because it cannot be read again."""
     if str(path) != STANDARD_INPUT:
         return path
     from neuro_divergent.data.read.sniff.unpack import contents
@@ -153,7 +153,7 @@ def _without_file_fields(options: dict[str, Any]) -> dict[str, Any]:
 def _frame(
     source: Source, fields: dict[str, Any], asked: dict[str, Any], known: FileFormat | None = None
 ) -> pl.DataFrame:
-    """The columns of a file, numbers and times read."""
+    """The columns of a file, with numbers and times parsed."""
     from neuro_divergent.data.read.files import scan_parquet
     from neuro_divergent.data.read.load_file import FILE_FIELDS, load_file
 
@@ -165,7 +165,7 @@ def _frame(
 
 @contextmanager
 def _warned_if_accepted(name: str) -> Iterator[None]:
-    """Hold back what a logger says until the table is accepted: a refusal is one sentence, not two."""
+    """Delay the log lines of a logger until the table is accepted: a refusal is one sentence, not two."""
     logger = logging.getLogger(name)
     records: list[logging.LogRecord] = []
 
@@ -183,21 +183,21 @@ def _warned_if_accepted(name: str) -> Iterator[None]:
 
 
 def _refuse_holes(table: TimeSeriesDataFrame, path: Path) -> None:
-    """A grid that is almost empty comes from a wrong frequency, and would train on almost nothing for a long time."""
+    """Refuse a time grid that is almost empty: its frequency is wrong, and training on it would be long and useless."""
     report = table.report()
     if report.gap_rows <= HOLES * report.rows_read:
         return
     share = 100 * report.gap_rows / report.rows_stored
     said = "was found" if report.freq_inferred else "was given"
     raise DataError(
-        f"the rows of {path} must be about as far apart as the frequency says, but {report.freq} {said} and "
+        f"the rows of {path} must be about as far apart as the frequency, but {report.freq} {said} and "
         f"{share:.0f} % of the rows would be empty. {'Say' if report.freq_inferred else 'Leave --freq out, or say'} "
-        "the true distance of two rows, such as --freq 1d; if the holes are meant, say --set data.gaps=mask"
+        "the true frequency, such as --freq 1d; if the gaps are intended, add --set data.gaps=mask"
     )
 
 
 def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSeriesDataFrame:
-    """Newer rows, or other series, of the kind that a model was trained on, in a file written like the first or not."""
+    """Newer rows, or other series, read with the schema of a trained model. `fields` change the file format."""
     from neuro_divergent.data.read.load_file import FILE_FIELDS
     from neuro_divergent.data.table import TimeSeriesDataFrame
 
@@ -210,7 +210,7 @@ def read_again(path: Path, schema: DataSchema, fields: dict[str, Any]) -> TimeSe
 
 
 def read_ahead(path: Path, schema: DataSchema, fields: dict[str, Any]) -> pl.DataFrame:
-    """The columns known ahead, read as the file of the training was."""
+    """The columns known ahead, read like the training file."""
     asked: dict[str, Any] = {
         "time_col": schema.time_col,
         "target_col": schema.target_col,

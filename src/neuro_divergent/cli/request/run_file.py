@@ -1,4 +1,4 @@
-"""Flags that several commands share, and how they, a run file and --set become descriptions."""
+"""Flags that several commands share, and how flags, run file and --set become descriptions."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ ModelNames = Annotated[str, Parameter(completer=complete_model)]
 MetricNames = Annotated[str | None, Parameter(completer=complete_metric)]
 Sections = dict[str, dict[str, Any]]
 PLAIN_TEXT = ("separator", "thousands", "time_format")
-"""Fields of the data that are marks: what is typed is meant as it is, and not as YAML."""
+"""Data fields whose value is a single character: it is used as typed, not parsed as YAML."""
 
 
 @Parameter(name="*", group="Table")
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which column is what."""
+    """The roles of columns."""
 
     time: str | None = None
-    """The column of time stamps; `ds` unless given."""
+    """The column of time stamps. Default: `ds`."""
     target: str | None = None
-    """The column to forecast; `y` unless given."""
+    """The column to forecast. Default: `y`."""
     id: str | None = None
-    """The column that names the series, or several such as store,product; `unique_id` unless given, and a table without
-    it is one series."""
+    """The column that names the series, or several such as store,product. Default: `unique_id`; a table without it is
+    one series."""
     wide: Annotated[bool, Parameter(negative="")] = False
-    """Each column beside the time is a series of its own."""
+    """Each column except the time is a series."""
     freq: str | None = None
-    """The distance of two rows, such as 1h, 1d, 1bd, 1mo; inferred unless given."""
+    """The time between two rows, such as 1h, 1d, 1bd, 1mo. Default: inferred."""
     future: Names = ()
     """Columns known ahead, such as price,holiday."""
     historical: Names = ()
-    """Columns known only up to now."""
+    """Columns that are known only for the past."""
     static: Names = ()
     """Columns with one value per series."""
     categorical: Names = ()
-    """Columns whose values are names instead of numbers."""
+    """Columns whose values are categories instead of numbers."""
     features: Names = ()
     """Columns to compute, such as dayofweek,lag:7,fourier:24:3."""
 
     def fields(self) -> dict[str, Any]:
-        """What was given, in the names of `DataSchema`."""
+        """The given columns, under the field names of `DataSchema`."""
         keys = split((self.id or "",))
         named: dict[str, Any] = {"time_col": self.time, "target_col": self.target, "freq": self.freq, "wide": self.wide}
         named["id_col"] = list(keys) if len(keys) > 1 else self.id
@@ -72,25 +72,25 @@ class Columns:
 @Parameter(name="*", group="Training")
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The fields of a training that are asked for most; --set reaches all of them."""
+    """The most used fields of a training. --set reaches all of them."""
 
     max_epochs: int | None = None
-    """Epochs at most; the model's recipe decides unless given."""
+    """Maximum number of epochs. Default: from the model's recipe."""
     learning_rate: float | None = None
-    """The learning rate; the model's recipe decides unless given."""
+    """The learning rate. Default: from the model's recipe."""
     batch_size: int | None = None
-    """Windows per step; the model's recipe decides unless given."""
+    """Windows per step. Default: from the model's recipe."""
     loss: Annotated[str | None, Parameter(completer=complete_loss)] = None
-    """What is minimised; `neuro-divergent losses` lists them."""
+    """The loss to minimise; `neuro-divergent losses` lists them."""
     level: str | None = None
-    """Prediction intervals in percent, such as 80,95: trains with MQLoss unless the loss has intervals already."""
+    """Prediction intervals in percent, such as 80,95. Trains with MQLoss unless the loss already has intervals."""
     seed: int | None = None
-    """Key of every random draw; the same seed gives the same bits."""
+    """Seed of every random draw. The same seed gives the same bits."""
     device: Annotated[str | None, Parameter(completer=complete_device)] = None
     """auto, cpu, cuda, cuda:N or mps."""
 
     def fields(self) -> dict[str, Any]:
-        """What was given, in the names of `TrainingConfig`."""
+        """The given settings, under the field names of `TrainingConfig`."""
         plain = ("max_epochs", "batch_size", "loss", "seed", "device")
         given = {name: getattr(self, name) for name in plain if getattr(self, name) is not None}
         if self.learning_rate is not None:
@@ -99,7 +99,7 @@ class Training:
 
 
 def split(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that were given one by one or with commas.
+    """Names that were given separately or with commas.
 
     >>> split(("price,holiday", "promo"))
     ('price', 'holiday', 'promo')
@@ -118,13 +118,13 @@ def levels(text: str | None) -> list[float] | None:
     if all(0 < level < 1 for level in found):
         meant = ",".join(f"{100 * level:g}" for level in found)
         raise ConfigError(
-            f"--level takes percentages such as 80,95, but got {text!r}. Say --level {meant} if that is it"
+            f"--level takes percentages such as 80,95, but got {text!r}. Use --level {meant} if you meant that"
         )
     return found
 
 
 def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> Sections:
-    """The run file's fields, the flags over them, and the --set ones over both."""
+    """The fields of the run file, overridden by flags, overridden by --set."""
     from neuro_divergent.core.yaml import parse_yaml
 
     fields: Sections = {"data": {}, "model": {}, "training": {}}
@@ -157,7 +157,7 @@ def _run_file(config: Path) -> Mapping[str, Any]:
     from neuro_divergent.core.yaml import MAX_YAML_BYTES, parse_yaml
 
     try:
-        with open(config, encoding="utf-8") as file:  # it may be a pipe of the shell's
+        with open(config, encoding="utf-8") as file:  # it may be a pipe
             read = parse_yaml(file.read(MAX_YAML_BYTES + 1), f"the run file {config}")
     except OSError as error:
         raise ConfigError(f"the run file {config} could not be read: {error.strerror or error}") from None
@@ -169,13 +169,14 @@ def _run_file(config: Path) -> Mapping[str, Any]:
 
 
 def _put(place: dict[str, Any], names: list[str], value: Any) -> None:
-    """Set a field by its path; a description named by its kind ("adamw") and fields without a kind go together."""
+    """Set a field by its path. A description given by its kind ("adamw") is combined with fields that have no kind."""
     for name in names[:-1]:
         inner = _opened(place.get(name))
         if inner is None or inner == "auto":
             inner = {}
         if not isinstance(inner, dict):
-            raise ConfigError(f"{'.'.join(names)} goes into {name!r}, which is a plain value")
+            got = f"{'.'.join(names)} is set inside of {name!r}, a plain value"
+            raise ConfigError(f"only a description has fields, but {got}")
         place[name] = inner
         place = inner
     known = place.get(names[-1])
@@ -190,12 +191,12 @@ def _put(place: dict[str, Any], names: list[str], value: Any) -> None:
 
 
 def _opened(value: Any) -> Any:
-    """A description that is only named ("adamw"), open to fields of its own; anything else as it is."""
+    """A description given only by its name ("adamw") as a dictionary; any other value unchanged."""
     return {"kind": value} if isinstance(value, str) and value != "auto" else value
 
 
 def describe(fields: Sections) -> Model:
-    """The model that the fields describe; horizon and lookback must be among them."""
+    """The model that the fields describe. Horizon and lookback window must be among them."""
     from neuro_divergent.core import registry
     from neuro_divergent.forecasting.model.model import Model
 
@@ -205,7 +206,7 @@ def describe(fields: Sections) -> Model:
 
 
 def train_config(fields: Sections, model: Model, level: str | None, directory: Path | None) -> TrainingConfig:
-    """The training that the fields describe; what has no kind of its own gets the one of the model's recipe."""
+    """The training configuration of the fields. A value without a kind gets the kind of the model's recipe."""
     from neuro_divergent.training.config.training_config import TrainingConfig
 
     given = dict(fields["training"])
@@ -223,9 +224,9 @@ def train_config(fields: Sections, model: Model, level: str | None, directory: P
 
 
 def changes(config: TrainingConfig, flags: Sections, settings: Sequence[str]) -> dict[str, Any]:
-    """What flags and --set say about a run that goes on: there they are changes on purpose, where it allows them.
+    """Changes to a resumed run, from flags and --set: there a person makes them on purpose.
 
-    A run file is not: it stays beside a run, and what was edited there since may be meant for the next one.
+    The run file does not count: it stays beside the run and may have been edited for the next run.
     """
     from neuro_divergent.training.runs.resume import CHANGEABLE
 
@@ -234,7 +235,7 @@ def changes(config: TrainingConfig, flags: Sections, settings: Sequence[str]) ->
 
 
 def _loss_with_intervals(loss: Any, level: list[float]) -> Any:
-    """MQLoss of these levels, or the given loss if it can give intervals."""
+    """MQLoss with these levels, or the given loss if it has intervals."""
     from neuro_divergent.losses import Loss
     from neuro_divergent.losses.probability_levels import Levelled
 
@@ -245,7 +246,7 @@ def _loss_with_intervals(loss: Any, level: list[float]) -> Any:
         return described.to_dict() | {"level": level, "quantiles": None}
     if not described.probabilistic:
         raise ConfigError(
-            f"--level asks for intervals, but the loss {described.kind} forecasts a point. "
+            f"--level needs a loss with intervals, but the loss {described.kind} forecasts a point. "
             "Leave --loss out (MQLoss is used then), or take --loss DistributionLoss"
         )
     return described.to_dict()

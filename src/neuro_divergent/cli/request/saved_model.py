@@ -30,10 +30,10 @@ def load_model(path: Path) -> Forecaster:
         )
     if (path / CHECKPOINTS).is_dir() and not files.present(path / MODEL).is_dir():
         raise StorageError(
-            f"{path} is a run whose model is not there yet: it was stopped, or is still at work. Train it to its end: "
-            "the same train command with --resume"
+            f"{path} must be a run with a trained model, but its training was stopped or is still running. Finish it "
+            "with the same train command and --resume"
         )
     loaded: Any = load(path)
     if not isinstance(loaded, Forecaster):
-        raise ConfigError(f"{path} holds several models. Name the directory of one of them")
+        raise ConfigError(f"{path} must be one saved model, but it has several. Name the directory of one of them")
     return loaded

@@ -1,7 +1,7 @@
-"""Errors of the library in the words of the command line: `time_col='day'` becomes `--time day`.
+"""Rewrites errors of the library for the command line: `time_col='day'` becomes `--time day`.
 
-The flags come from the fields of the error. Its text is searched only for where they stand; those that are not in it
-are added at its end.
+The flags come from the fields of the error. Its text is searched only for the places of the arguments. Flags that are
+not in the text are added at its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLAGS = {
     "data.static": "--static",
     "data.features": "--features",
 }
-"""Flags of their own for fields of a run file; every other field is given by --set."""
+"""Fields of a run file that have their own flag; every other field is given by --set."""
 
 _ARGUMENTS = {"future": "--future FILE", "overwrite": "--overwrite", "resume": "--resume"}
 """Flags for arguments of Python calls."""
@@ -33,20 +33,20 @@ _CHOICES = {"data.separator": "MARK", "data.header_line": "NUMBER", "data.time_f
 
 _SENTENCES = {
     "same run": (
-        "a run is resumed with the same data, model and configuration, but {got}. Give back what it had, change by "
-        "flags only what leaves the steps done meaningful (--max-epochs, --learning-rate, --set training.schedule=... "
-        "and their like), or start a new run with another --out, or with --overwrite"
+        "a run is resumed with the same data, model and configuration, but {got}. Restore what it had, change by flags "
+        "only what does not invalidate finished steps (--max-epochs, --learning-rate, --set training.schedule=... and "
+        "similar), or start a new run with another --out, or with --overwrite"
     ),
     "has intervals": (
-        "{got} forecasts a point, so there are no intervals to give. Train again with --level 80,95 (which trains with "
+        "{got} forecasts a point, so it has no intervals. Train again with --level 80,95 (which trains with "
         "MQLoss), or with --loss DistributionLoss"
     ),
 }
-"""Rules for which the command line has a remedy that Python does not have."""
+"""Rules for which the command line knows a remedy that Python does not have."""
 
 
 def on_the_shell(error: NeuroDivergentError) -> str:
-    """The sentence of an error, with flags in place of Python arguments.
+    """The sentence of an error, with flags instead of Python arguments.
 
     >>> from neuro_divergent.core.errors import DataError
     >>> on_the_shell(DataError("no gaps, but got 3. Say gaps='mask'", advice=[Advice("data.gaps", "mask")]))
@@ -56,23 +56,23 @@ def on_the_shell(error: NeuroDivergentError) -> str:
     """
     if error.rule in _SENTENCES:
         return _SENTENCES[error.rule].format(got=error.got)
-    # What to write in Python is of no use here: only the setting is named.
+    # Python code is of no use here: only the setting is named.
     text = str(error.got) if error.rule == "belongs elsewhere" and error.advice else str(error)
     sentence = in_shell_words(text, error.advice)
     if error.rule == "writable":
-        sentence += ". Name a place that you may write to"
+        sentence += ". Choose a path that you may write to"
     if isinstance(error, CorruptFileError):
-        sentence += ". It is damaged or not one of ours: copy it again, or train again"
+        sentence += ". The file is damaged or was not written by Neuro-Divergent: copy it again, or train again"
     return sentence
 
 
 def spelled(advice: Advice) -> str:
-    """A setting as it is typed: a flag of its own, or --set."""
+    """A setting as a person types it: its own flag, or --set."""
     return _flag(advice)
 
 
 def in_shell_words(sentence: str, advice: Iterable[Advice]) -> str:
-    """A sentence with flags for the settings that it advises.
+    """A sentence with flags instead of the settings that it advises.
 
     >>> in_shell_words("it is slow. Use precision='bf16'", [Advice("training.precision", "bf16")])
     'it is slow. Use --set training.precision=bf16'
@@ -86,7 +86,7 @@ def in_shell_words(sentence: str, advice: Iterable[Advice]) -> str:
 
 
 def _flag(advice: Advice) -> str:
-    """What to type.
+    """The flag to type.
 
     >>> _flag(Advice("data.time_col", "day")), _flag(Advice("data.time_zone")), _flag(Advice("resume", "auto"))
     ('--time day', '--set data.time_zone=NAME', '--resume')
@@ -102,7 +102,7 @@ def _flag(advice: Advice) -> str:
 
 
 def _python(advice: Advice) -> re.Pattern[str]:
-    """How a message may spell it: time_zone=..., gaps="mask" or 'mask', predict(future=...)."""
+    """A pattern for a setting as messages spell it: time_zone=..., gaps="mask" or 'mask', predict(future=...)."""
     name, value = re.escape(advice.field.rpartition(".")[2]), str(advice.value)
     spellings = (re.escape(text) for text in (value, repr(advice.value), f'"{value}"'))
     setting = f"{name}=(?:{'|'.join(spellings)})"

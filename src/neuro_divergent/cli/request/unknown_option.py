@@ -1,4 +1,4 @@
-"""What was typed and not understood, in one sentence that says what to type instead."""
+"""Explains a request that the parser did not understand, and what to type instead."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _OTHERS = {
     "--freq": ("--frequency",),
 }
 _OURS = {other: ours for ours, others in _OTHERS.items() for other in others}
-"""How other tools name what is called differently here."""
+"""Option names of other tools → the name here."""
 _TABLE = ("--data", "--csv", "--parquet", "--file", "--table", "--input", "--path", "-i", "-f")
-"""How other tools name the table, which needs no option here."""
+"""Option names of other tools for the table, which needs no option here."""
 
 
 def explained(error: CycloptsError) -> str:
-    """The sentence for a request that the command line cannot take."""
+    """The sentence for a request that the command line does not accept."""
     sentence = " ".join(str(error).split()) or "the command was not understood"
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         sentence = (
-            f"{', '.join(map(repr, error.unused_tokens))} belongs to no option. Several values of one option have "
-            "commas between them, as in --level 80,95"
+            f"{', '.join(map(repr, error.unused_tokens))} belongs to no option. Separate several values of an option "
+            "by commas, as in --level 80,95"
         )
     elif isinstance(error, UnknownOptionError):
         typed = str(error.token.keyword or error.token.value).partition("=")[0]

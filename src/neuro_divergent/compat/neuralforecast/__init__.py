@@ -1,4 +1,4 @@
-"""neuralforecast's package, module by module, over ours: change the import prefix and nothing else.
+"""neuralforecast's API, module by module, implemented with this library: change only the import prefix.
 
 `from neuro_divergent.compat.neuralforecast import NeuralForecast`
 """

@@ -1,4 +1,4 @@
-"""A model of theirs: its arguments are read by the table, and become a description and a training of ours."""
+"""A model of neuralforecast: its arguments become a description and a training configuration of this library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = _LISTS | {"cat_exog_list": "categorical"}
 
 
 class Arguments(dict[str, Any]):
-    """Arguments by name, which are attributes too."""
+    """Arguments by name, which are also attributes."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in self:
@@ -33,7 +33,7 @@ class Arguments(dict[str, Any]):
 
 
 def refuse_unknown(method: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Refuse arguments that a method does not have; those it knows do nothing here."""
+    """Refuse unknown arguments of a method. Known ones have no effect here."""
     for name in given:
         if name not in known:
             raise ConfigError(f"{method} has no argument {name!r}")
@@ -48,7 +48,7 @@ class PeerModel:
     input_size: int
     alias: str | None
     fitted: Forecaster | None = None
-    """What the last fit gave."""
+    """The result of the last fit."""
     test_size: int = 0
 
     def __init__(self, *positional: Any, **arguments: Any) -> None:
@@ -56,7 +56,9 @@ class PeerModel:
         given, trainer = _read(name, entry, positional, arguments)
         given["loss"] = _loss(name, given["loss"])
         if isinstance(given["loss"], Accuracy):
-            raise ConfigError("Accuracy has no gradient to train on. Use it as valid_loss, or to evaluate forecasts")
+            raise ConfigError(
+                "a training loss needs a gradient, but Accuracy has none. Use it as valid_loss, or for evaluation"
+            )
         self.__dict__.update(given)
         self.trainer_kwargs = trainer
         cls = registry.resolve("model", name)
@@ -70,7 +72,7 @@ class PeerModel:
         self.description: Model = cls(**fields)
         config = training_config(given, trainer)
         lists = {ours: tuple(given[theirs] or ()) for theirs, ours in _KINDS.items()}
-        # A column known ahead has its past with it.
+        # A column known ahead is known for the past, too.
         lists["historical"] = tuple(column for column in lists["historical"] if column not in lists["future"])
         facts = Facts(
             given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
@@ -103,7 +105,7 @@ class PeerModel:
         ]
 
     def fit(self, dataset: TimeSeriesDataset, val_size: int = 0, test_size: int = 0, **ignored: Any) -> PeerModel:
-        """Train on a dataset without its last `test_size` rows; gives the model itself."""
+        """Train on a dataset without its last `test_size` rows; return the model itself."""
         from neuro_divergent.compat.neuralforecast.tsdataset import fit_on
 
         refuse_unknown("fit", ignored, ("random_seed", "distributed_config"))
@@ -123,7 +125,7 @@ class PeerModel:
         return predict_on(self.fitted, self.member, dataset, rows, step_size)
 
     def decompose(self, dataset: TimeSeriesDataset, **ignored: Any) -> Any:
-        """[series, parts, h] the parts that add up to the forecasts after a dataset, the window's level first."""
+        """[series, parts, h] the parts that add up to the forecasts after a dataset; the window's level comes first."""
         from neuro_divergent.compat.neuralforecast.tsdataset import decompose_on
 
         refuse_unknown("decompose", ignored, ("step_size", "random_seed"))
@@ -157,7 +159,7 @@ def as_member(model: Any) -> Member:
 
 
 def restored(cls: type[PeerModel], member: Member, fitted: Forecaster) -> PeerModel:
-    """A model that was read from a file: its lists, sizes and what became of it, without the training arguments."""
+    """A model that was read from a file: its lists, sizes and fitted state, without the training arguments."""
     model = cls.__new__(cls)
     description, facts = member.description, member.facts
     model.description, model.member, model.fitted = description, member, fitted
@@ -193,7 +195,7 @@ def _defaults(entry: Entry) -> dict[str, Any]:
 def _read(
     name: str, entry: Entry, positional: tuple[Any, ...], arguments: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All arguments of the model with their values, and those for a trainer."""
+    """All arguments of the model with their values, and those of the trainer."""
     defaults = _defaults(entry)
     places = ("h", "input_size", *(("n_series",) if entry.multivariate else ()))
     if len(positional) > len(places):
@@ -233,13 +235,13 @@ def _fields(name: str, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]
             argument.check(given)
         elif isinstance(argument, Field):
             converted = argument.convert(value)
-            if converted is not None:  # None leaves the choice to the model
+            if converted is not None:  # None: the model decides
                 fields[argument.name] = converted
     return fields | {key: rule(given) for key, rule in entry.combined.items()}
 
 
 def _without_effect(entry: Entry, given: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, str]:
-    """Arguments that do not do what they did, and what they do."""
+    """Arguments whose effect differs here, and what they do."""
     found = {key: TRAINER[key] for key in trainer}
     found |= {
         key: TRAINER[key] for key in ("dataloader_kwargs", "step_size", "cat_emb_dim") if given[key] != SHARED[key]
@@ -255,10 +257,8 @@ def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities) -> None
         if given[theirs] and not getattr(can, ours):
             raise ConfigError(f"{name} takes no {ours} columns, but got {theirs}={list(given[theirs])}. Leave them out")
     if given["exclude_insample_y"] and not (can.future or can.historical or can.static):
-        raise ConfigError(f"{name} sees nothing but the target's past, but got exclude_insample_y=True. Leave it out")
+        raise ConfigError(f"{name} uses only the target's past, but got exclude_insample_y=True. Leave it out")
     listed = {column for theirs in _LISTS for column in given[theirs] or ()}
     unknown = [column for column in given["cat_exog_list"] or () if column not in listed]
     if unknown:
-        raise ConfigError(
-            f"cat_exog_list says which of the other lists' columns are categorical, but {unknown} are in none of them"
-        )
+        raise ConfigError(f"cat_exog_list must name columns of the other lists, but {unknown} are in none of them")

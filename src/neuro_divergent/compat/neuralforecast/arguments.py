@@ -1,4 +1,4 @@
-"""How one argument of theirs is read: it becomes a field of ours, must keep its value, or changes nothing here."""
+"""How one argument of neuralforecast is handled: it becomes a field, must keep its value, or has no effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Convert = Callable[[Any], Any]
 
 
 def same(value: Any) -> Any:
-    """The value as it is."""
+    """The value, unchanged."""
     return value
 
 
@@ -25,31 +25,31 @@ class Field:
     default: Any
     """Their default."""
     convert: Convert = same
-    """From their value to ours."""
+    """Converts their value to ours."""
 
 
 @dataclass(frozen=True)
 class Only:
-    """An argument of which we have only some values; others are refused."""
+    """An argument of which only some values exist here; others are refused."""
 
     default: Any
     """Their default."""
     allowed: tuple[Any, ...] = ()
-    """Further values that mean the same."""
+    """Further values with the same meaning."""
     reason: str = ""
     """What to do instead."""
 
     def check(self, model: str, name: str, value: Any) -> None:
-        """Refuse what there is no counterpart for."""
+        """Refuse a value without a counterpart."""
         known = (self.default, *self.allowed)
         if not any(type(value) is type(item) and value == item for item in known):
             rule = " or ".join(repr(item) for item in known)
-            raise ConfigError(f"{model} has {name}={rule} here, but got {name}={value!r}. {self.reason}".rstrip())
+            raise ConfigError(f"{model} must have {name}={rule} here, but got {name}={value!r}. {self.reason}".rstrip())
 
 
 @dataclass(frozen=True)
 class Unused:
-    """An argument that decides nothing here (and often nothing there): taken, and named in the warning if changed."""
+    """An argument without effect here (and often there): accepted, and named in the warning if it was changed."""
 
     default: Any
     """Their default."""
@@ -57,17 +57,17 @@ class Unused:
 
 @dataclass(frozen=True)
 class Checked:
-    """An argument that decides nothing beyond what others say, but must go together with them."""
+    """An argument that follows from others, but must agree with them."""
 
     default: Any
     """Their default."""
     check: Callable[[Mapping[str, Any]], None]
-    """Refuses what does not go together."""
+    """Refuses values that do not agree."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """An argument that decides a field of ours together with others; `Entry.combined` says how."""
+    """An argument that decides a field together with others; `Entry.combined` says how."""
 
     default: Any
     """Their default."""
@@ -78,14 +78,14 @@ Argument = Field | Only | Unused | Checked | Part
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of theirs: which of ours it is, and what its arguments mean."""
+    """A model of neuralforecast: our counterpart, and what its arguments mean."""
 
     arguments: dict[str, Argument]
-    """What the model has besides the shared arguments."""
+    """The arguments of the model besides the shared ones."""
     shared: dict[str, Any] = field(default_factory=dict)
     """Defaults of shared arguments that are different for this model."""
     combined: dict[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict)
-    """Fields of ours that several arguments decide."""
+    """Fields that depend on several arguments."""
     multivariate: bool = False
     """Whether it takes n_series."""
     recurrent: bool = False

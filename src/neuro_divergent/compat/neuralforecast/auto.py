@@ -1,4 +1,4 @@
-"""The place of the `Auto*` classes."""
+"""Stands in for the `Auto*` classes."""
 
 from __future__ import annotations
 

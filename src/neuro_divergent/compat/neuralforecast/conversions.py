@@ -1,4 +1,4 @@
-"""From a value of theirs to a value of ours, where the two are written differently."""
+"""Converts values of neuralforecast to ours, where the two are written differently."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def activation(value: Any) -> Any:
 
 
 def activation_or(default: str) -> Callable[[Any], Any]:
-    """The same, with what None stands for."""
+    """The same, with a value for None."""
     return lambda value: default if value is None else activation(value)
 
 
 def widths(units: Any) -> tuple[int, ...]:
-    """[[8, 16], [16, 32]] → (8, 16, 32): the first pair's input is a layer of its own."""
+    """[[8, 16], [16, 32]] → (8, 16, 32): the input of the first pair is a layer, too."""
     pairs = [tuple(pair) for pair in units]
     if not pairs or any(len(pair) != 2 for pair in pairs):
         raise ConfigError(f"mlp_units must be pairs of widths such as [[512, 512]], but got mlp_units={units!r}")
@@ -39,7 +39,7 @@ def groups(value: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def named(**meanings: Any) -> Callable[[Any], Any]:
-    """One of some names, each with a name of ours; others are left to our own check."""
+    """A function that maps some names to ours; other names are left to our own check."""
     return lambda value: meanings.get(value, value)
 
 
@@ -49,7 +49,7 @@ def stacks(kinds: Any) -> tuple[str, ...]:
 
 
 def identity_stacks(given: Mapping[str, Any]) -> None:
-    """Every stack of N-HiTS is of the kind identity; there are as many as n_blocks has entries."""
+    """Check that every stack of N-HiTS is of the kind identity, with one entry per entry of n_blocks."""
     kinds = list(given["stack_types"])
     if set(kinds) != {"identity"}:
         raise ConfigError(f"every stack of NHITS is 'identity', but got stack_types={kinds}")
@@ -75,7 +75,7 @@ def decoder_sizes(given: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def scaler_when(argument: str, scaler: str) -> Callable[[Mapping[str, Any]], Any]:
-    """What they normalise inside the network is the window scaler's work here; a scaler that was asked for wins."""
+    """The window scaler for a normalisation inside their network; an explicit scaler takes precedence."""
 
     def chosen(given: Mapping[str, Any]) -> Any:
         return scaler if given[argument] and given["scaler_type"] == "identity" else given["scaler_type"]
@@ -84,10 +84,10 @@ def scaler_when(argument: str, scaler: str) -> Callable[[Mapping[str, Any]], Any
 
 
 def patch_scaler(given: Mapping[str, Any]) -> Any:
-    """PatchTST's normalisation, with learned factors or without."""
+    """PatchTST's normalisation, with or without learned factors."""
     return scaler_when("revin", "revin" if given["revin_affine"] else "standard")(given)
 
 
 def patch_anchor(given: Mapping[str, Any]) -> Any:
-    """Normalising around the last value means that the network forecasts the difference to it."""
+    """The anchor for a normalisation around the last value: the network forecasts the difference to it."""
     return "last" if given["revin"] and given["revin_subtract_last"] else None

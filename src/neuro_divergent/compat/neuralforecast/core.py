@@ -1,4 +1,4 @@
-"""NeuralForecast with the methods, arguments and answers of neuralforecast 3, over our own models and training."""
+"""NeuralForecast with the methods, arguments and results of neuralforecast 3, on our models and training."""
 
 # ruff: noqa: ARG002, ARG004  (arguments that have nothing to do here are part of the signatures)
 
@@ -43,17 +43,17 @@ from neuro_divergent.forecasting.several.neural_forecast import distinct
 from neuro_divergent.forecasting.storage.several import read_index, save_many
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
-"""Losses and functions of the user's by name: files keep the name only."""
+"""The user's losses and functions by name: files contain only the name."""
 
 
 class NeuralForecast:
     """Several models on one table.
 
     Args:
-        models: those of `neuro_divergent.compat.neuralforecast.models`, or descriptions of ours.
-        freq: distance of two rows, as pandas or polars spell it, or a whole number.
+        models: those of `neuro_divergent.compat.neuralforecast.models`, or our descriptions.
+        freq: the time between two rows, as pandas or polars write it, or a whole number.
         local_scaler_type: how each series is scaled: standard, robust, robust-iqr, minmax or boxcox.
-        local_static_scaler_type: taken for its name only: columns of statics are always standardised.
+        local_static_scaler_type: accepted, but has no effect: static columns are always standardised.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class NeuralForecast:
         distributed_config: Any = None,
         prediction_intervals: PredictionIntervals | None = None,
     ) -> None:
-        """Train every model; a second call goes on from the weights unless `use_init_models` is true."""
+        """Train every model. A second call continues from the weights unless `use_init_models` is true."""
         if distributed_config is not None:
             raise ConfigError("a training runs in one process, but got distributed_config. Leave it out")
         held_out = int(val_size or 0)
@@ -169,9 +169,9 @@ class NeuralForecast:
         h: int | None = None,
         **data_kwargs: Any,
     ) -> Any:
-        """Forecast the last windows of every series with models that were trained on what lies before them.
+        """Forecast the last windows of every series with models that were trained only on earlier rows.
 
-        They are trained afresh: fitted ones may have seen what is to be forecast.
+        The models are trained again: fitted ones may have seen the rows to forecast.
         """
         self._refuse(**data_kwargs)
         steps, held_out = self._horizon(h), int(val_size or 0)
@@ -216,9 +216,9 @@ class NeuralForecast:
     def predict_insample(
         self, step_size: int = 1, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
     ) -> Any:
-        """Forecasts inside the training data, from every step_size-th row, beside the truth.
+        """Forecasts inside the training data, from every step_size-th row, with the actual values.
 
-        A forecast from before the first row of a series has nothing to look at, and is empty.
+        A forecast from before the first row of a series has no input, and is empty.
         """
         fitted = self._fitted()
         level, quantiles = checked(level, quantiles)
@@ -244,7 +244,7 @@ class NeuralForecast:
         method: str | None = None,
         **ignored: Any,
     ) -> Any:
-        """Sample paths: one row per series, path and step; a Gaussian copula is learned from the model's own errors."""
+        """Sample paths: one row per series, path and step. A Gaussian copula is fitted to the model's own errors."""
         if method not in (None, *sorted(VALID_SIMULATION_METHODS)):
             raise ConfigError(
                 f"method must be one of {', '.join(sorted(VALID_SIMULATION_METHODS))}, but got method={method!r}"
@@ -275,9 +275,9 @@ class NeuralForecast:
         quantiles: Sequence[float] | None = None,
         **data_kwargs: Any,
     ) -> tuple[Any, dict[str, dict[str, Any]]]:
-        """Forecasts, and by model the attributions to what it saw; the shapes are in explain.py."""
+        """Forecasts, and by model the attributions to its inputs; explain.py lists the shapes."""
         if h not in (None, self.h):
-            raise ConfigError(f"the steps of the models are explained, h={self.h}, but got h={h}")
+            raise ConfigError(f"h must be the horizon of the models, {self.h}, but got h={h}")
         fitted, future = self._fitted(), self._future(futr_df)
         asked = Asked(self.h, horizons, outputs, series, str(explainer))
         members = explainable(self.members, fitted, asked, verbose=verbose)
@@ -303,7 +303,7 @@ class NeuralForecast:
         return self._give(_polars(ours), table)
 
     def get_missing_future(self, futr_df: Any, df: Any = None, h: int | None = None) -> Any:
-        """The rows that a table of future values lacks."""
+        """The rows that are missing in a table of future values."""
         forecaster, table = self._first(df)
         ours = forecaster.get_missing_future(
             plain_frame(futr_df, self._columns.id_col)[0], table, self.h if h is None else h
@@ -317,7 +317,7 @@ class NeuralForecast:
         save_dataset: bool = True,
         overwrite: bool = False,
     ) -> None:
-        """Write models (all, or those of some positions) as safetensors and JSON; `load` gives them back."""
+        """Write models (all, or those at some positions) as safetensors and JSON; `load` reads them."""
         fitted = self._fitted()
         chosen = list(range(len(self.members))) if model_index is None else list(model_index)
         members = [self.members[number] for number in chosen]
@@ -339,12 +339,12 @@ class NeuralForecast:
     def load(
         path: str | os.PathLike[str], verbose: bool = False, *, using: Mapping[str, Any] | None = None, **ignored: Any
     ) -> NeuralForecast:
-        """Read what `save` wrote. Losses of one's own are given back by `register_loss`, or by name in `using`."""
+        """Read what `save` wrote. Your own losses come from `register_loss`, or by name from `using`."""
         from neuro_divergent.forecasting.storage.save_load import load
 
         ours = load(path, using=REGISTERED | dict(using or {}))
         if not isinstance(ours, Ours):
-            raise ConfigError(f"{path} holds a {type(ours).__name__}. Read it with neuro_divergent.load")
+            raise ConfigError(f"{path} is a {type(ours).__name__}. Read it with neuro_divergent.load")
         index, _ = read_index(path)
         facts = index.get("neuralforecast")
         if facts is None:
@@ -352,9 +352,7 @@ class NeuralForecast:
         try:
             return _restored(ours, facts)
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptFileError(
-                f"{path}: {INDEX_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
-            ) from error
+            raise CorruptFileError(f"{path}: {INDEX_DOCUMENT} has a missing or wrong entry: {error!r}") from error
 
     def __repr__(self) -> str:
         return f"NeuralForecast(models=[{', '.join(member.name for member in self.members)}])"
@@ -370,7 +368,7 @@ class NeuralForecast:
         return source
 
     def _note(self, source: Source) -> None:
-        """Let the models know what became of them, and count the values of the categorical columns."""
+        """Give the models their fitted state, and number the values of the categorical columns."""
         for model, member in zip(self.models, self.members, strict=True):
             if isinstance(model, PeerModel):
                 model.fitted = self.forecasters[member.name]
@@ -397,9 +395,7 @@ class NeuralForecast:
     def _refuse(self, **arguments: Any) -> None:
         given = [name for name, value in arguments.items() if value is not None]
         if given:
-            raise ConfigError(
-                f"tables are in memory and models in this process, but got {', '.join(given)}. Leave it out"
-            )
+            raise ConfigError(f"tables and models must be in this process, but got {', '.join(given)}. Leave it out")
 
     def _future(self, futr_df: Any) -> pl.DataFrame | None:
         wanted = sorted({name for member in self.members for name in member.facts.future})
@@ -427,7 +423,7 @@ class NeuralForecast:
                 options["static"] = part
             else:  # a table that was joined with its validation rows has the statics in its own columns
                 frame = frame.drop(names, strict=False).join(part, on=self._columns.id_col, how="left")
-        if forecaster.data.schema.weight == WEIGHT and WEIGHT not in frame.columns:  # it counts in a training only
+        if forecaster.data.schema.weight == WEIGHT and WEIGHT not in frame.columns:  # it matters only in training
             frame = frame.with_columns(pl.lit(1.0).alias(WEIGHT))
         table = TimeSeriesDataFrame.from_frame(frame, schema=forecaster.data.schema, **options)
         table.library = library
@@ -462,7 +458,7 @@ class NeuralForecast:
 
 
 def _restored(ours: Ours, facts: Mapping[str, Any]) -> NeuralForecast:
-    """The adapter around models that were read from files."""
+    """The adapter of models that were read from files."""
     from neuro_divergent.compat.neuralforecast import models
 
     forecasters = ours.forecasters
@@ -486,13 +482,13 @@ def _polars(frame: Any) -> pl.DataFrame:
 
 
 def register_loss(cls: type, name: str | None = None) -> type:
-    """Let `load` make a loss of one's own: the class is called without arguments when a file names it."""
+    """Let `load` make your own loss: the class is called without arguments when a file names it."""
     REGISTERED[name or cls.__qualname__] = cls()
     return cls
 
 
 def __getattr__(name: str) -> Any:
-    """The models, which neuralforecast's `core` has too."""
+    """The models, which neuralforecast's `core` also has."""
     from neuro_divergent.compat.neuralforecast import models
 
     if name not in models.__all__:

@@ -1,4 +1,4 @@
-"""Errors that are both ours and what neuralforecast raises for the same mistake."""
+"""Errors that are both ours and those that neuralforecast raises for the same mistake."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class MissingColumnError(DataError, KeyError):
 
 
 class NoIntervalsError(ConfigError, AttributeError):
-    """Levels were asked of a model that forecasts a point."""
+    """Levels were requested from a model that forecasts a point."""

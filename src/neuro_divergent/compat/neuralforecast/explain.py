@@ -30,13 +30,13 @@ _POINTS = {"ShapleyValueSampling": 8}
 
 
 class Asked:
-    """What is to be explained, checked.
+    """The checked request for an explanation.
 
     Args:
         h: the horizon of the models.
         horizons: steps from 0; None for all.
-        outputs: numbers that a network gives per step; None for the first.
-        series: of those that a multivariate model forecasts together; None for all.
+        outputs: numbers of the network's outputs per step; None for the first.
+        series: numbers of the series that a multivariate model forecasts together; None for all.
         explainer: one of `METHODS`.
     """
 
@@ -63,14 +63,14 @@ class Asked:
 def explainable(
     members: Sequence[Member], fitted: dict[str, Forecaster], asked: Asked, *, verbose: bool
 ) -> list[Member]:
-    """The models that an explainer can be asked about, as neuralforecast has it; it warns of those left out."""
+    """The models that an explainer supports, as in neuralforecast; a warning names those that are left out."""
     reasons: dict[str, str] = {}
     for member in members:
         forecaster = fitted[member.name]
         loss = forecaster.loss
         loss = loss.loss if isinstance(loss, Weighted) else loss
         if isinstance(loss, Distributional):
-            reasons[member.name] = f"{loss.kind} gives parameters of a distribution. Use a point or a quantile loss"
+            reasons[member.name] = f"{loss.kind} has parameters of a distribution. Use a point or a quantile loss"
         elif hasattr(forecaster.network, "feedback") and asked.explainer == "IntegratedGradients":
             reasons[member.name] = "it is recursive. Set recurrent=False, or use another explainer"
     if verbose:
@@ -88,7 +88,7 @@ def _numbers(name: str, given: Sequence[int] | None, count: int, default: Sequen
     if given is None:
         return list(default)
     if not len(given) or any(number < 0 or number >= count for number in given):
-        raise ConfigError(f"{name} are numbers from 0 to {count - 1}, or None, but got {name}={list(given)}")
+        raise ConfigError(f"{name} must be numbers from 0 to {count - 1}, or None, but got {name}={list(given)}")
     return list(given)
 
 

@@ -1,4 +1,4 @@
-"""Training one model of a NeuralForecast: validation rows, present weights, intervals."""
+"""Trains one model of a NeuralForecast: validation rows, starting weights, intervals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def train(
     begin: Forecaster | None = None,
     intervals: PredictionIntervals | None = None,
 ) -> Forecaster:
-    """Train a model, from the weights of another one if there is one.
+    """Train a model and return the forecaster. It starts from the weights of `begin`, if given.
 
     Args:
         member: the model.
@@ -35,8 +35,8 @@ def train(
         held_out: how many rows of each series, counted from the end, are for validation.
         validation: later rows for validation instead.
         local_scaler: how each series is scaled.
-        begin: the forecaster to go on from.
-        intervals: how to measure errors; the model is trained a second time for it, without the last windows.
+        begin: the forecaster to continue from.
+        intervals: how to measure errors; the model is trained a second time for that, without the last windows.
     """
     table = table if begin is None else begin.in_own_codes(table)
     config = member.training(table, held_out or (0 if validation is None else member.description.h))
@@ -60,7 +60,7 @@ def train(
 
 
 def weights_of(forecaster: Forecaster) -> Any:
-    """What gives a new module the weights of a forecaster."""
+    """A function that gives a new module the weights of a forecaster."""
     weights = {name: tensor.detach().cpu().clone() for name, tensor in forecaster.module.state_dict().items()}
 
     def take(module: ForecastModule) -> None:
@@ -68,8 +68,8 @@ def weights_of(forecaster: Forecaster) -> Any:
             module.load_state_dict(weights)
         except RuntimeError as error:
             raise ConfigError(
-                f"{forecaster.model.name} goes on from the weights of the last fit, which do not fit this table "
-                f"({str(error).splitlines()[0]}). Start afresh with use_init_models=True"
+                f"{forecaster.model.name} continues from the weights of the last fit, which do not match this table "
+                f"({str(error).splitlines()[0]}). To start again, use use_init_models=True"
             ) from None
 
     return take
@@ -86,7 +86,7 @@ def _long_enough(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
     long = table.store.lengths > rows
     if not long.any():
         raise DataError(
-            f"prediction intervals hold back {rows} rows of each series, but the longest has "
+            f"prediction intervals hold out {rows} rows of each series, but the longest has "
             f"{int(table.store.lengths.max(initial=0))}. Ask for fewer windows"
         )
     return table if long.all() else table.select(table.ids[long].tolist())

@@ -1,4 +1,4 @@
-"""The windows of a cross-validation and of forecasts inside the training data: where they lie, and their rows."""
+"""The windows of a cross-validation and of in-sample forecasts: their positions and their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from neuro_divergent.forecasting.predict.historical import Origins
 
 
 def windows_of(n_windows: int | None, test_size: int | None, step_size: int, h: int) -> int:
-    """How many windows, from their number or from the rows that they take."""
+    """The number of windows, given directly or by the rows that they take."""
     at_least_one("step_size", step_size)
     if n_windows is None and test_size is None:
         raise ConfigError("cross-validation needs n_windows or test_size, but got neither")
@@ -37,9 +37,7 @@ def check_options(intervals: Any, level: Any, quantiles: Any, refit: bool | int,
     if intervals is not None and not refit:
         raise ConfigError("prediction_intervals are measured before each window, but got refit=False. Set refit=True")
     if use_fitted and (refit or intervals is not None):
-        raise ConfigError(
-            "use_fitted=True trains nothing, so refit and prediction_intervals cannot be asked for as well"
-        )
+        raise ConfigError("use_fitted=True trains nothing, so it cannot be combined with refit or prediction_intervals")
 
 
 def before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
@@ -55,7 +53,7 @@ def before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
 
 
 def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int], steps: int) -> Origins:
-    """Origins so many rows before the end of each series that is long enough."""
+    """Forecast origins this many rows before the end of each series that is long enough."""
     lengths = table.store.lengths
     rows = lengths[:, None] - np.asarray(ahead, dtype=np.int64)[None, :]
     series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
@@ -65,6 +63,6 @@ def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[
 
 
 def historical_frame(forecaster: Forecaster, at: Origins, columns: Columns) -> pl.DataFrame:
-    """The forecasts from some origins as rows; empty where nothing lies before the origin."""
+    """The forecasts from some origins as rows; empty if no row lies before the origin."""
     values = at.forecasts(forecaster, columns)
     return at.frame({name: values[:, :, i] for i, name in enumerate(columns.names)})

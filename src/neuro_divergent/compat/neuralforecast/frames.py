@@ -1,4 +1,4 @@
-"""Tables in and out: ids of any type, roles by model, answers in the library that the data came in."""
+"""Input and output tables: ids of any type, roles by model, results in the library of the input."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from neuro_divergent.data.read.parquet_guard import check_pages
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
 MASK, WEIGHT = "available_mask", "sample_weight"
-"""Columns that mean something by their names."""
+"""Columns whose names have a meaning."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of a user's table are called."""
+    """The names of the columns of a user's table."""
 
     id_col: str = "unique_id"
     time_col: str = "ds"
@@ -33,7 +33,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Types:
-    """What our store does not keep: the types of the id and the target, in polars' spelling."""
+    """What our store does not contain: the types of the id and the target, as polars writes them."""
 
     id_type: str = "String"
     target_type: str = "Float32"
@@ -44,7 +44,7 @@ class Types:
         return cls(*(str(frame.schema[name]) for name in (columns.id_col, columns.target_col)))
 
     def give_back(self, frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-        """The columns of an answer as they were in the data."""
+        """The columns of a result in the types of the data."""
         kinds = {columns.id_col: _simple(self.id_type), columns.target_col: _simple(self.target_type)}
         casts = [pl.col(name).cast(kind) for name, kind in kinds.items() if kind is not None and name in frame.columns]
         if columns.target_col in frame.columns and frame[columns.target_col].null_count():
@@ -53,13 +53,13 @@ class Types:
 
 
 def _simple(name: str) -> Any:
-    """A number's type by its name; None for others, which are given back as they are."""
+    """A numeric type by its name; None for other types, which are not converted."""
     names = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64")
     return getattr(pl, name) if name in names else None
 
 
 def plain_frame(frame: Any, id_col: str) -> tuple[pl.DataFrame, str]:
-    """A user's table in polars with ids that are text or whole numbers, and the library that it came in."""
+    """A user's table in polars with ids that are text or whole numbers, and the name of its library."""
     lazy, library = take_over(read_files(frame, id_col) if isinstance(frame, list | tuple) else frame)
     table = lazy.collect()
     if id_col in table.columns and table.schema[id_col].is_float():
@@ -73,7 +73,7 @@ def read_files(paths: Sequence[Any], id_col: str) -> pl.DataFrame:
     parts = []
     for path in paths:
         if not isinstance(path, str | os.PathLike):
-            raise DataError(f"a list of files has paths of Parquet files or directories, but got {path!r} in it")
+            raise DataError(f"a list of files must have paths of Parquet files or directories, but got {path!r} in it")
         place = Path(path)
         found = sorted(place.glob("**/*.parquet")) if place.is_dir() else [place]
         if not found or not all(item.is_file() for item in found):
@@ -109,7 +109,7 @@ class Source:
 
     @classmethod
     def of(cls, df: Any, static_df: Any, columns: Columns, freq: Any) -> Source:
-        """Take over a user's tables."""
+        """Convert a user's tables."""
         if isinstance(df, list | tuple):
             df = read_files(df, columns.id_col)
         lazy, _ = take_over(df)
@@ -150,7 +150,7 @@ class Source:
 
 
 def static_part(static: pl.DataFrame | None, names: tuple[str, ...], id_col: str, model: str) -> pl.DataFrame:
-    """The columns of the table of statics that a model takes."""
+    """The static columns that a model takes."""
     if static is None:
         raise DataError(
             f"{model} takes the static columns {', '.join(names)}, but got no static_df. Give static_df=..."

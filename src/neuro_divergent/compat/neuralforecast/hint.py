@@ -1,4 +1,4 @@
-"""HINT with the arguments of neuralforecast: another model of theirs, a summing matrix and the name of a method."""
+"""HINT with the arguments of neuralforecast: another model, a summing matrix and the name of a method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from neuro_divergent.models import HINT as OURS
 
 
 class HINT(PeerModel):
-    """A model whose forecasts of a hierarchy are made coherent; any loss will do, not only distributions.
+    """A model whose forecasts of a hierarchy are made coherent; any loss works, not only distributions.
 
     Args:
         h: the horizon, which must be the model's.

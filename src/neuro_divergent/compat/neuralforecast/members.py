@@ -1,4 +1,4 @@
-"""What the adapter knows of a model besides its description and its training; written beside a saved model."""
+"""What the adapter stores about a model besides its description and its training; written beside a saved model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Roles = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Facts:
-    """The part that our own files do not have."""
+    """The part that our own files do not contain."""
 
     outputs: Outputs = POINT
-    """Columns of a forecast when nobody asks for levels."""
+    """Columns of a forecast if no levels are requested."""
     future: tuple[str, ...] = ()
     historical: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Facts:
     check_steps: int = 100
     """Steps between two validations."""
     pad: bool = False
-    """Whether series that are too short are padded in front, or left out."""
+    """Whether series that are too short are padded at the front, or left out."""
     n_series: int | None = None
     """How many series a multivariate model is for."""
 
@@ -40,7 +40,7 @@ class Facts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Facts:
-        """What `to_dict` gave."""
+        """The inverse of `to_dict`."""
         lists = {name: tuple(data[name]) for name in ("future", "historical", "static", "categorical")}
         outputs = tuple((str(name), None if share is None else float(share)) for name, share in data["outputs"])
         count = data["n_series"]
@@ -65,7 +65,7 @@ class Member:
 
     @property
     def roles(self) -> Roles:
-        """What its columns mean, but for those of a table of statics."""
+        """The roles of its columns, except those of a table of static columns."""
         facts = self.facts
         return {"future": facts.future, "historical": facts.historical, "categorical": facts.categorical}
 
@@ -74,7 +74,7 @@ class Member:
         return replace(self, description=description)
 
     def training(self, table: TimeSeriesDataFrame, held_out: int) -> TrainingConfig:
-        """The training on a table of which `held_out` rows of each series are for validation: when to validate."""
+        """The training configuration for a table of which `held_out` rows of each series are for validation."""
         if not held_out:
             return self.config.replace(steps_per_epoch=None, validate_every=1)
         batch = self.config.batch_size
@@ -93,7 +93,7 @@ class Member:
         return int(counts.max(initial=0) if model.capabilities.multivariate else counts.sum())
 
     def check(self, table: TimeSeriesDataFrame) -> None:
-        """A multivariate model is for a number of series."""
+        """Refuse a table with another number of series than a multivariate model was described for."""
         wanted = self.facts.n_series
         if wanted is not None and wanted != table.n_series:
             raise ConfigError(

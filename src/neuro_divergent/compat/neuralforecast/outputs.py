@@ -1,4 +1,4 @@
-"""Which columns a forecast has, named as in neuralforecast."""
+"""The columns of a forecast, with the names of neuralforecast."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Asked = Sequence[float] | None
 def checked(level: Asked, quantiles: Asked) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
     """Levels or quantiles, sorted; not both, and inside their ranges."""
     if level is not None and quantiles is not None:
-        raise ConfigError(f"ask for level or for quantiles, one of the two, but got {level=} and {quantiles=}")
+        raise ConfigError(f"give level or quantiles, but not both, but got {level=} and {quantiles=}")
     check_percentages(level or ())
     for share in quantiles or ():
         if not 0 < share < 1:
-            raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
+            raise ConfigError(f"quantiles must be between 0 and 1, but got quantiles={share!r}. Use level= for percent")
     return (
         None if level is None else tuple(sorted(set(level))),
         None if quantiles is None else tuple(sorted(set(quantiles))),
@@ -32,8 +32,8 @@ def checked(level: Asked, quantiles: Asked) -> tuple[tuple[float, ...] | None, t
 def forecast_columns(forecaster: Forecaster, own: Outputs, level: Asked, quantiles: Asked) -> Columns:
     """The columns of a model's forecast.
 
-    A quantile loss gives what it was trained on, whatever is asked for. A distribution gives the mean and what is asked
-    for, an implicit quantile loss only what is asked for, a point forecast needs measured intervals.
+    A quantile loss has the columns that it was trained on, whatever is requested. A distribution has the mean and the
+    requested columns, an implicit quantile loss only the requested ones, and a point forecast needs measured intervals.
     """
     loss = _inner(forecaster.loss)
     if (level is None and quantiles is None) or isinstance(loss, MQLoss):
@@ -41,8 +41,8 @@ def forecast_columns(forecaster: Forecaster, own: Outputs, level: Asked, quantil
     point = () if isinstance(loss, ImplicitQuantile | HuberImplicitQuantile) else POINT
     if not loss.probabilistic and forecaster.intervals is None:
         raise NoIntervalsError(
-            f"{forecaster.model.name} was trained with {loss.kind}, which forecasts a point, but levels are asked for. "
-            "Train with MQLoss or DistributionLoss, or fit(..., prediction_intervals=PredictionIntervals())"
+            f"{forecaster.model.name} was trained with {loss.kind}, which forecasts a point, but levels were "
+            "requested. Train with MQLoss or DistributionLoss, or fit(..., prediction_intervals=PredictionIntervals())"
         )
     if level is not None:
         return _named(forecaster, point + level_outputs(level, median=False))

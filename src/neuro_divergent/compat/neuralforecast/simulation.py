@@ -1,6 +1,6 @@
 """Sample paths from quantile forecasts, as functions of tensors.
 
-Letters: S series, H steps, N paths, Q quantiles. What `NeuralForecast.simulate` does is in forecasting/predict/.
+Letters: S series, H steps, N paths, Q quantiles. `NeuralForecast.simulate` uses forecasting/predict/ instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VALID_SIMULATION_METHODS = {"gaussian_copula", "schaake_shuffle"}
 
 
 def estimate_ar1_rho(y: Tensor) -> Tensor:
-    """How the changes of a series go together with those before, from -0.99 to 0.99; 0 where nothing can be said."""
+    """The autocorrelation of the changes of a series, from -0.99 to 0.99; 0 if it cannot be measured."""
     changes = y[~torch.isnan(y)].diff()
     if len(changes) < 2:
         return torch.tensor(0.0, dtype=torch.float64)
@@ -33,7 +33,7 @@ def estimate_ar1_rho(y: Tensor) -> Tensor:
 
 
 def interp_2d(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-    """[rows, n] each row of x on the straight pieces through the points (xp, row of fp)."""
+    """[rows, n] linear interpolation of each row of x in the points (xp, row of fp)."""
     right = torch.searchsorted(xp, x.contiguous()).clamp(1, len(xp) - 1)
     width = xp[right] - xp[right - 1]
     share = torch.where(width > 0, (x - xp[right - 1]) / torch.where(width > 0, width, 1.0), 0.0)
@@ -44,7 +44,7 @@ def interp_2d(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
 def gaussian_copula_sample(
     quantile_positions: Tensor, quantile_values: Tensor, y_hist: Sequence[Tensor], n_paths: int, seed: int | None = None
 ) -> Tensor:
-    """[S, N, H] paths whose steps go together as those of a process of first order with the history's correlation."""
+    """[S, N, H] paths whose steps are correlated like a first-order process with the history's autocorrelation."""
     series, steps, _ = quantile_values.shape
     kind = quantile_values.dtype
     rho = torch.stack([estimate_ar1_rho(y).to(kind) for y in y_hist]).abs().view(-1, 1, 1)
@@ -58,7 +58,7 @@ def gaussian_copula_sample(
 def schaake_shuffle_sample(
     quantile_positions: Tensor, quantile_values: Tensor, y_hist: Sequence[Tensor], n_paths: int, seed: int | None = None
 ) -> Tensor:
-    """[S, N, H] draws of each step, put in the order of rank of stretches of the history."""
+    """[S, N, H] draws of each step, ordered like windows of the history."""
     generator = _generator(seed)
     series, steps, _ = quantile_values.shape
     uniform = torch.rand(series, steps, n_paths, dtype=quantile_values.dtype, generator=generator)
@@ -71,7 +71,7 @@ def schaake_shuffle_sample(
 
 
 def _values_at(positions: Tensor, values: Tensor, uniform: Tensor) -> Tensor:
-    """[S, N, H] the values of uniform draws [S, H, N]; nothing lies beyond the outermost quantiles."""
+    """[S, N, H] the values of uniform draws [S, H, N]; none exceeds the outermost quantiles."""
     series, steps, number = values.shape
     inside = uniform.clamp(float(positions[0]), float(positions[-1])).reshape(series * steps, -1)
     found = interp_2d(inside, positions, values.reshape(series * steps, number))

@@ -1,4 +1,4 @@
-"""The table: for every model of neuralforecast 3 its own arguments, with their defaults and what they are here."""
+"""The arguments of every model of neuralforecast 3, with their defaults and their meaning here."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SHARED: dict[str, Any] = {
     "lr_scheduler_kwargs": None,
     "dataloader_kwargs": None,
 }
-"""Arguments that every model takes, and their defaults. A loss of None is MAE(); a loss may be named."""
+"""Arguments that every model takes, and their defaults. A loss of None is MAE(); a loss may be given by name."""
 
 _SLOW: dict[str, Any] = {"max_steps": 5000, "learning_rate": 1e-4}
 _RECURRENT: dict[str, Any] = {"windows_batch_size": 128, "scaler_type": "robust"}

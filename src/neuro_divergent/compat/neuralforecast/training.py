@@ -1,4 +1,4 @@
-"""From their training arguments to a TrainingConfig."""
+"""Converts their training arguments to a TrainingConfig."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ TRAINER: dict[str, str] = {
     "sync_batchnorm": "has no effect: a training runs on one device",
     "logger": "has no effect: losses are in .history of the fitted models",
     "log_every_n_steps": "has no effect: losses are in .history of the fitted models",
-    "enable_progress_bar": "decides about the progress line, which only a terminal shows",
+    "enable_progress_bar": "switches the progress line, which only a terminal shows",
     "enable_model_summary": "has no effect: nothing is printed",
     "enable_checkpointing": "has no effect: use neuro_divergent.Checkpoints for checkpoints",
     "default_root_dir": "has no effect: nothing is written while training",
-    "callbacks": "has no effect: those of another trainer cannot be called; see neuro_divergent.Callback",
+    "callbacks": "has no effect: callbacks of another trainer cannot be called; see neuro_divergent.Callback",
     "gradient_clip_val": "clips the gradients",
     "gradient_clip_algorithm": "clips the gradients",
     "accumulate_grad_batches": "accumulates gradients",
@@ -71,7 +71,7 @@ TRAINER: dict[str, str] = {
     "step_size": "has no effect: every window is trained on",
     "cat_emb_dim": "has no effect: the width of an embedding follows from the number of values",
 }
-"""Arguments that are taken with a warning, and what happens to them."""
+"""Arguments that are accepted with a warning, and their effect."""
 
 MONITORS = {"ptl/val_loss": "validation_loss", "valid_loss": "validation_loss", "train_loss": "train_loss"}
 _DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "mps": "mps"}
@@ -79,10 +79,10 @@ _PRECISIONS = {"32": "float32", "64": "float64", "16": "fp16", "bf16": "bf16"}
 
 
 def warn_of(model: str, names: Mapping[str, str]) -> None:
-    """One warning for all arguments that do not do here what they did there."""
+    """Warn once about all arguments whose effect differs here."""
     if names:
         said = "; ".join(f"{name} {what}" for name, what in names.items())
-        warnings.warn(f"{model} was given arguments of another trainer: {said}.", UserWarning, stacklevel=4)
+        warnings.warn(f"{model} got arguments of another trainer: {said}.", UserWarning, stacklevel=4)
 
 
 def training_config(given: Mapping[str, Any], trainer: Mapping[str, Any]) -> TrainingConfig:
@@ -133,20 +133,18 @@ def _refuse(given: Mapping[str, Any]) -> None:
 
 
 def _validation(given: Mapping[str, Any], loss: Loss) -> Loss | str | None:
-    """What validations compute: a loss of the network's outputs, or a metric of the point when the two do not fit."""
+    """What validations compute: a loss of the network's outputs, or a metric of the point if the loss does not fit."""
     if given["valid_loss"] is None or isinstance(given["valid_loss"], Accuracy) or given["valid_loss"] is Accuracy:
         return None
     wanted = as_loss(given["valid_loss"])
     if wanted.outputs == loss.outputs:
         return wanted
-    name = wanted.kind.removeprefix(
-        "Fraction"
-    ).lower()  # our figure is in percent; which validation is best is the same
+    name = wanted.kind.removeprefix("Fraction").lower()  # our metric is in percent; the best validation is the same
     return name if name in ("mae", "mse", "rmse", "mape", "smape") else None
 
 
 def _with_floor(loss: Loss, scaler: str | None) -> Loss:
-    """A distribution whose spread is at least theirs: a fifth of a scaled window's, a tenth for Student's t."""
+    """A distribution with at least their minimum scale: a fifth of a scaled window's, a tenth for Student's t."""
     if isinstance(loss, Weighted):
         return loss.replace(loss=_with_floor(loss.loss, scaler))
     if not isinstance(loss, Distributional) or scaler in (None, "identity"):
@@ -174,21 +172,21 @@ def _clipping(trainer: Mapping[str, Any]) -> Any:
 
 def _optimizer(given: Mapping[str, Any]) -> Optimizer:
     arguments = dict(given["optimizer_kwargs"] or {})
-    arguments.pop("lr", None)  # theirs ignores it too: learning_rate decides
+    arguments.pop("lr", None)  # neuralforecast ignores it, too: learning_rate decides
     cls = given["optimizer"]
     if given["max_steps"] == 0:
-        return SGD(learning_rate=1e-30)  # one step that moves no weight: the networks stay as they were drawn
+        return SGD(learning_rate=1e-30)  # one step that changes no weight: the networks keep their initial weights
     if cls is None:
         return Adam(learning_rate=given["learning_rate"])
     decay = arguments.pop("weight_decay", _own_decay(cls))
-    # Theirs hands all parameters to the class as they are: biases and norms are decayed too.
+    # neuralforecast passes all parameters to the class: biases and norms are decayed, too.
     return TorchOptimizer(
         cls=cls, learning_rate=given["learning_rate"], weight_decay=decay, decay_all=True, arguments=arguments
     )
 
 
 def _own_decay(cls: Any) -> float:
-    """The decay that an optimizer class has when nobody names one."""
+    """The default decay of an optimizer class."""
     parameter = inspect.signature(cls).parameters.get("weight_decay") if callable(cls) else None
     return float(parameter.default) if parameter and isinstance(parameter.default, int | float) else 0.0
 
@@ -209,18 +207,18 @@ def _schedule(given: Mapping[str, Any]) -> Schedule | None:
 
 
 class RateTable(Schedule):
-    """The rates of a scheduler of torch, one factor for each step; the last one holds on."""
+    """The learning rates of a torch scheduler, one factor for each step; the last one is repeated."""
 
     factors: tuple[float, ...] = Field(min_length=1)
     """The multiplier of each step's rate."""
 
     def factor_at(self, step: int, context: ScheduleContext) -> float:  # noqa: ARG002
-        """What was measured."""
+        """The measured factors."""
         return self.factors[min(step, len(self.factors) - 1)]
 
 
 def _measured(cls: Any, arguments: dict[str, Any], steps: int, rate: float) -> tuple[float, ...]:
-    """The rates that a scheduler gives to an optimizer that does nothing, as multiples of the first one asked for."""
+    """The learning rates that a scheduler gives to a dummy optimizer, as multiples of the first one."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate, momentum=0.9)
     try:
         scheduler, factors = cls(optimizer, **arguments), []
@@ -238,7 +236,7 @@ def _measured(cls: Any, arguments: dict[str, Any], steps: int, rate: float) -> t
 
 
 def _plateau(arguments: dict[str, Any]) -> Schedule:
-    """ReduceLROnPlateau watches the validations: its patience counts them."""
+    """ReduceLROnPlateau monitors the validations: its patience counts them."""
     known = {"mode": "mode", "factor": "factor", "patience": "patience", "threshold": "min_delta",
              "cooldown": "cooldown", "min_lr": "min_lr"}  # fmt: skip
     given = {"factor": 0.1, "patience": 10} | arguments

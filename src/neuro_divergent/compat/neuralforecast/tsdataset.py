@@ -22,7 +22,7 @@ Array = Any
 
 
 class TimeSeriesDataset:
-    """Series end to end: rows `indptr[i]` to `indptr[i + 1]` of `temporal` are those of series i.
+    """Concatenated series: rows `indptr[i]` to `indptr[i + 1]` of `temporal` are those of series i.
 
     Args:
         temporal: [rows, columns] values.
@@ -86,7 +86,7 @@ class TimeSeriesDataset:
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
         if not isinstance(idx, int):
-            raise ConfigError(f"a series is asked for by its number, but got {idx!r}")
+            raise ConfigError(f"a series must be selected by its number, but got {idx!r}")
         own = self.temporal[self.indptr[idx] : self.indptr[idx + 1]].T
         padded = torch.zeros(len(self.temporal_cols), self.max_size)
         padded[:, self.max_size - own.shape[1] :] = own
@@ -98,7 +98,7 @@ class TimeSeriesDataset:
     def align(
         self, df: Any, id_col: str = "unique_id", time_col: str = "ds", target_col: str = "y"
     ) -> TimeSeriesDataset:
-        """Another table with the columns of this dataset; those that it lacks are empty."""
+        """Another table with the columns of this dataset; missing ones are empty."""
         frame = plain_frame(df, id_col)[0]
         for name in self.temporal_cols:
             if name == MASK or name not in frame.columns:
@@ -143,7 +143,7 @@ class TimeSeriesDataset:
 
 
 def _index(names: list[str]) -> Any:
-    """The names as pandas' index, as scripts expect it; a list where pandas is not installed."""
+    """The names as a pandas index, as scripts expect it; a list if pandas is not installed."""
     try:
         import pandas as pd
     except ImportError:
@@ -180,7 +180,7 @@ def predict_on(
     if not test_size:
         if member.facts.future:
             raise DataError(
-                "a dataset ends where its columns end, so a model with future columns forecasts inside it: set "
+                "a dataset ends where its columns end, so a model with future columns can only forecast inside it: set "
                 f"test_size={h} and append the future rows first"
             )
         values = forecaster.forecast_values(table, columns)
@@ -194,8 +194,8 @@ def predict_on(
 
 
 def decompose_on(forecaster: Forecaster, member: Member, dataset: TimeSeriesDataset) -> Array:
-    """[series, parts, h] what a model says its forecasts after a dataset are made of."""
+    """[series, parts, h] the parts that a model reports for its forecasts after a dataset."""
     told = dict(forecaster.explain(_table(dataset, member), method="decomposition").values)
-    if {"window_level", "level"} <= told.keys():  # what the scaler took away and what the network starts from
+    if {"window_level", "level"} <= told.keys():  # what the scaler removed and where the network starts
         told["level"] = told.pop("window_level") + told["level"]
     return np.stack(list(told.values()), axis=1).astype(np.float32)

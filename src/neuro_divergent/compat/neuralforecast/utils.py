@@ -1,4 +1,4 @@
-"""The small tables of neuralforecast's documentation, and how intervals are asked for."""
+"""The small tables of neuralforecast's documentation, and its settings of intervals."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def generate_series(
     """A pandas frame of seasonal series of random lengths; the values are ours, not those of neuralforecast.
 
     Args:
-        n_series: how many.
-        freq: distance of two rows, as pandas spells it.
-        min_length: of the shortest.
-        max_length: of the longest.
+        n_series: how many series.
+        freq: the time between two rows, as pandas writes it.
+        min_length: length of the shortest series.
+        max_length: length of the longest series.
         n_temporal_features: columns temporal_0, ...: a category of each series; the first one scales its values.
-        n_static_features: columns static_0, ... of a second frame, which is given back beside the first one.
-        equal_ends: whether they end at the same time instead of beginning at it.
-        seed: of the draws.
+        n_static_features: columns static_0, ... of a second frame, which is returned beside the first one.
+        equal_ends: whether series end at the same time instead of beginning at it.
+        seed: seed of the draws.
     """
     pd = _pandas()
     draw = np.random.default_rng(seed)
@@ -110,7 +110,7 @@ _CALENDAR: dict[str, Callable[[Any], Any]] = {
     "month": lambda times: (times.month - 1) / 11,
     "yearweek": lambda times: (times.isocalendar().week.to_numpy() - 1) / 52,
 }
-"""Columns from 0 at the beginning of what they count to 1 at its end."""
+"""Columns that go from 0 at the start of a period to 1 at its end."""
 
 _DAY = ["weekday", "monthday", "yearday"]
 _BY_FREQUENCY = {
@@ -137,17 +137,17 @@ def augment_calendar_df(df: Any, freq: str = "H") -> tuple[Any, list[str]]:
 
 
 def level_to_quantiles(level: Sequence[float]) -> list[float]:
-    """The two quantiles that bound each central interval, all in rising order."""
+    """The two quantiles that bound each central interval, in increasing order."""
     return sorted({share for item in level for share in ((50 - item / 2) / 100, (50 + item / 2) / 100)})
 
 
 def quantiles_to_level(quantiles: Sequence[float]) -> list[float]:
-    """The central intervals that quantiles bound, in rising order."""
+    """The central intervals that quantiles bound, in increasing order."""
     return sorted({round(abs(100 - 200 * share), 2) for share in quantiles})
 
 
 def get_indexer_raise_missing(idx: Any, vals: Sequence[Any]) -> list[int]:
-    """The places of values in pandas' index."""
+    """The positions of values in a pandas index."""
     places = idx.get_indexer(vals)
     missing = [value for value, place in zip(vals, places, strict=True) if place < 0]
     if missing:
@@ -190,6 +190,6 @@ _TABLES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _TABLES:  # made when asked for, so that pandas is needed only then
+    if name in _TABLES:  # made on demand, so that pandas is needed only then
         return _TABLES[name]()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""From a file or a frame to a store: roles, time stamps, gaps, missing values, exogenous columns."""
+"""Reads a file or a frame into a store: roles, time stamps, gaps, missing values, exogenous columns."""

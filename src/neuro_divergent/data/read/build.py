@@ -1,4 +1,4 @@
-"""From a checked table to a store: every column converted once, moved once, and let go."""
+"""Builds a store from a checked table: every column is converted once, moved once, and then freed."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 
 Built = tuple[SeriesStore, DataSchema, DataReport]
 Target = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None, npt.NDArray[np.int8] | None]
-"""Values, what was observed (None for all), and how the rest is filled (None for not at all)."""
+"""Values, the mask of observed ones (None for all), and the fill codes of the others (None for none)."""
 
 
 CHUNK = 1 << 20
-"""Rows whose ids are in memory at once when a file is read."""
+"""Number of rows whose ids are in memory at once when a file is read."""
 
 
 def build(
     lazy: pl.LazyFrame, schema: DataSchema, static_table: pl.DataFrame | None = None, *, from_file: bool = False
 ) -> Built:
-    """Check a table and lay it out as a store; a file is read piece by piece where that saves memory."""
+    """The store of a table, after checks. A file is read piece by piece if that saves memory."""
     report = DataReport()
     with guarded("the table"):
         lazy, schema = with_joined_id(lazy, schema)
@@ -65,7 +65,7 @@ def build(
         table = lazy.select(wanted).collect()
     report.rows_read = len(table)
     if not len(table):
-        raise DataError("a table needs rows, but got a header only. Add at least one row for each series.")
+        raise DataError("a table needs rows, but got only a header. Add at least one row for each series.")
     if runs is None:
         runs = Runs(pl.Series(schema.id_col, [schema.target_col]), np.array([len(table)]))
     return _Builder(table, runs, schema, report, named, static_table).run()
@@ -74,20 +74,20 @@ def build(
 def _static_source(
     columns: pl.Schema, schema: DataSchema, static_table: pl.DataFrame | None
 ) -> tuple[DataSchema, pl.DataFrame | None]:
-    """Static columns that once came in a table of their own may come in the main one, but must come."""
+    """The source of the static columns. Those of an earlier static table may now be in the main one, but must exist."""
     taken = {schema.time_col, schema.target_col, schema.weight, schema.available_mask}
     clash = [name for name in schema.static_table if name in taken | {*schema.future, *schema.historical}]
     if clash:
         raise DataError(
-            f"a column has one role, but {listing(clash)} of the static table is also a column of the data with a role "
-            f"of its own. Rename it; the static table names the series in {schema.id_col!r}."
+            f"a column has one role, but {listing(clash)} of the static table is also a column of the data with "
+            f"another role. Rename it; the static table names the series in {schema.id_col!r}."
         )
     found = columns if static_table is None else static_table.columns
     absent = [name for name in schema.static_table if name not in found]
     if absent:
         raise DataError(
             f"the static columns {listing(schema.static_table)} must come with the data, but got none of the name "
-            f"{listing(absent)}. Hand their table over with static=...",
+            f"{listing(absent)}. Give their table: static=...",
             advice=[Advice("data.static")],
         )
     if static_table is None:
@@ -115,7 +115,7 @@ def _wanted(schema: DataSchema) -> list[str]:
 
 
 def _runs(lazy: pl.LazyFrame, schema: DataSchema, from_file: bool) -> Runs:
-    """The runs of equal ids. They are read alone, so that a long column of text never is in memory whole."""
+    """The runs of equal ids. Only this column is read, so that a long text column is never in memory as a whole."""
     kind = lazy.collect_schema()[schema.id_col]
     if not (kind.is_integer() or isinstance(kind, pl.String | pl.Categorical | pl.Enum)):
         whole = " Cast it to whole numbers." if kind.is_float() else ""
@@ -127,7 +127,7 @@ def _runs(lazy: pl.LazyFrame, schema: DataSchema, from_file: bool) -> Runs:
     with guarded("the table"):
         ids, lengths = _run_lengths(lazy.select(schema.id_col), from_file)
     if not len(ids):
-        raise DataError("a table needs rows, but got a header only. Add at least one row for each series.")
+        raise DataError("a table needs rows, but got only a header. Add at least one row for each series.")
     ids = ids.cast(pl.String) if is_text(ids) else ids.cast(pl.Int64, strict=False)
     runs = Runs(ids.alias(schema.id_col), lengths)
     _check_ids(runs, schema)
@@ -135,7 +135,7 @@ def _runs(lazy: pl.LazyFrame, schema: DataSchema, from_file: bool) -> Runs:
 
 
 def _run_lengths(column: pl.LazyFrame, from_file: bool) -> tuple[pl.Series, npt.NDArray[np.int64]]:
-    """Runs piece by piece; those that cross a border between two pieces are put together again."""
+    """The runs, piece by piece. Runs that cross the border of two pieces are joined."""
     if from_file:
         rows = int(column.select(pl.len()).collect().item())
         pieces = (column.slice(begin, CHUNK).collect().to_series() for begin in range(0, rows, CHUNK))
@@ -170,7 +170,7 @@ def _check_ids(runs: Runs, schema: DataSchema) -> None:
 
 
 class _Builder:
-    """Walks through the columns of one table; what it has finished it lets go."""
+    """Converts the columns of one table one by one and frees each when it is done."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Builder:
         return store, schema, self.report
 
     def _column(self, name: str) -> pl.Series:
-        """Take a column out of the table, so that it is freed once it is converted."""
+        """Remove a column from the table, so that it is freed after its conversion."""
         return self.table.drop_in_place(name)
 
     def _stamps(self) -> Stamps:
@@ -272,7 +272,9 @@ class _Builder:
             report.unavailable = int(np.count_nonzero(~available))
         if missing is not None and numbers.infinite is not None:
             report.infinite = int(np.count_nonzero(numbers.infinite))
-            infinite = layout.merged_flags(numbers.infinite) & missing  # masked, whatever is done about empty targets
+            infinite = (
+                layout.merged_flags(numbers.infinite) & missing
+            )  # always masked, however empty targets are handled
             missing &= ~infinite
             available = ~infinite if available is None else available & ~infinite
         if missing is not None and missing.any():
@@ -283,7 +285,7 @@ class _Builder:
         return self._masked(layout, y, missing, available)
 
     def _count_merged(self, column: pl.Series) -> None:
-        """Count the targets that float32 cannot tell apart, and say so."""
+        """Count the targets that are equal in float32, and warn."""
         exact = exact_values(column)
         if exact is None:
             return
@@ -335,7 +337,7 @@ class _Builder:
         return np.asarray(numbers.values != 0)
 
     def _weight(self, layout: Layout) -> npt.NDArray[Any] | None:
-        """[N] the importance of each row; rows that were added for gaps are no targets, so theirs is 0."""
+        """[N] the weight of each row; rows that were added for gaps have weight 0, because they are no targets."""
         name = self.schema.weight
         if name is None:
             return None
@@ -346,7 +348,7 @@ class _Builder:
         if row is not None:
             raise DataError(
                 f"column {name!r} (weight) must hold numbers of at least 0, but got an empty or negative one at "
-                f"{self.runs.where(row)}. Write 1 for the usual importance."
+                f"{self.runs.where(row)}. Write 1 for the usual weight."
             )
         return layout.place(layout.merged_numbers(numbers.values, None)[0])
 

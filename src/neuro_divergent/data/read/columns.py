@@ -1,4 +1,4 @@
-"""One column of anybody's table as a numpy array: numbers, time stamps, categories."""
+"""Converts one column of a table to a numpy array: numbers, time stamps, categories."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from neuro_divergent.data.schema.load_report import Assumption, DataReport
 log = logging.getLogger(__name__)
 
 Where = Callable[[int], str]
-"""From a row of the input to "series 'a', row 17"."""
+"""Turns the number of an input row into text such as "series 'a', row 17"."""
 
 MISSING_TEXT = ("", "na", "n/a", "nan", "null", "none", "#n/a")
 COMMA_NUMBER = r"^[-+]?(\d+(,\d*)?|,\d+)([eE][-+]?\d+)?$"
-"""How numbers are written in a column with decimal commas."""
+"""Pattern of numbers with decimal commas."""
 EXACT = 2**24
-"""Whole numbers up to here are exact in float32."""
+"""Whole numbers up to this one are exact in float32."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 @dataclass
 class Numbers:
-    """A numeric column: its values (0 where missing) and, if anything is missing, where it is not."""
+    """A numeric column: its values (0 where missing), and the mask of observed ones if any is missing."""
 
     values: npt.NDArray[Any]
     observed: npt.NDArray[np.bool_] | None = None
     infinite: npt.NDArray[np.bool_] | None = None
-    """Where it was infinite; None when it never was."""
+    """Where the value was infinite; None if nowhere."""
 
 
 @dataclass
@@ -46,12 +46,12 @@ class Stamps:
     unit: str
     """D, us or i."""
     label: str
-    """The type in which time stamps are given back."""
+    """The type in which time stamps are returned."""
     zone: str | None = None
     form: str | None = None
-    """How text was written, None for ISO forms."""
+    """The format of text; None for ISO formats."""
     assumption: Assumption | None = None
-    """What was decided about the form of text."""
+    """What was assumed about the format of text."""
 
     def times(self, rows: Any = slice(None)) -> npt.NDArray[Any]:
         """The stamps as datetime64 or int64."""
@@ -60,21 +60,21 @@ class Stamps:
 
 
 def first_true(mask: pl.Series | npt.NDArray[np.bool_]) -> int | None:
-    """The first row where the mask holds, None when it never does."""
+    """The first row where the mask is true; None if there is none."""
     array = mask.to_numpy() if isinstance(mask, pl.Series) else mask
     row = int(np.argmax(array)) if len(array) else 0
     return row if len(array) and bool(array[row]) else None
 
 
 def is_text(series: pl.Series) -> bool:
-    """Whether the column holds text, dictionary-encoded or not."""
+    """Whether the column contains text, dictionary-encoded or not."""
     return isinstance(series.dtype, _TEXT)
 
 
 def read_numbers(
     series: pl.Series, where: Where, report: DataReport, *, dtype: str, infinities: str = "error"
 ) -> Numbers:
-    """The column in the asked precision; text that is clean numbers is converted and counted."""
+    """The column in the given precision. Text that contains only numbers is converted and counted."""
     name = series.name
     if is_text(series):
         series = numbers_from_text(series, where, report)
@@ -93,7 +93,7 @@ def read_numbers(
 
 
 def exact_values(series: pl.Series) -> npt.NDArray[Any] | None:
-    """The numbers of a column as they came, NaN where there is none; None when all of them fit float32 exactly."""
+    """The original numbers of a column, NaN for missing ones; None if all of them are exact in float32."""
     if is_text(series):
         series = series.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
     if series.dtype in (pl.Float32, pl.Boolean, pl.Null) or not len(series):
@@ -110,7 +110,7 @@ def exact_values(series: pl.Series) -> npt.NDArray[Any] | None:
 
 
 def _converted(series: pl.Series, dtype: str) -> npt.NDArray[Any]:
-    """Whole numbers in the asked precision, piece by piece as they were read: never is there a second whole column."""
+    """Whole numbers in the given precision, converted in pieces: the column is never in memory twice."""
     values = np.empty(len(series), dtype)
     begin = 0
     for piece in series.get_chunks():
@@ -128,7 +128,7 @@ def _checked(
         row = int(np.argmax(infinite))
         raise DataError(
             f"column {name!r} must be finite, but got {raw[row]} at {where(row)}. "
-            'Correct the value, remove the row, or for the target say infinities="mask".',
+            'Correct the value, remove the row, or (for the target) say infinities="mask".',
             advice=[Advice("data.infinities", "mask")],
         )
     observed = ~(np.isnan(raw) | infinite) if count else ~np.isnan(raw)
@@ -166,7 +166,7 @@ def _check_range(
 
 
 def numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> pl.Series:
-    """Text as numbers, null where it stands for nothing; a cell that is no number is an error that names it."""
+    """Text as numbers, null for empty markers. A cell that is not a number raises an error that names it."""
     text = series.cast(pl.String).str.strip_chars()
     numbers = text.cast(pl.Float64, strict=False)
     empty = text.str.to_lowercase().is_in(list(MISSING_TEXT)).fill_null(True)
@@ -184,28 +184,31 @@ def numbers_from_text(series: pl.Series, where: Where, report: DataReport) -> pl
 
 
 def _number_advice(column: pl.Series, row: int, commas: pl.Series, where: Where) -> tuple[str, list[Advice]]:
-    """What to do about a cell that a person would read as a number, or about one that nobody would."""
+    """What to do about a cell that looks like a number to a person, or about one that does not."""
     text, comma = str(column[row]), [Advice("data.decimal_comma", True)]
     if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?", text):
-        return f"Take the commas between the thousands out first: {text.replace(',', '')}.", []
+        return f"Remove the commas between the thousands first: {text.replace(',', '')}.", []
     if re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+(,\d*)?", text):
         plain = text.replace(".", "")
-        return f"Take the points between the thousands out first: {plain}; a CSV also needs decimal_comma=True.", comma
+        return f"Remove the points between the thousands first: {plain}; a CSV also needs decimal_comma=True.", comma
     if re.fullmatch(r"[-+]?\d*,\d+", text):
-        odd = first_true(~commas)  # which keeps the others from being read with decimal_comma=True
+        odd = first_true(~commas)  # this cell prevents reading the others with decimal_comma=True
         if odd is not None:
             other = f"{str(column[odd])[:60]!r} at {where(odd)}"
-            return f"If the comma is a decimal one, correct {other} first; a CSV also needs decimal_comma=True.", comma
-        return "If the comma is a decimal one, read the CSV with decimal_comma=True.", comma
+            return (
+                f"If the comma is the decimal mark, correct {other} first; a CSV also needs decimal_comma=True.",
+                comma,
+            )
+        return "If the comma is the decimal mark, read the CSV with decimal_comma=True.", comma
     if re.fullmatch(r"[-+]?[$€£¥]?\s?[-+]?[\d.,]+\s?[%$€£¥]?", text):
-        return "Take the sign beside the number out first.", []
+        return "Remove the sign beside the number first.", []
     return "Correct the cell; if the column holds names, say categorical=... instead.", [Advice("data.categorical")]
 
 
 def category_text(series: pl.Series) -> pl.Series:
-    """The values of a categorical column as text; whole numbers that came as decimals lose their point.
+    """The values of a categorical column as text. Whole numbers that are stored as decimals lose their point.
 
-    The text of a value depends on nothing but itself, so that it is the same in every table. NaN is empty.
+    The text of a value depends only on the value, so that it is the same in every table. NaN is empty.
     """
     if series.dtype in (pl.Float32, pl.Float64):
         value = pl.col("value")
@@ -221,15 +224,15 @@ def category_text(series: pl.Series) -> pl.Series:
 def encode(
     series: pl.Series, where: Where, report: DataReport, policy: str, known: tuple[str, ...] | None = None
 ) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
-    """Codes (0 = empty or unknown) and the vocabulary, sorted unless it was known before.
+    """Codes (0 = empty or unknown) and the vocabulary, which is sorted unless it was given.
 
-    Cells of code 0 are counted in the report, and refused by the policy "error".
+    Cells with code 0 are counted in the report; the policy "error" refuses them.
     """
     text = category_text(series)
     if known is None:
         known = tuple(text.drop_nulls().unique().sort().to_list())
     names = list(known)
-    if series.dtype.is_float():  # models of earlier versions may know the whole number 2 as 2.0
+    if series.dtype.is_float():  # models of earlier versions may have stored the whole number 2 as 2.0
         names = [name.removesuffix(".0") if name.removesuffix(".0") not in known else name for name in known]
     codes = (
         text.replace_strict(names, list(range(1, len(known) + 1)), default=0, return_dtype=pl.Int32)
@@ -250,7 +253,7 @@ def encode(
 
 
 def warn_unknown(series: pl.Series, codes: npt.NDArray[np.int32], where: Where, *, empty: bool) -> None:
-    """Log the cells of a column that are no known category, with the empty ones or without."""
+    """Log the cells of a column that are no known category, with or without the empty ones."""
     text = category_text(series)
     which = codes.reshape(-1) == 0
     if not empty:
@@ -258,7 +261,7 @@ def warn_unknown(series: pl.Series, codes: npt.NDArray[np.int32], where: Where, 
     if which.any():
         log.warning(
             "column %r must hold known categories, but got %s. They count as unknown: correct them, or say "
-            'unknown_categories="error" when the data is loaded to refuse them.',
+            'unknown_categories="error" when you load the data to refuse them.',
             series.name,
             _unknown(text, which, where),
             extra={"advice": [Advice("data.unknown_categories", "error")]},

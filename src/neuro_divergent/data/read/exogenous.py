@@ -1,4 +1,4 @@
-"""The columns beside the target: known ahead, historical, static, categorical."""
+"""Reads the columns beside the target: known ahead, historical, static, categorical."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_exogenous(
     report: DataReport,
     static_table: pl.DataFrame | None,
 ) -> Blocks:
-    """Convert, check and place every column that has a role beside the target."""
+    """Convert, check and lay out every column that has a role beside the target."""
     return _Reader(table, runs, layout, schema, report, static_table).run()
 
 
@@ -91,7 +91,7 @@ class _Reader:
         if name not in static.columns:
             raise DataError(
                 f"the static table must have the column {name!r}, but got {listing(static.columns)}. "
-                "Name the series in it as in the main table."
+                "It must name the series like the main table."
             )
         ids = self.layout.ids
         keys = static[name]
@@ -114,7 +114,7 @@ class _Reader:
             )
         spare = len(keys) - len(ids)
         if spare:
-            self.report.notes.append(f"{spare:,} rows of the static table belong to no series and were left out")
+            self.report.notes.append(f"{spare:,} rows of the static table match no series and were left out")
         order = pl.DataFrame({"key": ids}).join(
             pl.DataFrame({"key": keys, "row": pl.int_range(len(keys), eager=True)}),
             on="key",
@@ -155,7 +155,7 @@ class _Reader:
         numbers = read_numbers(series, where, self.report, dtype=self.schema.dtype)
         if numbers.observed is not None:
             raise DataError(
-                f"column {name!r} (static) must have a value for every series, but got an empty one at "
+                f"column {name!r} (static) must have a value for every series, but got an empty cell at "
                 f"{where(int(np.argmin(numbers.observed)))}. Fill it in."
             )
         if self.statics is not None and name in self.statics.columns:
@@ -167,7 +167,7 @@ class _Reader:
         return np.asarray(merged[self._first_rows()])
 
     def _refuse_names(self, series: pl.Series) -> None:
-        """Text that is no number reads better as a hint at `categorical`."""
+        """Refuse text that is not a number, with a hint at `categorical`."""
         text = series.cast(pl.String).drop_nulls()
         if len(text) and text.cast(pl.Float64, strict=False).null_count() == len(text):
             raise DataError(
@@ -177,7 +177,7 @@ class _Reader:
             )
 
     def _block(self, names: tuple[str, ...]) -> tuple[npt.NDArray[Any], Codes | None]:
-        """Columns side by side; and how their cells were filled, where that may have looked ahead."""
+        """The columns as one block, and the fill codes of their cells if filling may have used later values."""
         block = np.empty((self.layout.rows, len(names)), dtype=self.schema.dtype)
         ahead = CODES.get(self.schema.missing_exogenous, 0) >= LOOKS_AHEAD
         fills = np.zeros(block.shape, dtype=np.int8) if ahead else None
@@ -231,7 +231,7 @@ class _Reader:
         policy = self.schema.unknown_categories
         codes, self.vocabularies[series.name] = encode(series, where, self.report, policy, known)
         if known is not None:
-            warn_unknown(series, codes, where, empty=False)  # empty ones are in the table that the model learned from
+            warn_unknown(series, codes, where, empty=False)  # empty ones were also in the training table
         return codes
 
     def _categorical(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, Any]]:
@@ -269,7 +269,7 @@ class _Reader:
         return role
 
     def _placed_codes(self, merged: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Rows added for gaps repeat the code of the row before."""
+        """Codes for the rows of the store; a row that was added for a gap repeats the code of the row before."""
         layout = self.layout
         placed = layout.place(merged)
         if layout.slot is not None:

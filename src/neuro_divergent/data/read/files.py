@@ -1,4 +1,4 @@
-"""Reading Parquet files, and taking over tables of other libraries."""
+"""Reads Parquet files and tables of other libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from neuro_divergent.data.read.sniff.unpack import PathLike, existing
 
 
 def scan_parquet(path: PathLike) -> pl.LazyFrame:
-    """A file, a glob pattern, or a directory of partitions, read only when its columns are asked for."""
+    """A Parquet file, a glob pattern, or a directory of partitions, as a LazyFrame: columns are read on demand."""
     text = os.fspath(path)
     if not isinstance(text, str) or "\0" in text:
         raise DataFileError(f"path must be text, but got {path!r}")
@@ -42,7 +42,7 @@ def scan_parquet(path: PathLike) -> pl.LazyFrame:
 
 
 def take_over(frame: Any) -> tuple[pl.LazyFrame, str]:
-    """Anybody's table as a polars LazyFrame, and the name of its library."""
+    """A table of any supported library as a polars LazyFrame, and the name of the library."""
     if isinstance(frame, pl.LazyFrame):
         return frame, "polars"
     if isinstance(frame, pl.DataFrame):

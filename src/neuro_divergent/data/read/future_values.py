@@ -1,4 +1,4 @@
-"""The columns known ahead, for the steps after the end of every series: what a forecast is given beside the past."""
+"""Reads the columns known ahead for the steps after the end of every series."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from neuro_divergent.data.store.store import SeriesStore
 
 
 class FutureValues(NamedTuple):
-    """Values for the horizon of every series; a field is None when no column has that role."""
+    """Values for the horizon of every series; a field is None if no column has that role."""
 
     future: npt.NDArray[np.floating] | None
-    """[S, h, F] in the order of `store.future_names`: the table's own columns, then those of the calendar."""
+    """[S, h, F] in the order of `store.future_names`: the table's own columns, then calendar features."""
     categorical: npt.NDArray[np.int32] | None
     """[S, h, K] codes of the schema's `future_categorical` columns."""
 
@@ -28,10 +28,10 @@ class FutureValues(NamedTuple):
 def read_future(
     table: pl.DataFrame, store: SeriesStore, schema: DataSchema, horizon: pl.DataFrame, least: int
 ) -> FutureValues:
-    """Find the row of `table` for each row of `horizon` (series number, ticks, shown time), and convert its columns.
+    """The columns of `table` for each row of `horizon` (series number, ticks, shown time).
 
-    At least the first `least` steps must be there; further ones count up to the first that a series does not know, and
-    the last one that counts stands for the rest.
+    At least the first `least` steps must be there. Further ones count up to the first step that a series lacks; the
+    last step that counts is repeated for the rest.
     """
     own = tuple(name for name in store.future_names if name in schema.future)
     categorical = schema.future_categorical
@@ -102,7 +102,7 @@ def _matched(
 
 
 def _complete(known: npt.NDArray[np.bool_]) -> int:
-    """How many first steps of [S, h] all series know."""
+    """How many first steps of [S, h] are there in all series."""
     return int(np.append(known.all(axis=0), False).argmin())
 
 
@@ -122,7 +122,7 @@ def _series_numbers(table: pl.DataFrame, store: SeriesStore, schema: DataSchema)
 
 
 def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSchema) -> Stamps:
-    """The time column of a future table, read as that of the data was; `numbers` tells its series apart."""
+    """The time column of a future table, read like that of the data. `numbers` are the series of its rows."""
     where: Where = lambda row: f"row {row} of the future table"  # noqa: E731
     known = None if schema.file is None else schema.file.time_format
     whole = schema.freq is not None and schema.freq.endswith("i")
@@ -131,7 +131,7 @@ def future_stamps(table: pl.DataFrame, numbers: npt.NDArray[Any], schema: DataSc
     )
     if (stamps.unit == "i") != whole:
         raise DataError(
-            f"column {schema.time_col!r} of the future table must hold time stamps of the kind of the data."
+            f"column {schema.time_col!r} of the future table must hold time stamps of the same kind as the data."
         )
     if schema.time_zone is not None and stamps.zone is None:
         return localise(stamps, schema.time_zone, numbers, schema.time_col, where)

@@ -1,4 +1,4 @@
-"""What reading libraries raise, as errors of ours."""
+"""Turns errors of reading libraries into our errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from neuro_divergent.core.errors import DataError, NeuroDivergentError
 
 @contextmanager
 def guarded(what: str, error: type[DataError] = DataError) -> Iterator[None]:
-    """Turn what the reading libraries raise into our error, with their first sentence."""
+    """Raise our error for any error of a reading library, with its first sentence."""
     try:
         yield
     except (NeuroDivergentError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
     except BaseException as problem:
-        # A defect of a reader on a broken file surfaces as a panic, which is no Exception.
+        # A defect of a reader on a broken file appears as a panic, which is not an Exception.
         if not isinstance(problem, Exception) and type(problem).__name__ != "PanicException":
             raise
         lines = str(problem).strip().splitlines() or [type(problem).__name__]

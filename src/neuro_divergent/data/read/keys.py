@@ -1,4 +1,4 @@
-"""Series that several columns name together, such as store and item: one id made of the parts, and the parts again."""
+"""Series that are named by several columns together, such as store and item: joins the parts to one id, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPED = f"%{ord(TIE):02X}"
 
 
 def key_parts(schema: DataSchema, columns: Collection[str]) -> tuple[str, ...]:
-    """The columns that name the series together; none if one column does.
+    """The columns that name the series together; empty if one column does.
 
     A schema of an earlier version has only the joined name.
     """
@@ -25,7 +25,7 @@ def key_parts(schema: DataSchema, columns: Collection[str]) -> tuple[str, ...]:
 
 
 def with_joined_id(lazy: pl.LazyFrame, schema: DataSchema) -> tuple[pl.LazyFrame, DataSchema]:
-    """The table with one id column made of the parts, and the schema that says which parts are whole numbers."""
+    """The table with one id column made of the parts, and the schema that records which parts are whole numbers."""
     columns = lazy.collect_schema()
     parts = key_parts(schema, columns)
     if not parts or schema.id_col in columns:
@@ -33,7 +33,7 @@ def with_joined_id(lazy: pl.LazyFrame, schema: DataSchema) -> tuple[pl.LazyFrame
     absent = [part for part in parts if part not in columns]
     if absent:
         raise DataError(
-            f"the table must have the columns {listing(parts)} that name its series, but got none named "
+            f"the table must have the columns {listing(parts)}, which name its series, but got none named "
             f"{listing(absent)}. Correct id_col=...",
             advice=[Advice("data.id_col")],
         )

@@ -1,4 +1,4 @@
-"""A strange file as a table that can be checked: what is not told is read out of the file and listed."""
+"""Reads an unknown file as a table. What is not given is inferred from the file and listed as an assumption."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 
 FILE_FIELDS = ("separator", "encoding", "decimal_comma", "thousands", "header_line", "sheet")
-"""Arguments about how a file is written; all others are about its columns."""
+"""Arguments about the file format; all others are about the columns."""
 _ROLE_ROWS = 200_000
-"""Rows of a Parquet file that are looked at for the roles of its columns."""
+"""Number of rows of a Parquet file from which the roles of its columns are inferred."""
 _POINT_DATE = r"^\d{1,2}\.\d{1,2}\.\d{2,4}$"
 _OFFSET = r":[\d.]+\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
 
 
 class LoadedFile(NamedTuple):
-    """A table whose numbers are numbers and whose times are times."""
+    """A table whose numbers and times are parsed."""
 
     frame: pl.DataFrame
     file: FileFormat
     roles: dict[str, Any]
-    """The roles of columns that were found, in the names of `DataSchema`."""
+    """The inferred roles of columns, under the field names of `DataSchema`."""
     assumptions: list[Assumption]
 
 
 def load_file(
     source: Source, given: Mapping[str, Any], asked: Mapping[str, Any], known: FileFormat | None = None
 ) -> LoadedFile:
-    """Read a text file or workbook. Every question that is left is asked at once.
+    """Read a text file or workbook. One error lists every question that stays open.
 
     Args:
         source: a path, or a stream opened in binary mode.
-        given: how the file is written, as far as that was said; the names are `FILE_FIELDS`.
-        asked: the roles of columns that were said, in the names of `DataSchema`.
-        known: how the file of earlier data was written. It decides where this file leaves a choice.
+        given: the file format, as far as it was given; the names are `FILE_FIELDS`.
+        asked: the roles of columns that were given, under the field names of `DataSchema`.
+        known: the format of an earlier file. It decides if this file leaves a choice.
     """
     said = {name: value for name, value in given.items() if value is not None}
     if said.get("decimal_comma") and said.get("thousands") == ",":
-        raise ConfigError("a comma is one mark, but got decimal_comma=True and thousands=','. Give one of them.")
+        raise ConfigError("a comma has one meaning, but got decimal_comma=True and thousands=','. Give one of them.")
     raw = read_text_table(source, said)
     problems: list[DataError] = []
     wrong: dict[str, DataError] = {}
@@ -80,14 +80,14 @@ def load_file(
     numbers = _number_columns(frame, asked)
     problems += [wrong[name] for name in numbers if name in wrong]
     others = [] if marks_open else _bad_numbers(frame, [name for name in numbers if name not in wrong])
-    if problems or len(others) > 1:  # a single wrong number is left to the check that also names its series
+    if problems or len(others) > 1:  # for a single wrong number, a later check also names the series
         raise_all([*problems, *others])
     file = raw.file.replace(decimal=marks.decimal, thousands=marks.thousands, time_format=form)
     return LoadedFile(frame, file, roles.fields, assumptions)
 
 
 def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
-    """The roles of the columns of a Parquet file that nobody named, from its first rows."""
+    """The roles of the columns of a Parquet file that were not given, inferred from its first rows."""
     columns = lazy.collect_schema().names()
     usual = {"time_col": "ds", "target_col": "y"}
     if all(role in asked or name in columns for role, name in usual.items()):
@@ -98,16 +98,16 @@ def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
 def _numbers(
     raw: RawTable, said: dict[str, Any], asked: Mapping[str, Any], known: FileFormat | None, wrong: dict[str, DataError]
 ) -> tuple[pl.DataFrame, Marks]:
-    """The table with its number columns typed, and the marks that they are written with.
+    """The table with its number columns parsed, and the marks in them.
 
-    `wrong` gets an error for each column with a cell that is no such number; that column stays text.
+    `wrong` gets an error for each column with a cell that is not such a number; that column stays text.
     """
     apart = _apart(asked)
     votes = _number_texts(raw.frame, apart)
     odd = [column for column in votes if not number_marks.is_plain(column)]
     if raw.typed and not odd:
         return raw.frame, Marks(".", "")
-    frame = raw.as_text() if raw.typed else raw.frame  # a column that was typed already may be evidence as well
+    frame = raw.as_text() if raw.typed else raw.frame  # a column that is already typed may be evidence, too
     votes = _number_texts(frame, apart) if raw.typed else votes
     decimal, thousands = _marks_said(said)
     marks = Marks(decimal or ".", thousands or "")
@@ -157,13 +157,13 @@ def _not_a_number(column: pl.Series, row: int, marks: Marks) -> DataError:
 
 
 def _signs(texts: pl.DataFrame, frame: pl.DataFrame) -> list[Assumption]:
-    """What was taken away around numbers."""
+    """Assumptions about the signs that were removed around numbers."""
     found = []
     for column in texts.get_columns():
         if column.dtype == pl.String and frame.schema[column.name].is_numeric():
             signs = column.str.extract(r"([%$€£¥]|EUR|USD|CHF|GBP)", 1).drop_nulls().unique().sort().to_list()
             if signs:
-                what = f"the signs {listing(signs)} in column {column.name!r} say nothing about its numbers"
+                what = f"the signs {listing(signs)} in column {column.name!r} are ignored"
                 found.append(Assumption(f"{what}: {column.drop_nulls()[0]!r} is {frame[column.name].drop_nulls()[0]}"))
             if bool(column.str.contains(r"^\s*\(.*\)\s*$|\d-\s*$").any()):
                 found.append(Assumption(f"numbers like (5) or 5- in column {column.name!r} are negative"))
@@ -199,7 +199,7 @@ def _series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: 
         return frame
     if not whole.null_count() and not time_forms.years(whole):
         return frame
-    what = f"each row is a series and the columns {listing(dated, 2)} are its times"
+    what = f"each row is a series and the columns {listing(dated, 2)} are the times"
     assumptions.append(Assumption(what, Advice("data.wide", False)))
     frame = _without_sums(frame, rest, assumptions)
     long = frame.unpivot(on=dated, index=rest, variable_name=time, value_name=target)
@@ -231,14 +231,14 @@ def _times(
     known: FileFormat | None,
     assumptions: list[Assumption],
 ) -> tuple[pl.DataFrame, str | None]:
-    """The table with its time column read, and the form in which it was written; None for ISO forms."""
+    """The table with its time column parsed, and its format; None for ISO formats."""
     column, earlier = frame[name], None if known is None else known.time_format
     form = asked.get("time_format")
     if column.dtype.is_float() and not column.null_count() and bool((column == column.floor()).all()):
         column = column.cast(pl.Int64)
     if column.dtype.is_integer() and column.null_count() == 0:
         if form is not None:
-            return frame.with_columns(column.cast(pl.String)), None  # read_stamps takes the form
+            return frame.with_columns(column.cast(pl.String)), None  # read_stamps parses it
         if asked.get("freq") is not None and str(asked["freq"]).endswith("i"):
             return frame, None
         found = time_forms.decide_whole(column, known=earlier)
@@ -248,7 +248,7 @@ def _times(
     elif column.dtype == pl.String:
         frame, column = _without_notes(frame, column.str.strip_chars(), assumptions)
         if form is not None:
-            return frame, None  # read_stamps takes the form
+            return frame, None  # read_stamps parses it
         if (
             not len(column)
             or column.null_count()
@@ -260,7 +260,7 @@ def _times(
         found = time_forms.decide_whole(whole, known=earlier) if not whole.null_count() else None
         found = found or time_forms.decide(column, known=earlier)
         if found is not None and found.values.null_count():
-            return frame, None  # a cell that does not fit: read_stamps names it
+            return frame, None  # a cell does not fit: read_stamps names it
     else:
         return frame, None
     if found is None:
@@ -280,7 +280,7 @@ def _is_iso(text: pl.Series) -> bool:
 def _without_notes(
     frame: pl.DataFrame, column: pl.Series, assumptions: list[Assumption]
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Without the last rows that have no time but a word or nothing, such as sums and sources."""
+    """The table without last rows that have a word or nothing instead of a time, such as sums and sources."""
     notes = time_forms.notes_at_end(column)
     if not notes:
         return frame, column
@@ -302,7 +302,7 @@ def _number_columns(frame: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
 
 
 def _bad_numbers(frame: pl.DataFrame, names: list[str]) -> list[DataError]:
-    """For each text column that must hold numbers, the cell that is none."""
+    """For each text column that must hold numbers, an error for the first cell that is not one."""
     found = []
     for name in names:
         if frame.schema[name] == pl.String:
@@ -314,7 +314,7 @@ def _bad_numbers(frame: pl.DataFrame, names: list[str]) -> list[DataError]:
 
 
 def raise_all(problems: Sequence[DataError]) -> None:
-    """All problems in one error; nothing if there are none."""
+    """Raise all problems as one error; return if there are none."""
     everything = list(problems)
     if len(everything) < 2:
         for problem in everything:

@@ -1,8 +1,8 @@
-"""A look at the page headers of a Parquet file before the reader trusts them.
+"""Checks the page headers of a Parquet file before the reader uses them.
 
-The reader reserves memory for as many values as a header names, and a damaged header that names a negative number ends
-the whole process instead of raising an error. Headers are Thrift structures in the compact protocol; only the few
-numbers that matter are looked at, and whatever is not understood is left to the reader.
+The reader reserves memory for as many values as a header says. A damaged header with a negative number ends the whole
+process instead of raising an error. Headers are Thrift structures in the compact protocol. Only the few numbers that
+matter are checked; everything else is left to the reader.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from neuro_divergent.core.errors import DataFileError
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _INTEGERS = (4, 5, 6)
 _VALUES = {5: "data page", 7: "dictionary page", 8: "data page"}
-"""Fields of a page header that hold, as their field 1, how many values the page has."""
+"""Fields of a page header whose field 1 is the number of values of the page."""
 
 
 class _UnknownError(Exception):
-    """Not the format that is known here."""
+    """The format is not the expected one."""
 
 
 def check_pages(file: Path) -> None:
-    """Refuse a file with a page whose header names an impossible size or number of values."""
+    """Refuse a file with a page whose header has an impossible size or number of values."""
     if what := _damage(file):
-        raise DataFileError(f"{file} is damaged: a header in it names {what}. Write or download the file again.")
+        raise DataFileError(f"{file} is damaged: a page header says {what}. Write or download the file again.")
 
 
 def _damage(file: Path) -> str | None:
@@ -45,11 +45,11 @@ def _damage(file: Path) -> str | None:
         OSError,
         RecursionError,
     ):
-        return None  # the reader says what is wrong with it
+        return None  # the reader explains what is wrong
 
 
 def _chunks(data: mmap.mmap) -> list[tuple[int, int, int]]:
-    """Where the pages of each column of each row group begin, their size in bytes, and how many values they hold."""
+    """Start of the pages of each column of each row group, their size in bytes, and their number of values."""
     end = len(data)
     if end < 12 or data[end - 4 : end] != b"PAR1":
         raise _UnknownError
@@ -68,7 +68,7 @@ def _chunks(data: mmap.mmap) -> list[tuple[int, int, int]]:
 
 
 def _damage_of(data: mmap.mmap, start: int, size: int, values: int) -> str | None:
-    """What is impossible in the pages of a column, if anything."""
+    """What is impossible in the pages of a column; None if nothing is."""
     place, seen = start, 0
     while place < start + size and seen < values:
         header, after = _struct(data, place)
@@ -85,7 +85,7 @@ def _damage_of(data: mmap.mmap, start: int, size: int, values: int) -> str | Non
 
 
 def _struct(data: mmap.mmap, place: int) -> tuple[dict[int, Any], int]:
-    """The fields of a structure by number, and where it ends."""
+    """The fields of a structure by number, and the position of its end."""
     fields: dict[int, Any] = {}
     number = 0
     while True:
@@ -130,7 +130,7 @@ def _list(data: mmap.mmap, place: int) -> tuple[list[Any], int]:
         raise _UnknownError
     items = []
     for _ in range(count):
-        # Inside of a list a truth value takes a byte of its own.
+        # In a list, a boolean takes a byte of its own.
         item, place = (data[place] == 1, place + 1) if kind in (_TRUE, _FALSE) else _value(data, place, kind)
         items.append(item)
     return items, place

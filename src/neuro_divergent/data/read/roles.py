@@ -1,4 +1,4 @@
-"""Which column of a table is what, and a sentence for every name that is not there."""
+"""Checks the names and roles of a table's columns, with a helpful error for every missing name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME_TYPES = (pl.Date, pl.Datetime)
 
 
 def has_id(columns: pl.Schema, schema: DataSchema) -> bool:
-    """Whether the table names its series; a table without the default id column is one series."""
+    """Whether the table has an id column. A table without the default id column is one series."""
     if schema.id_type is not None:
         if schema.id_type == "none":
             return False
@@ -28,7 +28,7 @@ def has_id(columns: pl.Schema, schema: DataSchema) -> bool:
 
 
 def check_columns(columns: pl.Schema, schema: DataSchema, *, wide: bool) -> None:
-    """Refuse a table that lacks a column some argument names."""
+    """Refuse a table that lacks a column that an argument names."""
     if not len(columns):
         raise DataError("a table needs columns, but got none.")
     names = [(schema.time_col, "time_col"), *([] if wide else [(schema.target_col, "target_col")])]
@@ -44,7 +44,7 @@ def _absent(columns: pl.Schema, name: str, role: str) -> DataError:
     if role in ("id_col", "time_col", "target_col", "weight", "available_mask"):
         proposal = _propose(columns, name, role)
         advice = [Advice(f"data.{role}", proposal or "...")]
-        todo = f"Say {role}={proposal!r} if that is it." if proposal else f"Name it with {role}=..."
+        todo = f"Say {role}={proposal!r} if you mean that column." if proposal else f"Name it with {role}=..."
     else:
         near = registry.closest(name, list(columns))
         advice = []
@@ -55,7 +55,7 @@ def _absent(columns: pl.Schema, name: str, role: str) -> DataError:
 
 
 def _propose(columns: pl.Schema, name: str, role: str) -> str | None:
-    """The only column that could be meant."""
+    """The only column that could be meant; None if there are none or several."""
     if role == "time_col":
         likely = [column for column, kind in columns.items() if isinstance(kind, _TIME_TYPES)]
         likely = likely or [c for c in columns if c.lower() in ("timestamp", "date", "time", "datetime", "ds", "index")]
@@ -70,7 +70,7 @@ def _propose(columns: pl.Schema, name: str, role: str) -> str | None:
 
 
 def wide_to_long(lazy: pl.LazyFrame, columns: pl.Schema, schema: DataSchema) -> pl.LazyFrame:
-    """One column per series becomes one row per series and time."""
+    """A table with one column per series → one row per series and time."""
     if schema.id_col in columns:
         raise DataError(
             f"a wide table has one column per series, but got the column {schema.id_col!r} of a long one. "
@@ -98,7 +98,7 @@ def wide_to_long(lazy: pl.LazyFrame, columns: pl.Schema, schema: DataSchema) -> 
     index = [name for name in columns if name in shared]
     if schema.target_col in index:
         raise DataError(
-            f"the target gets the name {schema.target_col!r}, but column {schema.target_col!r} has a role of its own. "
+            f"the target is named {schema.target_col!r}, but column {schema.target_col!r} has another role. "
             "Rename it, or say target_col=...",
             advice=[Advice("data.target_col")],
         )

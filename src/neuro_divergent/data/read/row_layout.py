@@ -1,7 +1,7 @@
-"""Where each row of a table goes: sorted by series and time, duplicates merged, gaps opened up.
+"""Decides where each row of a table goes: sorted by series and time, duplicates merged, rows added for gaps.
 
-Everything is arithmetic on runs of equal ids. A table that is sorted and regular already, the usual case, is
-recognised by one difference of its time stamps and is not moved at all.
+Everything is arithmetic on runs of equal ids. The usual case, a sorted and regular table, is recognised by the
+differences of its time stamps, and its rows are not moved.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass
 class Runs:
-    """Equal ids that stand together: the id and the length of each run, in the order of the table."""
+    """Runs of equal neighbouring ids: the id and the length of each run, in the order of the table."""
 
     ids: pl.Series
     lengths: Ints
@@ -40,7 +40,7 @@ class Runs:
 
     @cached_property
     def dictionary(self) -> tuple[pl.Series, npt.NDArray[np.int32]]:
-        """The sorted ids, and for each run the number of its id among them; every id is hashed once."""
+        """The sorted ids, and for each run the number of its id among them. Every id is hashed once."""
         if self.ids.dtype != pl.String:
             ids, codes = np.unique(self.ids.to_numpy(), return_inverse=True)
             return pl.Series(self.ids.name, ids), codes.astype(np.int32)
@@ -64,7 +64,7 @@ class Runs:
 
 @dataclass
 class Layout:
-    """The way of every input row into the store."""
+    """How every input row gets into the store."""
 
     ids: pl.Series
     """[S] sorted."""
@@ -72,16 +72,16 @@ class Layout:
     """[S + 1] in the store."""
     start: npt.NDArray[Any]
     grid_anchor: npt.NDArray[Any]
-    """[S] the time from which the grid of each series is counted; `start`, unless the calendar moved that."""
+    """[S] the time from which the grid of each series is counted: `start`, unless the calendar moved it."""
     freq: Frequency
     order: Ints | None
-    """[rows] input row of each sorted row; None when the table was sorted."""
+    """[rows] input row of each sorted row; None if the table was sorted."""
     groups: Ints | None
-    """[kept rows] first sorted row of each group of duplicates; None when there were none."""
+    """[kept rows] first sorted row of each group of duplicates; None if there were none."""
     merge: str
     """How duplicates are merged."""
     slot: Ints | None
-    """[kept rows] row of the store; None when there were no gaps."""
+    """[kept rows] row of the store; None if there were no gaps."""
 
     @property
     def rows(self) -> int:
@@ -90,27 +90,27 @@ class Layout:
 
     @property
     def kept_offsets(self) -> Ints:
-        """[S + 1] of the rows before gaps are opened up."""
+        """[S + 1] offsets of the rows before rows are added for gaps."""
         return self.offsets if self.slot is None else np.searchsorted(self.slot, self.offsets).astype(np.int64)
 
     def input_row(self, kept: int) -> int:
-        """The input row of a kept one, for messages."""
+        """The input row of a kept row, for messages."""
         row = kept if self.groups is None else int(self.groups[kept])
         return row if self.order is None else int(self.order[row])
 
     def sort(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Input order to sorted order."""
+        """Values in input order → sorted order."""
         return values if self.order is None else np.asarray(values[self.order])
 
     def merged(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Input order to sorted order with the last of each group of duplicates."""
+        """Values in input order → sorted order, with the last of each group of duplicates."""
         values = self.sort(values)
         if self.groups is None:
             return values
         return np.asarray(values[np.append(self.groups[1:], len(values)) - 1])
 
     def merged_flags(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """As `merged`; with merge "mean" whether any of each group has the flag."""
+        """Like `merged`; with merge "mean", whether any row of the group has the flag."""
         if self.groups is None or self.merge != "mean":
             return self.merged(flags)
         return np.asarray(np.logical_or.reduceat(self.sort(flags), self.groups))
@@ -118,13 +118,13 @@ class Layout:
     def merged_numbers(
         self, values: npt.NDArray[Any], observed: npt.NDArray[np.bool_] | None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-        """As `merged`; with merge "mean" the mean of what was observed in each group."""
+        """Like `merged`; with merge "mean", the mean of the observed values in each group."""
         if self.groups is None or self.merge != "mean":
             return self.merged(values), None if observed is None else self.merged(observed)
         values = self.sort(values)
         seen = np.ones(len(values), dtype=bool) if observed is None else self.sort(observed)
         number = np.cumsum(np.bincount(self.groups, minlength=len(values))[: len(values)]) - 1
-        # Ordered by value, so that the sum does not depend on the order of the rows.
+        # Sorted by value, so that the sum does not depend on the order of the rows.
         by_value = np.lexsort((values, number))
         exact = np.where(seen, values, 0)[by_value].astype(np.float64)
         counts = np.add.reduceat(seen[by_value].astype(np.int64), self.groups)
@@ -132,7 +132,7 @@ class Layout:
         return means.astype(values.dtype), None if observed is None else counts > 0
 
     def place(self, values: npt.NDArray[Any], fill: Any = 0) -> npt.NDArray[Any]:
-        """Merged order to the store's rows, `fill` where a gap was opened up."""
+        """Values in merged order → rows of the store, with `fill` in rows that were added for gaps."""
         if self.slot is None:
             return values
         out = np.full(self.rows, fill, dtype=values.dtype)
@@ -141,11 +141,11 @@ class Layout:
 
 
 _PIECE = 1 << 16
-"""Rows that are looked at together: what they need stays in the processor's cache."""
+"""Number of rows that are processed together: their data fits into the processor's cache."""
 
 
 def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) -> Layout:
-    """Sort, find duplicates, find the frequency, open up gaps; each counted in the report."""
+    """The layout of a table: sort, merge duplicates, infer the frequency, add rows for gaps; the report counts each."""
     ids, lengths, order = _order(runs, stamps, report)
     if order is not None:
         stamps = Stamps(stamps.ticks[order], stamps.unit, stamps.label, stamps.zone)
@@ -167,7 +167,7 @@ def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) 
     if stamps.unit != "i":
         start = start.astype("datetime64[us]")
     anchor = start
-    if regular or smallest == 0:  # 0 when every series has one row
+    if regular or smallest == 0:  # 0 if every series has one row
         offsets, slot = first, None
     else:
         anchor, after = _on_grid(finder, freq, first)
@@ -176,7 +176,7 @@ def lay_out(runs: Runs, stamps: Stamps, schema: DataSchema, report: DataReport) 
 
 
 def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, Ints, Ints | None]:
-    """The sorted ids, rows per series, and the rows in sorted order (None when they are)."""
+    """The sorted ids, the number of rows per series, and the rows in sorted order (None if they are sorted)."""
     ids = runs.dictionary[0]
     contiguous = len(ids) == len(runs.ids)
     first = np.concatenate(([0], runs.ends))
@@ -197,7 +197,7 @@ def _order(runs: Runs, stamps: Stamps, report: DataReport) -> tuple[pl.Series, I
 
 
 def _sorted_rows(codes: npt.NDArray[np.int32], ticks: npt.NDArray[Any]) -> Ints:
-    """Rows by series and time, equal ones in the order of the table; one key for both wherever it fits 62 bits."""
+    """Rows by series and time; equal ones keep the order of the table. One sort key for both if it fits 62 bits."""
     first, last = int(ticks.min()), int(ticks.max())
     if (int(codes.max()) + 1) * (last - first + 1) < 2**62:
         key = codes.astype(np.int64) * (last - first + 1)
@@ -207,7 +207,7 @@ def _sorted_rows(codes: npt.NDArray[np.int32], ticks: npt.NDArray[Any]) -> Ints:
 
 
 def _inner_steps(ticks: npt.NDArray[Any], first: Ints) -> tuple[int, int] | None:
-    """The smallest and the largest difference of neighbouring rows of a series; None if no series has two."""
+    """The smallest and the largest difference of neighbouring rows of a series; None if no series has two rows."""
     borders = first[1:-1] - 1
     found: list[int] = []
     for begin in range(0, len(ticks) - 1, _PIECE):
@@ -278,7 +278,7 @@ def _frequency(
                 'Say freq="1i" for whole numbers and e.g. freq="1d" for time stamps.',
                 advice=[Advice("data.freq", "1i"), Advice("data.freq", "1d")],
             )
-        # A grid that is known already stays what it is, also where a few rows of it lie on month ends only.
+        # A frequency that is already known stays, even if a few of its rows lie only on month ends.
         return freq if schema.resolved else _month_ends(freq, stamps, first)
     report.freq_inferred = True
     if smallest == largest and smallest and _obvious(stamps, smallest):
@@ -286,8 +286,8 @@ def _frequency(
     freq_or_none = infer(stamps.times(), first[:-1], stamps.zone)
     if freq_or_none is None:
         raise DataError(
-            f"a frequency is inferred from two rows of a series, but none has two in column {schema.time_col!r}. "
-            'Say it, e.g. freq="1d".',
+            f"a frequency is inferred from two rows of a series, but no series has two in column {schema.time_col!r}. "
+            'Give it, e.g. freq="1d".',
             advice=[Advice("data.freq", "1d")],
         )
     return freq_or_none
@@ -298,7 +298,7 @@ def _tick(stamps: Stamps) -> int:
 
 
 def _obvious(stamps: Stamps, step: int) -> bool:
-    """Whether one distance everywhere needs no look at the calendar."""
+    """Whether a constant difference needs no look at the calendar."""
     if stamps.unit == "i":
         return True
     limit = MICROSECONDS["d"] if stamps.zone else 28 * MICROSECONDS["d"]
@@ -306,7 +306,7 @@ def _obvious(stamps: Stamps, step: int) -> bool:
 
 
 def _month_ends(freq: Frequency, stamps: Stamps, first: Ints) -> Frequency:
-    """Months that do not say where they are stamped mean month ends when every stamp is one."""
+    """A monthly frequency without a position becomes month end if every stamp is a month end."""
     if not freq.months or freq.end or freq.first_day:
         return freq
     ended = Frequency(freq.count, freq.unit, end=True, anchor=freq.anchor)
@@ -321,7 +321,7 @@ def _step_in_ticks(freq: Frequency, stamps: Stamps) -> int:
 
 
 def _plain(freq: Frequency, stamps: Stamps) -> bool:
-    """Whether steps are one fixed number of ticks."""
+    """Whether steps are a fixed number of ticks."""
     return freq.integer or (bool(freq.microseconds) and (stamps.zone is None or not freq.on_wall_clock))
 
 
@@ -338,9 +338,9 @@ def _off_grid(finder: _Finder, freq: Frequency, row: int, first: Ints) -> DataEr
     own = infer(finder.stamps.times(slice(start, int(first[series + 1]))), np.array([0]), finder.stamps.zone)
     other = own is not None and own != freq
     if other:
-        todo = f'The series on its own looks like freq="{own}": say so if it is true of all of them.'
+        todo = f'This series looks like freq="{own}": say so if that is true for all series.'
     else:
-        todo = "Correct the time stamp, or bring the series to one grid before loading (group_by_dynamic, resample)."
+        todo = "Correct the time stamp, or resample the series to one grid before loading (group_by_dynamic, resample)."
     say = "" if finder.schema.freq is None else " as given"
     return DataError(
         f"time stamps must follow the frequency {freq}{say}, but got {finder.time(row)} at {finder.where(row)} in "
@@ -350,7 +350,7 @@ def _off_grid(finder: _Finder, freq: Frequency, row: int, first: Ints) -> DataEr
 
 
 def _on_grid(finder: _Finder, freq: Frequency, first: Ints) -> tuple[npt.NDArray[Any], Ints]:
-    """[S] the anchor of each series' grid, and for each row its steps after the first one of its series."""
+    """[S] the anchor of each series' grid, and for each row its number of steps after the first row of its series."""
     stamps, lengths = finder.stamps, np.diff(first)
     times = stamps.times()
     found = find_anchors(freq, times, first, stamps.zone)
@@ -378,7 +378,7 @@ def _open_gaps(
     if schema.gaps == "error":
         row = int(np.argmax(np.diff(steps, prepend=0) > 1))
         raise DataError(
-            f"series must have no gaps, but got {total:,} absent rows: column {schema.time_col!r} jumps to "
+            f"series must have no gaps, but {total:,} rows are missing: column {schema.time_col!r} jumps to "
             f'{finder.time(row)} at {finder.where(row)}. Say gaps="mask" (or a fill method), or add the rows.',
             advice=[Advice("data.gaps", "mask")],
         )
@@ -387,15 +387,15 @@ def _open_gaps(
 
 
 def _check_sparse(finder: _Finder, freq: Frequency, first: Ints, steps: Ints, added: Ints, report: DataReport) -> None:
-    """A grid far denser than the data is a mistake: an outlying stamp, or series of different frequencies."""
+    """Refuse a grid far denser than the data: an outlying time stamp, or series of different frequencies."""
     rows = len(steps)
     if int(added.sum()) > 50 * rows + 1_000_000:
         series = int(np.argmax(added))
         raise DataError(
-            f"the frequency {freq} would add {int(added.sum()):,} rows to {rows:,}, most of them to series "
-            f"{finder.ids[series]!r} from {finder.time(int(first[series]))} to "
+            f"the frequency must fit the rows, but {freq} would add {int(added.sum()):,} rows to {rows:,}, most of "
+            f"them to series {finder.ids[series]!r} from {finder.time(int(first[series]))} to "
             f"{finder.time(int(first[series + 1]) - 1)}. "
-            "Correct its time stamps, or say the freq that the rows have."
+            "Correct its time stamps, or give the true freq=..."
         )
     if not report.freq_inferred:
         if int(added.sum()) > rows:
@@ -413,7 +413,7 @@ def _check_sparse(finder: _Finder, freq: Frequency, first: Ints, steps: Ints, ad
         series = int(np.argmax(slow))
         raise DataError(
             f"all series must have one frequency, but series {finder.ids[series]!r} has no two rows closer than "
-            f"{int(slowest[series])} times {freq}, the distance in others (column {finder.schema.time_col!r}). "
-            f'Load them apart, or say freq="{freq}" if the rows between are missing.',
+            f"{int(slowest[series])} times {freq}, the step of the others (column {finder.schema.time_col!r}). "
+            f'Load them separately, or say freq="{freq}" if the rows between are missing.',
             advice=[Advice("data.freq", str(freq))],
         )

@@ -19,12 +19,12 @@ from neuro_divergent.data.store.store import ROW_ARRAYS, SERIES_ARRAYS, SeriesSt
 def check_series(
     store: SeriesStore, schema: DataSchema, report: DataReport, known: Collection[object] = ()
 ) -> SeriesStore:
-    """Find the series that need a word, and keep, drop or refuse them as the schema says.
+    """Find constant and empty series, and keep, drop or refuse them as the schema says.
 
-    Those whose names are known were judged when they were whole: perhaps only their end is here.
+    Known series are not checked: they were checked when they were complete, and perhaps only their end is here.
     """
     constant, empty = constant_and_empty(store)
-    if report.merged_targets:  # they change, in digits that the store does not keep
+    if report.merged_targets:  # they change only in digits that float32 cannot store
         constant &= ~np.isin(store.ids, list(report.merged_targets))
     report.constant_series = tuple(store.ids[constant].tolist())
     report.all_missing_series = tuple(store.ids[empty].tolist())
@@ -55,7 +55,7 @@ def check_series(
 
 
 def constant_and_empty(store: SeriesStore) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """[S] series of at least two targets that are all equal, and series without any."""
+    """[S] series of at least two targets that are all equal, and series without any target."""
     first = store.offsets[:-1]
     if store.mask is None:
         low, high = np.minimum.reduceat(store.y, first), np.maximum.reduceat(store.y, first)
@@ -69,7 +69,7 @@ def constant_and_empty(store: SeriesStore) -> tuple[npt.NDArray[np.bool_], npt.N
 def ensure_length(
     store: SeriesStore, length: int | npt.NDArray[np.int64], short: str, report: DataReport
 ) -> SeriesStore:
-    """Refuse, drop or pad the series with fewer rows than `length`, or than their own of [S] lengths."""
+    """Refuse, drop or pad the series with fewer rows than `length` (one number, or one per series)."""
     lacking = np.maximum(length - store.lengths, 0)
     names = tuple(store.ids[lacking > 0].tolist())
     report.short_series = names
@@ -92,14 +92,14 @@ def ensure_length(
 def select_series(store: SeriesStore, numbers: npt.NDArray[np.int64]) -> SeriesStore:
     """A store of some of the series, in the order of their numbers."""
     if not len(numbers):
-        raise DataError("a table needs at least one series, but none is left.")
+        raise DataError("a table needs at least one series, but no series is left.")
     return cut_rows(store, numbers, store.offsets[:-1][numbers], store.offsets[1:][numbers])
 
 
 def cut_rows(
     store: SeriesStore, numbers: npt.NDArray[np.int64], begin: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]
 ) -> SeriesStore:
-    """A store of rows begin[i] : stop[i] of series numbers[i]; it is filled with nothing that comes after them."""
+    """A store of rows begin[i] : stop[i] of series numbers[i]. No value is filled from later rows."""
     lengths = stop - begin
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     rows = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])

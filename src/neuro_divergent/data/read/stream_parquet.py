@@ -1,8 +1,8 @@
-"""From Parquet of any size to a store on disk, in bounded memory and in any order of rows.
+"""Converts Parquet of any size to a store on disk, in bounded memory and for any order of rows.
 
-Two passes over the file. The first reads only ids and times, and learns for each series its first and its last time;
-with the frequency that fixes where every row of the store is. The second reads the rows piece by piece and puts each
-of them into its place in memory-mapped files, so that nothing is ever sorted and nothing is ever held whole.
+There are two passes over the file. The first reads only ids and times: the first and the last time of each series and
+the frequency decide the position of every row in the store. The second reads the rows piece by piece and writes each
+row to its position in memory-mapped files. Nothing is sorted, and nothing is in memory as a whole.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 Ints = npt.NDArray[np.int64]
 
 PIECE = 1 << 19
-"""Rows that are read at once."""
+"""Number of rows that are read at once."""
 
 MAX_GROWTH = 20
-"""A store may have this many times the rows of its table before the frequency is taken to be wrong."""
+"""If a store would have more than this many times the rows of its table, the frequency is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Which columns of the table become what."""
+    """The roles of the columns of the table."""
 
     id_col: str
     time_col: str
@@ -75,7 +75,7 @@ class Recipe:
 
 @dataclass
 class _Plan:
-    """What the first pass learns: the series, their places, and the categories."""
+    """The result of the first pass: the series, their positions, and the categories."""
 
     ids: pl.Series
     start: npt.NDArray[Any]
@@ -87,7 +87,7 @@ class _Plan:
     first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """[S] the steps from the anchor to the first row."""
     offsets: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """[S + 1] where each series is in the store."""
+    """[S + 1] the offset of each series in the store."""
     vocabularies: dict[str, list[str]] = field(default_factory=dict)
 
     def codes(self, ids: pl.Series) -> Ints:
@@ -101,7 +101,7 @@ class _Plan:
 
 
 def create_store(directory: Path, source: str | os.PathLike[str], recipe: Recipe, *, overwrite: bool) -> None:
-    """Read a Parquet file, pattern or directory twice, and write the store, atomically."""
+    """Read a Parquet file, pattern or directory twice, and write the store: all of it or nothing."""
     lazy = scan_parquet(source)
     absent = [name for name in recipe.columns if name not in lazy.collect_schema()]
     if absent:
@@ -140,7 +140,7 @@ def _survey(lazy: pl.LazyFrame, recipe: Recipe) -> _Plan:
             seen[name].update(category_text(piece[name]).drop_nulls().unique().to_list())
     assert spans is not None
     if freq is None:
-        raise DataError('the frequency cannot be found in the first rows. Say it, e.g. freq="1h".')
+        raise DataError('the frequency must be clear from the first rows, but is not. Give it, e.g. freq="1h".')
     spans = spans.sort("id")
     start, last = (_times(spans[name].to_numpy(), freq) for name in ("first", "last"))
     plan = _Plan(ids=spans["id"], start=start, anchor=start.copy(), freq=freq, zone=zone, rows=rows)
@@ -156,9 +156,9 @@ def _merged(spans: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_anchors(lazy: pl.LazyFrame, plan: _Plan, recipe: Recipe) -> None:
-    """Find the time from which the grid of each series is counted, where a calendar may have moved its first one.
+    """Find the time from which the grid of each series is counted, if a calendar may have moved its first one.
 
-    Only then are ids and times read again, as often as rows are found that are off the grid; see `find_anchors`.
+    Only then ids and times are read again, until no row is off the grid; see `find_anchors`.
     """
     freq, zone = plan.freq, plan.zone
     doubtful = freq.maybe_moved(plan.start, zone) if freq.moves(zone) else np.zeros(len(plan.start), dtype=bool)
@@ -177,7 +177,7 @@ def _find_anchors(lazy: pl.LazyFrame, plan: _Plan, recipe: Recipe) -> None:
 
 
 def _place(plan: _Plan, last: npt.NDArray[Any], recipe: Recipe) -> None:
-    """Where each series is in the store: as long as the steps from its first to its last time."""
+    """Decide the position of each series in the store: it has one row per step from its first to its last time."""
     freq, start, rows = plan.freq, plan.start, plan.rows
     plan.first, on_grid = freq.positions(plan.anchor, start, plan.zone)
     until, last_on_grid = freq.positions(plan.anchor, last, plan.zone)
@@ -186,20 +186,20 @@ def _place(plan: _Plan, last: npt.NDArray[Any], recipe: Recipe) -> None:
         odd = int(np.argmin(on_grid))
         raise DataError(
             f"the rows of a series are steps of {str(freq)!r} apart, but series {plan.name(odd)} goes from "
-            f"{start[odd]} to {last[odd]}, which is no whole number of steps. Say the right freq=..."
+            f"{start[odd]} to {last[odd]}, which is not a whole number of steps. Give the right freq=..."
         )
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(until - plan.first + 1)])
     if offsets[-1] > MAX_GROWTH * rows + PIECE or (recipe.gaps == "error" and offsets[-1] > rows):
         mask = ", or gaps='mask'" if recipe.gaps == "error" else ""
         raise DataError(
-            f"{rows:,} rows would become {int(offsets[-1]):,} in steps of {str(freq)!r}, because time stamps are "
-            f"missing between them. Say the right freq=...{mask}."
+            f"the frequency must fit the rows, but {rows:,} rows would become {int(offsets[-1]):,} in steps of "
+            f"{str(freq)!r}, because time stamps are missing between them. Give the right freq=...{mask}."
         )
     plan.offsets = offsets
 
 
 class _Writer:
-    """The second pass: every row into its place."""
+    """The second pass: writes every row to its position."""
 
     def __init__(self, folder: Path, plan: _Plan, recipe: Recipe) -> None:
         self.folder, self.plan, self.recipe = folder, plan, recipe
@@ -208,7 +208,7 @@ class _Writer:
         rows, kind = int(plan.offsets[-1]), np.dtype(recipe.dtype)
         self.sizes: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.y = self._map("y", kind, (rows,))
-        # Of the rows that were put into their place: which ones exist, and in which ones the target was observed.
+        # For the rows that were written: which ones exist, and in which ones the target was observed.
         self.present = self._map("present", np.dtype(bool), (rows,))
         self.mask = self._map("mask", np.dtype(bool), (rows,))
         self.blocks = {
@@ -242,7 +242,7 @@ class _Writer:
             log.warning("%s", sparse(self.recipe.freq, rows - plan.rows, rows))
 
     def _write(self, begin: int, piece: pl.DataFrame) -> bool:
-        """Put one piece into its place; whether its targets were all observed."""
+        """Write one piece to its position. Returns whether all of its targets were observed."""
         recipe, place = self.recipe, self._places(begin, piece)
         target = self._numbers(piece[recipe.target_col], begin)
         if recipe.dtype == "float32":
@@ -261,7 +261,7 @@ class _Writer:
         return target.observed is None
 
     def _count_merged(self, piece: pl.DataFrame) -> None:
-        """Count the targets of a piece that float32 cannot tell apart."""
+        """Count the targets of a piece that are equal in float32."""
         exact = exact_values(piece[self.recipe.target_col])
         if exact is None:
             return
@@ -270,7 +270,7 @@ class _Writer:
         self.merged += merged_by_rounding(exact, first, codes[first], len(self.merged))
 
     def _places(self, begin: int, piece: pl.DataFrame) -> slice | Ints:
-        """The row of the store of each row of a piece; a slice when they follow each other."""
+        """The row of the store for each row of a piece; a slice if they are consecutive."""
         plan, column = self.plan, self.recipe.time_col
         codes = plan.codes(_read_ids(piece[self.recipe.id_col], begin))
         times = _times(_ticks(_read_times(piece[column], begin)), plan.freq)
@@ -279,7 +279,7 @@ class _Writer:
             odd = int(np.argmin(on_grid))
             raise DataError(
                 f"the rows of a series are steps of {str(plan.freq)!r} apart, but series {plan.name(codes[odd])} has "
-                f"{times[odd]} in row {begin + odd}. Correct the time stamp, or say the right freq=..."
+                f"{times[odd]} in row {begin + odd}. Correct the time stamp, or give the right freq=..."
             )
         place = plan.offsets[codes] + steps - plan.first[codes]
         in_order = bool((np.diff(place) == 1).all())
@@ -322,9 +322,9 @@ class _Writer:
         return numbers.values
 
     def _carry_over_gaps(self) -> None:
-        """Missing rows take the last known values of the columns that are input (their weight stays 0)."""
+        """Give missing rows the last known values of the input columns (their weight stays 0)."""
         columns = [array for array in (*self.blocks.values(), self.categorical) if array is not None]
-        last = 0  # the first row of a series is never missing, so that nothing is carried into another series
+        last = 0  # the first row of a series exists, so that nothing is carried into another series
         for begin in range(0, len(self.present), PIECE):
             present = self.present[begin : begin + PIECE]
             known = np.maximum.accumulate(np.where(present, np.arange(begin, begin + len(present)), last))
@@ -394,7 +394,7 @@ def _same_zone(zone: str | None, stamps: Stamps, begin: int, recipe: Recipe) -> 
     integer = recipe.freq is not None and Frequency.parse(recipe.freq).integer
     if recipe.freq is not None and integer != (stamps.unit == "i"):
         held = "whole numbers" if stamps.unit == "i" else "time stamps"
-        raise DataError(f"column {recipe.time_col!r} holds {held}, which do not go with freq={recipe.freq!r}")
+        raise DataError(f"column {recipe.time_col!r} holds {held}, which do not fit freq={recipe.freq!r}")
     if begin and zone != stamps.zone:
         raise DataError(f"column {recipe.time_col!r} must have one time zone, but got {zone} and {stamps.zone}")
     return stamps.zone

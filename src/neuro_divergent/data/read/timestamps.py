@@ -1,4 +1,4 @@
-"""The time column of anybody's table: datetimes, dates, text that parses, whole numbers; zones kept."""
+"""Reads the time column of a table: datetimes, dates, text, whole numbers. Time zones are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from neuro_divergent.data.read.sniff.times import ISO_FORMS, Reading, decide, de
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")
-"""Behind a clock or a whole date only: the end of 2024-01-31 and of 31-01-2024 is none."""
+"""Only after a time of day or a whole date: the end of 2024-01-31 and of 31-01-2024 is not an offset."""
 
 
 def read_stamps(
@@ -28,17 +28,17 @@ def read_stamps(
     iso_only: bool = False,
     counted: bool = False,
 ) -> Stamps:
-    """The column as whole numbers with their meaning.
+    """The column as whole numbers, with their unit and time zone.
 
-    Stamps that say their zone or offset are in UTC and carry it (`zone`, if given, instead); others carry none.
+    Stamps with a zone or offset are in UTC and keep their zone (or `zone`, if given); others have none.
 
     Args:
         series: the time column.
         where: names a row for a message.
-        zone: the zone whose wall clock stamps without one show.
-        form: how text is written; every cell must fit it.
-        known: how text was written in earlier data; taken where every cell fits it.
-        iso_only: refuse text in other forms; for a column of which only a part is here.
+        zone: the time zone of stamps that have none.
+        form: the format of text; every cell must fit it.
+        known: the format of earlier data; used if every cell fits it.
+        iso_only: refuse text in other formats; for a column of which only a part is read.
         counted: whether whole numbers are steps, even if they could be dates such as 20201231.
     """
     if is_text(series):
@@ -146,7 +146,7 @@ def _check_years(series: pl.Series, first: int, last: int, where: Where) -> None
         return
     row = series.arg_min() if first < _EARLIEST else series.arg_max()
     raise DataError(
-        f"column {series.name!r} must lie in the years 1 to 9999, but got another at {where(int(row or 0))}. "
+        f"column {series.name!r} must lie in the years 1 to 9999, but got another year at {where(int(row or 0))}. "
         "Correct the time stamp."
     )
 
@@ -174,7 +174,7 @@ def _from_text(
 
 
 def _recognised(text: pl.Series, where: Where, known: str | None = None, *, iso_only: bool = True) -> Reading:
-    """Choose the form by the first cell; every other cell must have it too, or be a longer or shorter ISO form."""
+    """Infer the format from the first cell. Every other cell must have it too, or be a longer or shorter ISO form."""
     result: pl.Series | None = None
     for form in ISO_FORMS:
         parsed = parse(text.head(1), form)
@@ -191,7 +191,7 @@ def _recognised(text: pl.Series, where: Where, known: str | None = None, *, iso_
         raise DataError(
             f"column {text.name!r} must hold time stamps such as 2024-01-31 or 2024-01-31 13:00, "
             f"but got {text[0][:60]!r} at {where(0)}. "
-            'Say how they are written, e.g. time_format="%d.%m.%Y", or name another column with time_col=...',
+            'Give their format, e.g. time_format="%d.%m.%Y", or name another column with time_col=...',
             advice=[Advice("data.time_format", "%d.%m.%Y"), Advice("data.time_col")],
         )
     _strict(text, found.values, where, f"written like the first one ({found.form})")
@@ -210,7 +210,7 @@ def _strict(text: pl.Series, parsed: pl.Series, where: Where, rule: str) -> pl.S
 
 
 def _with_offsets(text: pl.Series, first: str, where: Where, zone: str | None) -> pl.Series:
-    # Nearly always all rows have the offset of the first: one then stands for all, and no row needs a pattern.
+    # Usually all rows have the offset of the first. Then one check is enough, and no row needs a pattern.
     one = bool(text.str.ends_with(first).all())
     offsets = pl.Series([first]) if one else text.str.extract(OFFSET.pattern, 2)
     row = first_true(offsets.is_null())
@@ -226,7 +226,7 @@ def _with_offsets(text: pl.Series, first: str, where: Where, zone: str | None) -
         row = first_true(offsets != different[0]) or 0
         raise DataError(
             f"column {text.name!r} must not mix time zones, but got offset {different[1]} at {where(row)} after "
-            f'{different[0]}. If they are one zone in summer and winter, name it, e.g. time_zone="Europe/Berlin".',
+            f'{different[0]}. If they are summer and winter time of one zone, name it, e.g. time_zone="Europe/Berlin".',
             advice=[Advice("data.time_zone", "Europe/Berlin")],
         )
     plain = text.str.strip_suffix(first) if one else text.str.replace(OFFSET.pattern, "${1}")
@@ -239,7 +239,7 @@ def _with_offsets(text: pl.Series, first: str, where: Where, zone: str | None) -
 
 
 def _fixed_zone(offset: str) -> str:
-    """A name for an offset; those that are no whole hours have none, so their stamps are kept in UTC."""
+    """A name for an offset. Offsets that are not whole hours have none, so their stamps are stored in UTC."""
     hours, minutes = int(offset[:3]), int(offset[3:])
     if hours == minutes == 0 or minutes or not -12 <= hours <= 14:
         return "UTC"
@@ -247,7 +247,7 @@ def _fixed_zone(offset: str) -> str:
 
 
 def check_zone(zone: str) -> None:
-    """Refuse a name that is no time zone."""
+    """Refuse an unknown time zone."""
     try:
         pl.Series([0]).cast(pl.Datetime("us")).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
     except (pl.exceptions.PolarsError, ValueError):
@@ -255,9 +255,9 @@ def check_zone(zone: str) -> None:
 
 
 def localise(stamps: Stamps, zone: str, series_codes: Any, name: str, where: Where) -> Stamps:
-    """Naive wall-clock stamps to UTC: the second row of an hour that exists twice is the later one.
+    """Naive local time stamps as UTC. If an hour exists twice, the second row of it is the later one.
 
-    In a series whose rows go back in time, newest first, it is the first of the two.
+    In a series whose rows go back in time, newest first, the first row of it is the later one.
     """
     table = pl.DataFrame({"code": series_codes, "time": stamps.ticks}).with_columns(
         pl.col("time").cast(pl.Datetime("us"))

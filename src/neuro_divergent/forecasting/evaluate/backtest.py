@@ -27,16 +27,16 @@ METRICS = ("mae", "smape", "mase")
 
 @dataclass(frozen=True)
 class Score:
-    """The figures of one forecast."""
+    """The metrics of one forecast."""
 
     name: str
     mae: float
     smape: float
     """In percent, 0 to 200."""
     mase: float
-    """Against the in-sample error of the seasonal naive forecast; every observed value counts once."""
+    """Relative to the in-sample error of the seasonal naive forecast. Every observed value counts once."""
     seconds: float
-    """To train and to forecast; 0 for the naive forecast."""
+    """Seconds to train and to forecast; 0 for the naive forecast."""
 
 
 @dataclass
@@ -44,32 +44,32 @@ class Backtest:
     """Forecasts of a hidden horizon, and their scores."""
 
     data: TimeSeriesDataFrame
-    """The whole table, hidden horizon included."""
+    """The whole table, with the hidden horizon."""
     shown: TimeSeriesDataFrame
-    """What the models were given."""
+    """The table without the hidden horizon: what the models were trained on."""
     h: int
     season: int
     actual: Floats
-    """[series, h], NaN where nothing was observed."""
+    """[series, h], NaN where the value is missing."""
     forecasts: dict[str, Floats] = field(default_factory=dict)
-    """[series, h] by name, the naive one first."""
+    """[series, h] by name, the naive forecast first."""
     fitted: dict[str, Forecaster] = field(default_factory=dict)
     scores: list[Score] = field(default_factory=list)
 
     @property
     def naive_name(self) -> str:
-        """How the naive forecast is called."""
+        """The name of the naive forecast."""
         return f"seasonal naive ({self.season})"
 
 
 def backtest(models: Sequence[Model], data: TimeSeriesDataFrame, config: TrainingConfig | None = None) -> Backtest:
-    """Train each model without the last horizon of the table, and score its forecast of it.
+    """Train each model without the last horizon of the table, forecast that horizon, and return the scores.
 
     This is `cross_validation` with one window, model by model: the same folds, forecasts and scores. Nothing is saved.
     """
     horizons = {model.h for model in models}
     if len(horizons) != 1:
-        raise ConfigError(f"a backtest compares models of one horizon, but got h={sorted(horizons)}")
+        raise ConfigError(f"a backtest compares models with the same horizon, but got h={sorted(horizons)}")
     names = [model.name for model in models]
     if len(set(names)) != len(names):
         raise ConfigError(f"a backtest compares models with different names (alias=...), but got {names}")

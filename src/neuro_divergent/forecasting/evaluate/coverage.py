@@ -1,4 +1,4 @@
-"""How many actual values lie inside prediction intervals: the measured coverage, and the sentence that says it."""
+"""Coverage of prediction intervals: how many actual values lie inside, and a sentence that reports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class IntervalCoverage:
 
     model: str
     level: float
-    """The share that the interval should hold, in percent."""
+    """The share of actual values that the interval should contain, in percent."""
     inside: int
     """How many actual values were inside."""
     values: int
@@ -28,11 +28,11 @@ class IntervalCoverage:
 
     @property
     def percent(self) -> float:
-        """The share that was inside, in percent."""
+        """The share of actual values that were inside, in percent."""
         return 100 * self.inside / self.values
 
     def sentence(self, what: str = "held-out values") -> str:
-        """The measured coverage in words.
+        """The measured coverage as a sentence.
 
         >>> IntervalCoverage(model="MLP", level=80.0, inside=182, values=240, width=3.1).sentence()
         '80 % interval: 76 % of 240 held-out values inside'
@@ -41,12 +41,12 @@ class IntervalCoverage:
 
 
 def measured_coverage(model: str, actual: Floats, columns: Columns, values: Floats) -> list[IntervalCoverage]:
-    """The coverage of every interval of a model, the widest first; empty where it forecasts a point.
+    """The coverage of every interval of a model, the widest first; empty for a point forecast.
 
     Args:
         model: the name of the model.
-        actual: [N, H] NaN where nothing was observed.
-        columns: what the columns of the forecasts are.
+        actual: [N, H] NaN where the value is missing.
+        columns: names and probability levels of the columns of the forecasts.
         values: [N, H, K] the forecasts.
     """
     at = {round(level, 9): place for place, level in enumerate(columns.levels) if level is not None}

@@ -1,7 +1,7 @@
-"""Cross-validation over time: train on the past, forecast what came next, move on.
+"""Cross-validation over time: train on the past, forecast what follows, move on.
 
-A fold's models are given a table that ends before the fold's test rows, so that nothing later can leak into them; a
-forecast is made from a table that was cut at its origin.
+The models of a fold are trained on a table that ends before the test rows of the fold, so that no later row can leak.
+Each forecast is made from a table that was cut at its forecast origin.
 """
 
 from __future__ import annotations
@@ -64,21 +64,21 @@ Configs = TrainingConfig | Mapping[str, TrainingConfig] | None
 
 
 MOST_ROWS = 1 << 22
-"""Trainings that run together hold the rows of all their folds: up to this many, the memory does not matter."""
+"""Trainings that run together keep the rows of all their folds in memory. Up to this many rows that is no problem."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossValidation:
-    """Forecasts and scores of every fold; frames come in the library of the input."""
+    """Forecasts and scores of every fold. Frames have the type of the input (polars, pandas, ...)."""
 
     frame: Any
     """The forecasts: id, time, cutoff (the last row seen), actual value, a column per model and level."""
     scores: Any
-    """One row per model and metric: mean and deviation over the folds."""
+    """One row per model and metric: mean and standard deviation over the folds."""
     by_fold: Any
     """One row per model, metric and fold."""
     evaluation: Evaluation = field(repr=False)
-    """Everything together, per series and per step ahead."""
+    """Scores over all folds together, per series and per step ahead."""
     table: pl.DataFrame = field(repr=False)
     """`scores` as a polars frame."""
     folds_table: pl.DataFrame = field(repr=False)
@@ -87,22 +87,22 @@ class CrossValidation:
     data: TimeSeriesDataFrame = field(repr=False)
     """The whole table."""
     truth: Truth = field(repr=False)
-    """What happened at every origin."""
+    """The actual values at every forecast origin."""
     hindcasts: dict[str, HistoricalForecasts] = field(repr=False)
     """The forecasts as arrays, by model."""
     fold_of: Ints = field(repr=False)
-    """For each origin, the place of its fold in `folds`."""
+    """For each forecast origin, the position of its fold in `folds`."""
     forecasters: dict[str, Forecaster] = field(repr=False, default_factory=dict)
-    """The models of the last training; empty when folds ran in other processes."""
+    """The models of the last training; empty if the folds ran in worker processes."""
     score: Callable[[AnyMetric], pl.DataFrame] = field(repr=False)
-    """Scores every fold by another metric: model, metric, fold, value."""
+    """Function that scores every fold by another metric: model, metric, fold, value."""
 
     def mean(self, metric: str, model: str | None = None) -> float:
-        """The mean of a metric over the folds: cv.mean("mae"). A metric that was not asked for is computed now.
+        """The mean of a metric over the folds: cv.mean("mae"). A metric that is not in `scores` is computed now.
 
         Args:
-            metric: its name, in small or capital letters.
-            model: whose; None for the only one (with several, name one, or see `leaderboard`).
+            metric: its name, in lower or upper case.
+            model: the name of the model; None if there is only one (with several, name one, or see `leaderboard`).
         """
         return float(self._values(metric, model).mean())  # type: ignore[arg-type]
 
@@ -112,11 +112,11 @@ class CrossValidation:
         return 0.0 if len(values) < 2 else float(values.std())  # type: ignore[arg-type]
 
     def _values(self, metric: str, model: str | None) -> pl.Series:
-        """The figures of all folds."""
+        """The values of a metric in all folds."""
         if model is None:
             if len(self.hindcasts) > 1:
                 raise ConfigError(
-                    f"several models were compared, {', '.join(self.hindcasts)}: name one, cv.mean({metric!r}, "
+                    f"with several models ({', '.join(self.hindcasts)}) name one, cv.mean({metric!r}, "
                     f"{next(iter(self.hindcasts))!r}), or see cv.leaderboard({metric!r})"
                 )
             model = next(iter(self.hindcasts))
@@ -125,11 +125,11 @@ class CrossValidation:
         found = known.filter((pl.col("model") == model) & (pl.col("metric") == metric))
         if not len(found):
             names = ", ".join(dict.fromkeys(known["model"]))
-            raise ConfigError(f"there is no {metric} of {model!r}; known models are: {names}")
+            raise ConfigError(f"there is no {metric} of {model!r}. Known models are: {names}")
         return found["value"]
 
     def leaderboard(self, by: str | None = None) -> Leaderboard:
-        """The models side by side, best first, with the naive forecast among them; it shows itself as a table.
+        """The models in one table, best first, with the naive forecast among them.
 
         Args:
             by: the metric that decides the order; None for the first one.
@@ -142,7 +142,7 @@ class CrossValidation:
         return leaderboard(table, by)
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, series: int = 4) -> Figure:
-        """Some series with the forecasts of every fold; written to `path` if given."""
+        """Draw some series with the forecasts of every fold. The figure is also written to `path`, if given."""
         from neuro_divergent.forecasting.plots import folds_figure
         from neuro_divergent.plotting import save
 
@@ -178,32 +178,32 @@ def cross_validation(
     aggregate: Aggregate = "pooled",
     **columns: Any,
 ) -> CrossValidation:
-    """Forecast several test parts of a table with models that were trained on what lies before them.
+    """Forecast several test parts of a table with models that were trained only on earlier rows, and score them.
 
     Args:
         models: a description of a model, or several with different names.
         data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
         config: how to train, for all models or by name; None trains with their recipes.
         splitter: a TimeSeriesSplit, or anything that yields pairs of training and test positions (an object with a
-            split method, a function of the number of steps, a list of pairs). One with an argument named dates is
-            given the time stamp of every position, and may yield masks such as `dates < cut`.
-        n_windows: instead of a splitter: so many horizons at the end of the table. Series with time stamps are cut at
+            split method, a function of the number of steps, a list of pairs). If it has an argument named dates, it
+            gets the time stamp of every position, and may yield masks such as `dates < cut`.
+        n_windows: instead of a splitter: this many horizons at the end of the table. Series with time stamps are cut at
             the same times, others each at its own end.
-        step_size: with n_windows, their distance; None for h.
+        step_size: with n_windows, the number of rows from one window to the next; None for h.
         refit: train for every fold (True), for every k-th fold, or only for the first one (False).
         level: central intervals in percent.
         quantiles: probabilities between 0 and 1.
-        metrics: names of figures, or metrics of your own as in `evaluate`; None for the common ones.
-        prediction_intervals: how point forecasts get intervals, measured at the end of each training part.
+        metrics: names of metrics, or your own metrics as in `evaluate`; None for the common ones.
+        prediction_intervals: how point forecasts get intervals, calibrated on the end of each training part.
         h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
         n_jobs: processes that work on folds at the same time; folds that share a model are one job. A script needs
             `if __name__ == "__main__":` around the call.
-        season: of the naive forecast; None finds it.
-        short: what to do with series too short to train on: refuse, leave out, or pad them.
-        local_scaler: how each series is scaled before the models see it; None leaves it as it is.
+        season: season length of the naive forecast; None infers it.
+        short: what to do with series that are too short to train on: refuse, leave out, or pad them.
+        local_scaler: how each series is scaled before the models see it; None does not scale.
         stacked: whether the trainings of a small model for all folds run together as one computation, with n_jobs=1;
             see `fit_many`.
-        aggregate: how the figures of a fold sum up its series, "pooled" or "mean"; see `evaluate`.
+        aggregate: how the metrics of a fold summarise its series, "pooled" or "mean"; see `evaluate`.
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
     models = [models] if isinstance(models, Model) else list(models)
@@ -243,7 +243,7 @@ def configs_of(names: Sequence[str], config: Configs) -> dict[str, TrainingConfi
         return {name: config or TrainingConfig() for name in names}
     unknown = sorted(set(config) - set(names))
     if unknown:
-        raise ConfigError(f"configurations belong to models by name ({', '.join(names)}), but got {', '.join(unknown)}")
+        raise ConfigError(f"configurations are given by model name ({', '.join(names)}), but got {', '.join(unknown)}")
     return {name: config.get(name, TrainingConfig()) for name in names}
 
 
@@ -251,7 +251,7 @@ def _folds(
     table: TimeSeriesDataFrame, splitter: Any, n_windows: int | None, step_size: int | None, h: int, together: bool
 ) -> list[Fold]:
     if splitter is not None and (n_windows is not None or step_size is not None):
-        raise ConfigError("a splitter says everything about the folds, but n_windows or step_size was given as well")
+        raise ConfigError("give a splitter, or n_windows and step_size, but not both")
     if splitter is None:
         align: Literal["auto", "date"] = "date" if together else "auto"
         windows = 1 if n_windows is None else at_least_one("n_windows", n_windows)
@@ -266,12 +266,12 @@ def _folds(
         and splitter.align == "series"
         and len(set((grid_shifts(table.store) + table.store.lengths).tolist())) > 1
     ):
-        raise ConfigError("a multivariate model is tested at one time for all series: use align='date'")
+        raise ConfigError("a multivariate model has one forecast origin for all series: use align='date'")
     return splitter.folds(table, h)
 
 
 def _jobs(folds: list[Fold], refit: bool | int) -> list[list[Fold]]:
-    """Folds that share one training, per group of series: the first of them is the one to train on."""
+    """Groups of folds that share one training, per group of series. The training uses the first fold of a group."""
     every = (1 if refit else len(folds)) if isinstance(refit, bool) else refit
     if not isinstance(every, int) or every < 1:
         raise ConfigError(f"refit must be True, False or a number of folds of at least 1, but got refit={refit!r}")
@@ -284,7 +284,7 @@ def _jobs(folds: list[Fold], refit: bool | int) -> list[list[Fold]]:
 def _fitted_together(
     plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], stacked: Stacked
 ) -> dict[str, list[Forecaster]]:
-    """By name, the forecasters of all jobs, for the models whose trainings run together; nothing for the others."""
+    """By name, the forecasters of all jobs, for models whose trainings run together. Other models are left out."""
     check_choice(stacked)
     reason = _obstacle(plan, table, jobs)
     if stacked is True and reason is not None:
@@ -303,9 +303,9 @@ def _obstacle(plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fo
     if len(jobs) == 1:
         return "there is only one training (refit=True trains for every fold)"
     if plan.intervals is not None or plan.local_scaler is not None:
-        return "prediction_intervals and local_scaler prepare each training by itself"
+        return "prediction_intervals and local_scaler prepare each training separately"
     if len(jobs) * len(table.store.y) > MOST_ROWS:
-        return f"{len(jobs)} copies of {len(table.store.y)} rows would be held at once"
+        return f"{len(jobs)} copies of {len(table.store.y)} rows would be in memory at once"
     return None
 
 
@@ -342,7 +342,7 @@ def _result(
 
 
 def _summed(by_fold: pl.DataFrame) -> pl.DataFrame:
-    """Mean and deviation over the folds of every model and metric."""
+    """Mean and standard deviation over the folds of every model and metric."""
     return by_fold.group_by("model", "metric", maintain_order=True).agg(
         pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("deviation")
     )

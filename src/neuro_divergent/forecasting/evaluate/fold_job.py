@@ -1,4 +1,4 @@
-"""The work of one training of a cross-validation: fit on a part of the table, forecast the test parts after it."""
+"""One training of a cross-validation: fit on a part of the table, forecast the test parts after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fold needs to know beside the table."""
+    """The settings of a fold, without the table."""
 
     models: tuple[Model, ...]
     configs: Mapping[str, TrainingConfig]
@@ -55,7 +55,7 @@ class FoldForecasts:
 
 
 def fold_config(plan: Plan, model: Model) -> TrainingConfig:
-    """Folds are short, and one directory is one run: nothing is saved."""
+    """The configuration of a fold, without checkpoints: folds are short, and a run directory is used by one run."""
     return plan.configs[model.name].unsaved()
 
 
@@ -65,7 +65,7 @@ def run_job(
     folds: Sequence[Fold],
     known: Mapping[str, Forecaster] | None = None,
 ) -> tuple[list[FoldForecasts], dict[str, Forecaster]]:
-    """Train on the first of some folds, unless models are known already, and forecast all of them."""
+    """Train on the first of these folds, unless fitted models are given, and forecast all of them."""
     fitted = dict(known or {})
     if len(fitted) < len(plan.models):
         past = part_of(table, *folds[0].train)
@@ -78,7 +78,7 @@ def run_job(
 
 
 def part_of(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDataFrame:
-    """A table of rows begin[s] to stop[s] of each series; series of which nothing is left are not in it."""
+    """A table of rows begin[s] to stop[s] of each series. Series without any such row are left out."""
     kept = np.flatnonzero(stop > begin)
     if not len(kept):
         raise DataError("a fold must have rows to train on, but got none. Ask for fewer or shorter folds")
@@ -94,20 +94,20 @@ def _forecasts(plan: Plan, table: TimeSeriesDataFrame, fold: Fold, fitted: dict[
     found = {}
     for name, forecaster in fitted.items():
         columns = forecaster.columns(plan.level, plan.quantiles)
-        # The models were given a part of the series; the table to forecast has all of them.
+        # The models were trained on some of the series; the table to forecast has all of them.
         found[name] = HistoricalForecasts(columns, shown.forecasts(forecaster, columns))
     return FoldForecasts(fold, origins, found)
 
 
 def seen_in(origins: Origins, fold: Fold) -> TimeSeriesDataFrame:
-    """The table as the forecasts of a fold see it: the rows of its gap are missing."""
+    """The table as the forecasts of a fold see it: the rows of the gap are missing."""
     if fold.hidden is None or not bool((origins.time > fold.hidden[0][origins.series]).any()):
         return origins.table  # every forecast starts before the gap
     return without_rows(origins.table, *fold.hidden)
 
 
 def _origins(plan: Plan, table: TimeSeriesDataFrame, fold: Fold) -> Origins:
-    """The origins of a fold: h steps at a time through its test part, where something lies before."""
+    """The forecast origins of a fold: every h steps through its test part, if rows lie before it."""
     first, last = fold.test
     counts = -(-(last - first) // plan.steps)
     series = np.repeat(np.arange(len(first)), counts)
@@ -119,7 +119,7 @@ def _origins(plan: Plan, table: TimeSeriesDataFrame, fold: Fold) -> Origins:
 
 
 def joined(parts: Sequence[FoldForecasts]) -> tuple[Origins, dict[str, HistoricalForecasts]]:
-    """The forecasts of all folds end to end."""
+    """The forecasts of all folds, concatenated."""
     origins = [part.origins for part in parts]
     series, time, gap = (np.concatenate([getattr(one, name) for one in origins]) for name in ("series", "time", "gap"))
     found = {

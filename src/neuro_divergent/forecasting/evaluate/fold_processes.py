@@ -1,6 +1,6 @@
-"""Folds in processes of their own: what each is to do is written as files, and so is what it found.
+"""Runs folds in worker processes. Each job and each result is written as files.
 
-Only the place of the files travels between the processes.
+Only the path of the files is passed between the processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 def run_jobs(
     plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], n_jobs: int
 ) -> list[FoldForecasts]:
-    """Do every job in a process of its own, so many at a time; the results are in the order of the jobs."""
+    """Run every job in a worker process, `n_jobs` at a time. The results are in the order of the jobs."""
     if n_jobs < 1:
         raise ConfigError(f"n_jobs must be at least 1, but got n_jobs={n_jobs}")
     document = _described(plan)
@@ -52,7 +52,7 @@ def run_jobs(
 
 
 def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
-    # Fresh processes: a fork of one that has used torch's threads can hang.
+    # Spawn, not fork: a forked process can hang after torch has used threads.
     with ProcessPoolExecutor(min(n_jobs, count), mp_context=get_context("spawn")) as pool:
         try:
             for number, failure in enumerate(
@@ -66,13 +66,13 @@ def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
                     )
         except BrokenProcessPool as error:
             raise TrainingError(
-                "a process of the cross-validation ended before its work was done. A script that asks for n_jobs needs "
-                "if __name__ == '__main__': around it; a machine short of memory needs fewer jobs"
+                "a worker process of the cross-validation ended too early. If a script uses n_jobs, put "
+                "if __name__ == '__main__': around the call; if the machine ran out of memory, use fewer jobs"
             ) from error
 
 
 def _do(job: tuple[str, int, int]) -> tuple[str, dict[str, Any]] | None:
-    """One job of a folder, in a process of the pool; what went wrong, if something did: its sentence and its facts."""
+    """Run one job in a worker process. Returns None, or the sentence and the facts of its error."""
     import torch
 
     folder, number, threads = job
@@ -88,7 +88,7 @@ def _described(plan: Plan) -> dict[str, Any]:
     for name, config in plan.configs.items():
         if found := not_in_files(config, *plan.models, plan.local_scaler):
             raise ConfigError(
-                "folds in other processes are described by files, which cannot hold your own callables, but the "
+                "worker processes get their folds as files, which cannot contain your own callables, but the "
                 f"configuration of {name} has some ({', '.join(found)}). Use n_jobs=1"
             )
     return {
@@ -119,7 +119,7 @@ def _fold(facts: Mapping[str, Any]) -> Fold:
 
 
 def work(folder: Path, number: int) -> None:
-    """What a process does: one job of a folder."""
+    """Run one job of a folder in a worker process."""
     job = parse_json((folder / f"job-{number}.json").read_bytes(), "job")
     plan = Plan(
         models=tuple(Model.from_dict(model) for model in job["models"]),

@@ -1,13 +1,13 @@
-"""How a table is cut for cross-validation: what is trained on, what is seen, what is forecast.
+"""Cuts a table for cross-validation: which rows are trained on, seen by forecasts, and forecast.
 
-On the time axis of a fold, with rows that are neither in the middle:
+The rows of a fold in time order. Some rows between training and test belong to neither:
 
     ├──────── trained on ────────┤ purge ├ gap ┤── test ──┤
     ├──────────── seen by forecasts ─────┤
 
-Rows of `purge` are not trained on, but a forecast may look back at them. Rows of `gap` are seen by nobody in the fold.
-Every forecast of a test part sees rows up to `gap` steps before its first target, and reaches over the rest; where the
-test part is longer than the horizon, the rows of the gap stay hidden from the later forecasts, too. Letters: S series.
+Rows of `purge` are not trained on, but forecasts may use them as input. Rows of `gap` are used by nothing in the fold.
+Every forecast of a test part sees rows up to `gap` steps before its first target. If the test part is longer than the
+horizon, the rows of the gap stay hidden from the later forecasts, too. Letters: S series.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class Fold:
     """One cut of a table: rows of each series, first included, last excluded."""
 
     number: int
-    """Folds are numbered in the order of time; those of one moment share what was seen before it."""
+    """Folds are numbered in time order. Folds with the same test time see the same past."""
     train: tuple[Ints, Ints]
-    """[S], [S] the rows to train on; empty for series that are left out of the training."""
+    """[S], [S] the rows to train on; empty for series that are not trained on."""
     test: tuple[Ints, Ints]
     """[S], [S] the rows to forecast; empty for series that are not tested."""
     gap: int = 0
     """How many rows before each forecast are hidden from it."""
     group: int = 0
-    """Which part of the series is tested."""
+    """Number of the group of series that is tested."""
     hidden: tuple[Ints, Ints] | None = None
-    """[S], [S] the rows of the gap, which no forecast of the fold sees; None without a gap."""
+    """[S], [S] the rows of the gap, which are hidden from the forecasts of the fold; None without a gap."""
 
     def __post_init__(self) -> None:
         begin, end = self.train[1], self.test[0] - self.gap
@@ -60,36 +60,35 @@ class Fold:
 
 
 class TimeSeriesSplit(Description):
-    """Test parts at the end of the table, one after the other; each fold trains on what lies before its test part.
+    """Test parts at the end of the table, one after the other. Each fold trains on the rows before its test part.
 
     >>> [(a.tolist(), b.tolist()) for a, b in TimeSeriesSplit(n_splits=2, test_size=2, gap=1).split(8)]
     [([0, 1, 2], [4, 5]), ([0, 1, 2, 3, 4], [6, 7])]
     """
 
     n_splits: Annotated[int, Field(ge=1)] = 5
-    """How many test parts."""
+    """Number of test parts."""
     test_size: Steps | None = None
-    """Length of a test part in steps; None for the models' horizon. A share of the longest series is what all test
-    parts take together: 0.2 with n_splits=5 tests the last fifth of the rows in five parts of 4 % each, none of them
-    shorter than the horizon."""
+    """Length of a test part in steps; None for the models' horizon. A share is for all test parts together, of the
+    longest series: 0.2 with n_splits=5 tests the last fifth of the rows in five parts of 4 % each. No part is shorter
+    than the horizon."""
     gap: Annotated[int, Field(ge=0)] = 0
-    """Steps before a test part that are neither trained on nor seen by any forecast of it. Every forecast sees rows up
-    to this many steps before its first target."""
+    """Steps before a test part that are neither trained on nor seen by its forecasts. Every forecast sees rows up to
+    this many steps before its first target."""
     purge: Annotated[int, Field(ge=0)] = 0
-    """Further steps at the end of the training part that are not trained on, but seen by forecasts."""
+    """Further steps at the end of the training part that are not trained on, but are seen by forecasts."""
     window: Literal["expanding"] | Steps = "expanding"
-    """Train on everything before ("expanding"), or on a window of this length that slides along."""
+    """Train on all earlier rows ("expanding"), or on a sliding window of this length."""
     step_size: Steps | None = None
-    """Distance of two test parts; None for the test size, so that they do not overlap."""
+    """Steps between the starts of two test parts; None for the test size, so that they do not overlap."""
     align: Literal["auto", "date", "series"] = "date"
     """Count back from the newest time stamp of the table, the same for all series, or from the end of each series.
-    "auto" counts from the newest time stamp, or from the end of each series where their steps are counted by whole
-    numbers."""
+    "auto" counts from the newest time stamp, or, if the time column has whole numbers, from the end of each series."""
     block_size: Annotated[int, Field(ge=1)] = 1
-    """Sizes are rounded up to whole blocks of this many steps, such as 7 for weeks that stay together."""
+    """Sizes are rounded up to multiples of this many steps, such as 7 to keep weeks together."""
     series_splits: Annotated[bool, Strict()] | Annotated[int, Field(ge=1)] = 1
-    """Number of groups of series; more than 1 tests each group with models that were trained on the other series. True
-    makes 5 groups, or one for each series where there are fewer; 1 and False do not split by series."""
+    """Number of groups of series. With more than 1, each group is tested with models that were trained on the other
+    series. True makes 5 groups, or one per series if there are fewer; 1 and False do not split by series."""
 
     @field_validator("test_size", "window", "step_size", mode="before")
     @classmethod
@@ -116,13 +115,13 @@ class TimeSeriesSplit(Description):
         return self
 
     def split(self, rows: Any, h: int = 1) -> Iterator[tuple[Ints, Ints]]:
-        """Training and test row numbers of one series of so many rows (or of the rows of an array)."""
+        """Training and test row numbers of one series, given its number of rows or an array of them."""
         count = int(rows) if isinstance(rows, int | np.integer) else len(rows)
         for fold in self._moments(np.array([count]), np.array([count]), h):
             yield np.arange(fold.train[0][0], fold.train[1][0]), np.arange(fold.test[0][0], fold.test[1][0])
 
     def folds(self, table: TimeSeriesDataFrame, h: int) -> list[Fold]:
-        """The folds of a table, in the order of time."""
+        """The folds of a table, in time order."""
         lengths = table.store.lengths
         by_date = self.align == "date" or (self.align == "auto" and common_dates(table.store))
         ends = newest(table) if by_date else lengths
@@ -158,9 +157,9 @@ class TimeSeriesSplit(Description):
             return
         needed = size + (self.n_splits - 1) * step + self.gap + self.purge
         raise DataError(
-            f"{self.n_splits} folds of {size} steps, {step} apart, with gap={self.gap} and purge={self.purge} take "
-            f"{needed} rows, which leaves nothing to train on: the longest series has {longest}. Ask for fewer "
-            "or shorter folds"
+            f"folds must leave rows to train on, but {self.n_splits} folds of {size} steps, {step} apart, with "
+            f"gap={self.gap} and purge={self.purge} take {needed} rows, and the longest series has {longest}. Ask for "
+            "fewer or shorter folds"
         )
 
     def _groups(self, fold: Fold) -> list[Fold]:
@@ -191,7 +190,7 @@ class TimeSeriesSplit(Description):
 
 
 def newest(table: TimeSeriesDataFrame) -> Ints:
-    """[S] the row that each series would have after the newest time stamp of the table; not less than its own end."""
+    """[S] the row number after the newest time stamp of the table in each series; at least the length of the series."""
     store = table.store
     ends = store.times(store.lengths)
     rows, _ = store.rows_at(np.full(len(ends), ends.max()))
@@ -202,10 +201,10 @@ def user_folds(splitter: Any, table: TimeSeriesDataFrame) -> list[Fold]:
     """Folds from anything that yields pairs of training and test positions.
 
     Positions count the time steps of the table from its earliest to its newest time stamp (for one series: its rows).
-    A splitter with an argument named `dates` is also given the time stamp of every position, and may give its sides as
-    one True or False per position: `dates < cut`. Positions between the training and the test side are a gap, as in
+    A splitter with an argument named `dates` gets the time stamp of every position, and may yield each side as one True
+    or False per position: `dates < cut`. Positions between the training and the test side are a gap, as in
     `TimeSeriesSplit`: no forecast of the fold sees them.
-    Whatever the order in which they come, folds are numbered in the order of time.
+    Folds are numbered in time order, whatever the order in which the splitter yields them.
     """
     store = table.store
     shifts, _ = shifts_from_earliest(store)
@@ -250,7 +249,7 @@ def _takes_dates(function: Callable[..., Any]) -> bool:
 
 
 def _positions(number: int, pair: Any, steps: int) -> tuple[Ints, Ints]:
-    """The two sides of a pair in order; whatever is no pair of positions of the table is refused."""
+    """The two sides of a pair, sorted. Anything that is not a pair of positions of the table is refused."""
     sides = [np.asarray(side).reshape(-1) for side in pair] if isinstance(pair, Iterable) else []
     # Comparing dates gives one True or False per step: dates < "2024-01-01".
     sides = [np.flatnonzero(side) if side.dtype == bool and len(side) == steps else side for side in sides]
@@ -281,12 +280,12 @@ def _user_fold(number: int, pair: tuple[Ints, Ints], shifts: Ints, lengths: Ints
         )
     for name, side in (("training", train), ("test", test)):
         if side[-1] - side[0] + 1 != len(np.unique(side)):
-            raise ConfigError(f"the {name} positions of fold {number} must be consecutive, but have holes")
+            raise ConfigError(f"the {name} positions of fold {number} must be consecutive, but some are left out")
 
     def rows(first: int, last: int) -> tuple[Ints, Ints]:
         return np.clip(first - shifts, 0, lengths), np.clip(last - shifts, 0, lengths)
 
-    # What lies between the two sides is in neither: nobody is to see it.
+    # Positions between the two sides belong to neither: they are hidden.
     gap = int(test[0] - train[-1] - 1)
     sides = rows(int(train[0]), int(train[-1]) + 1), rows(int(test[0]), int(test[-1]) + 1)
     return Fold(number, *sides, gap, hidden=rows(int(train[-1]) + 1, int(test[0])) if gap else None)

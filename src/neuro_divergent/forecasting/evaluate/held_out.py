@@ -1,4 +1,4 @@
-"""Forecasts of the rows that a model was not trained on: what the report's figures are computed from.
+"""Forecasts of the rows that a model was not trained on. The metrics of the report come from them.
 
 Letters: N forecasts, H steps, K columns of a forecast.
 """
@@ -39,14 +39,14 @@ Ints = npt.NDArray[np.int64]
 MAX_FORECASTS = 1500
 NEIGHBOUR_SERIES, NEIGHBOURS = 5, 200
 FEW_STRETCHES = 6
-"""So many stretches of time are enough to judge a bias by them."""
+"""With at least this many blocks of h rows, the bias is tested over blocks of all series together."""
 MAX_MOMENTS = 48
-"""Of a model that sees all series at once: each moment is a forecast of everything."""
+"""Maximum number of forecast origins of a multivariate model: each gives forecasts of all series."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Forecasts of held-out rows, beside the actual values and the naive forecast."""
+    """Forecasts of held-out rows, with the actual values and the naive forecast."""
 
     truth: Truth
     found: HistoricalForecasts
@@ -54,11 +54,11 @@ class HeldOut:
     share: float
     """Share of the rows of the scored series that was held out."""
     neighbours: tuple[Floats, ...] = ()
-    """For some series, the errors one step ahead at origins that follow each other."""
+    """For some series, the errors one step ahead at consecutive forecast origins."""
 
     @property
     def errors(self) -> Floats:
-        """[N, H] actual value minus forecast; NaN where nothing was observed."""
+        """[N, H] actual value minus forecast; NaN where the actual value is missing."""
         return self.truth.actual - self.found.values[:, :, 0]
 
     @property
@@ -67,19 +67,19 @@ class HeldOut:
         return len(np.unique(self.truth.series))
 
     def by_step(self) -> pl.DataFrame:
-        """The figures at each step ahead, whatever library the data came from."""
+        """The metrics at each step ahead, as a polars frame."""
         frame = self.evaluation.by_step
         if isinstance(frame, pl.DataFrame):
             return frame
         return pl.DataFrame(frame) if isinstance(frame, dict) else pl.from_dataframe(frame)
 
     def bias(self) -> Bias:
-        """The bias of all forecasts. Errors of one stretch of h rows count as one group, of all series together.
+        """The bias of all forecasts. Errors within the same h rows, of all series together, count as one group.
 
-        Where there are fewer than FEW_STRETCHES of those, each series has groups of its own.
+        With fewer than FEW_STRETCHES such groups, each series has its own groups.
         """
         origins = self.truth.origins
-        shifts, _ = shifts_from_earliest(origins.table.store)  # series between the steps of others are near enough
+        shifts, _ = shifts_from_earliest(origins.table.store)  # series that start between two steps are close enough
         moment = origins.time + origins.gap + shifts[origins.series]
         stretch = (moment.max() + origins.steps - 1 - (moment[:, None] + np.arange(origins.steps))) // origins.steps
         if len(np.unique(stretch[np.isfinite(self.errors)])) < FEW_STRETCHES:
@@ -87,12 +87,12 @@ class HeldOut:
         return bias_of(self.errors, self.truth.actual, stretch)
 
     def dependence(self, most: int) -> Dependence | None:
-        """How errors one step ahead depend on those before, up to `most` lags; None where there are too few."""
+        """The autocorrelation of errors one step ahead, up to `most` lags; None if there are too few errors."""
         lags = min(most, max(map(len, self.neighbours), default=0) // 3)
         return dependence_of(self.neighbours, lags)
 
     def observed_shares(self) -> list[tuple[float, float]]:
-        """For each probability level of the forecasts, the share of values that were not above it."""
+        """For each probability level of the forecasts, the share of actual values at or below the forecast."""
         seen = np.isfinite(self.truth.actual)
         pairs = []
         for position, level in enumerate(self.found.columns.levels):
@@ -103,7 +103,7 @@ class HeldOut:
 
 
 def interval_levels(fitted: Forecaster) -> tuple[float, ...]:
-    """The intervals, in percent, that a model has something to say about; the widest first."""
+    """The intervals, in percent, that a model can forecast; the widest first."""
     if fitted.loss.probabilistic:
         shares = fitted.loss.levels
         paired = {round(100 - 200 * share, 6) for share in shares if share < 0.5 and _has(shares, 1 - share)}
@@ -116,27 +116,27 @@ def _has(shares: Sequence[float], wanted: float) -> bool:
 
 
 def columns_of(fitted: Forecaster) -> Columns:
-    """The point forecast, and the edges of the intervals, widest first."""
+    """The point forecast, and the bounds of the intervals, widest first."""
     levels = interval_levels(fitted)
     calibrated = getattr(fitted, "intervals", None) is not None
     return forecast_columns(fitted.model.name, fitted.loss, levels or None, None, calibrated=calibrated)
 
 
 def held_out_forecasts(fitted: Forecaster) -> HeldOut | None:
-    """Forecasts of the rows of a model's own table that it was not trained on; None where no rows were held out."""
+    """Forecasts of the held-out rows of a model's training table; None if no rows were held out."""
     table = fitted.data
     return forecasts_between(fitted, table, trained_rows(fitted, table), table.store.lengths)
 
 
 def _figures(fitted: Forecaster, found: HistoricalForecasts) -> list[AnyMetric] | None:
-    """The common figures (None), with those of the user's own that the training followed."""
+    """The common metrics (None), or those plus the user's own metrics of the training."""
     own = [item for item in fitted.config.metrics if metric_name(item) not in METRICS]
     common = DEFAULT if len(found.columns.names) > 1 else [name for name in DEFAULT if name not in PROBABILISTIC]
     return [*common, *own] if own else None
 
 
 def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> HeldOut | None:
-    """Forecasts of rows first to last of every series, at origins spread so that it stays quick."""
+    """Forecasts of rows first to last of every series. The number of origins is limited, to stay quick."""
     h, lengths = fitted.model.h, table.store.lengths
     counts = np.maximum(last - first - h + 1, 0)
     if not counts.sum():
@@ -162,7 +162,7 @@ def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Int
 
 
 def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> tuple[Floats, ...]:
-    """Errors one step ahead at every origin of a few series."""
+    """Errors one step ahead at every forecast origin of a few series."""
     h = fitted.model.h
     few = np.argsort(first - last, kind="stable")[:NEIGHBOUR_SERIES]
     begin = last.copy()
@@ -173,7 +173,7 @@ def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
 
 
 def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:
-    """Which series to look at: all of them, or MAX_FORECASTS evenly spaced ones."""
+    """Which series to score: all of them, or MAX_FORECASTS evenly spaced ones."""
     possible = np.flatnonzero(counts)
     wanted = min(len(possible), MAX_FORECASTS)
     chosen = possible[np.linspace(0, len(possible) - 1, wanted).round().astype(np.int64)]

@@ -1,4 +1,4 @@
-"""A table in which some rows have not arrived: what the forecasts of a fold are made from."""
+"""Hides rows of a table that have not arrived yet: the forecasts of a fold are made from such a table."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Ints = npt.NDArray[np.int64]
 def without_rows(table: TimeSeriesDataFrame, begin: Ints, stop: Ints) -> TimeSeriesDataFrame:
     """The table with rows begin[s] to stop[s] (excluded) of each series hidden.
 
-    Their target is absent, and filled as `gaps` says. Columns that are not known ahead repeat the last row before (0
-    where there is none). What was filled from hidden rows is filled again, and features of the target are computed
-    again. Columns known ahead stay.
+    The hidden targets are missing, and filled as `gaps` says. Columns that are not known ahead repeat the last row
+    before (0 if there is none). Values that were filled from hidden rows are filled again. Features of the target are
+    computed again. Columns known ahead do not change.
     """
     store, counts = table.store, np.maximum(stop - begin, 0)
     if not counts.any():
@@ -69,7 +69,7 @@ def _past_columns(store: SeriesStore, rows: Ints, before: Ints, begin: Ints, cou
 def _fill_again(
     values: npt.NDArray[Any], seen: Bools, codes: Codes, store: SeriesStore, begin: Ints, counts: Ints
 ) -> None:
-    """Fill a column, in place, where a hidden row may have said something: after the last value seen before those."""
+    """Fill a column again, in place, after the last value before the hidden rows: hidden values must not be used."""
     first, last = store.offsets[:-1], np.full(len(counts), len(seen))
     some = np.flatnonzero(counts > 0)
     last[some] = first[some] - 1
@@ -85,7 +85,7 @@ def _fill_again(
 
 
 def _repeated(block: npt.NDArray[Any], rows: Ints, before: Ints) -> npt.NDArray[Any]:
-    """A copy of [N, C] in which each of some rows is the row before them, 0 where that is -1."""
+    """A copy of [N, C] with each of `rows` replaced by its row in `before`, or by 0 if that is -1."""
     block = block.copy()
     block[rows] = np.where(before[:, None] >= 0, block[before], 0)
     return block

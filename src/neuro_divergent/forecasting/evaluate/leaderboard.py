@@ -1,4 +1,4 @@
-"""Models side by side, the best one first: one row per model, one column per metric."""
+"""A table of models, the best one first: one row per model, one column per metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from neuro_divergent.metrics.base import badness
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Mean and deviation over the folds of every metric, models sorted by one of them; it shows itself as a table."""
+    """Mean and standard deviation over the folds of every metric; models are sorted by one metric, best first."""
 
     table: pl.DataFrame
     """One row per model, best first: model, then <metric> and <metric>_deviation."""

@@ -1,4 +1,4 @@
-"""What the errors of forecasts show: whether they are biased, and whether they depend on each other.
+"""Tests of forecast errors: are they biased, and are they autocorrelated?
 
 An error is actual value minus forecast. Letters: G groups, S series, K lags.
 """
@@ -18,26 +18,26 @@ from neuro_divergent.losses.numeric import betainc
 Floats = npt.NDArray[np.float64]
 
 SIGNIFICANT = 0.05
-"""Below this p-value a finding counts as more than chance."""
+"""Below this p-value a finding is significant."""
 
 
 @dataclass(frozen=True)
 class Bias:
-    """How far forecasts are off on average, and whether chance explains it."""
+    """The mean error of forecasts, and whether it is significant."""
 
     percent: float
-    """100·Σ(forecast - actual) / Σ|actual|; NaN where all actual values are 0."""
+    """100·Σ(forecast - actual) / Σ|actual|; NaN if all actual values are 0."""
     p_value: float | None
-    """Of a mean error of 0, by a t-test over groups of errors; None for fewer than two groups."""
+    """p-value of a mean error of 0, by a t-test over groups of errors; None for fewer than two groups."""
 
     @property
     def significant(self) -> bool:
-        """Whether it is more than chance explains."""
+        """Whether the bias is significant."""
         return self.p_value is not None and self.p_value < SIGNIFICANT
 
 
 def bias_of(errors: Floats, actual: Floats, group: npt.NDArray[np.int64]) -> Bias:
-    """The bias of errors that depend on each other inside a group, and not between groups; NaN is left out.
+    """The bias of errors that may be correlated within a group, but not between groups. NaN is left out.
 
     With the sum E_g of the n_g errors of a group and the mean e of all N, the variance of e is estimated by
     G/(G-1)·Σ(E_g - n_g·e)² / N² (a cluster-robust variance), and e divided by its root is compared with Student's t of
@@ -60,23 +60,23 @@ def bias_of(errors: Floats, actual: Floats, group: npt.NDArray[np.int64]) -> Bia
 
 
 def student_p(t: float, degrees: int) -> float:
-    """Probability of a value of Student's t that is at least as far from 0."""
+    """Two-sided p-value: the probability that |Student's t| is at least |t|."""
     a, b, x = (torch.tensor(v, dtype=torch.float64) for v in (degrees / 2, 0.5, degrees / (degrees + t * t)))
     return float(betainc(a, b, x))
 
 
 @dataclass(frozen=True)
 class Dependence:
-    """The autocorrelation of errors, and whether chance explains it."""
+    """The autocorrelation of errors, and whether it is significant."""
 
     correlation: Floats
     """[K] at lags 1, 2, ..."""
     count: float
-    """How many independent errors it rests on."""
+    """The effective number of independent errors."""
 
     @property
     def bound(self) -> float:
-        """Of independent errors, 19 of 20 correlations lie within ± this."""
+        """If errors are independent, 19 of 20 correlations lie within ± this."""
         return 1.96 / math.sqrt(self.count)
 
     @property
@@ -86,17 +86,17 @@ class Dependence:
 
     @property
     def p_first(self) -> float:
-        """Of independence, by the correlation of neighbours alone."""
+        """p-value of independence, by the first lag alone."""
         return math.erfc(abs(float(self.correlation[0])) * math.sqrt(self.count / 2))
 
     @property
     def p_box(self) -> float:
-        """Of independence, by all lags together (Ljung & Box 1978)."""
+        """p-value of independence, by all lags together (Ljung & Box 1978)."""
         return chi_square_p(ljung_box(self.correlation, self.count), len(self.correlation))
 
     @property
     def significant(self) -> bool:
-        """Whether neighbours, or all lags together, say more than chance: each is asked at half the level."""
+        """Whether the first lag or all lags together are significant. Each test uses half the level."""
         return min(self.p_first, self.p_box) < SIGNIFICANT / 2
 
 
@@ -107,17 +107,17 @@ def ljung_box(correlation: Floats, count: float) -> float:
 
 
 def chi_square_p(value: float, degrees: int) -> float:
-    """Probability of a chi-square value that is at least as large."""
+    """p-value: the probability that a chi-square value is at least this large."""
     half = (torch.tensor(degrees / 2, dtype=torch.float64), torch.tensor(value / 2, dtype=torch.float64))
     return float(torch.special.gammaincc(*half))
 
 
 def dependence_of(series: Sequence[Floats], lags: int) -> Dependence | None:
-    """The autocorrelation of some series of errors, each around its own mean and by its own spread; NaN is left out.
+    """The autocorrelation of several error series, each standardised by its own mean and variance. NaN is left out.
 
-    A sample autocorrelation of independent values is too low by about 1/n, which is added. Series that err together say
-    less than as many that do not: with the mean squared correlation c between them, N errors of S series count as
-    N / (1 + (S - 1)·c). None where there are too few errors.
+    The sample autocorrelation of independent values is too low by about 1/n, so 1/n is added. Correlated series carry
+    less information: with the mean squared correlation c between them, N errors of S series count as
+    N / (1 + (S - 1)·c). Returns None if there are too few errors.
     """
     scored = [_standardised(errors) for errors in series if _usable(errors, lags)]
     if not scored or lags < 1:
@@ -135,12 +135,12 @@ def _usable(errors: Floats, lags: int) -> bool:
 
 
 def _standardised(errors: Floats) -> Floats:
-    """With mean 0 and variance 1, so that the sum of squares is their number; 0 where there is none."""
+    """The errors with mean 0 and variance 1: the sum of squares is their number. 0 where an error is missing."""
     return np.asarray(np.nan_to_num((errors - np.nanmean(errors)) / np.nanstd(errors)))
 
 
 def _shared(series: Sequence[Floats]) -> float:
-    """The mean squared correlation of two series, beyond what chance gives; they are compared from their ends."""
+    """The mean squared correlation of two series, beyond chance. Series are aligned at their ends."""
     pairs = [(one, other) for place, one in enumerate(series) for other in series[:place]]
     squares = []
     for one, other in pairs:

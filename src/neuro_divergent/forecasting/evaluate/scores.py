@@ -1,4 +1,4 @@
-"""How good forecasts are: per series, per step ahead and overall, always beside the seasonal naive forecast.
+"""Metrics of forecasts: per series, per step ahead and overall, always beside the seasonal naive forecast.
 
 Letters: N forecasts, S series, H steps.
 """
@@ -34,14 +34,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Axis = int | tuple[int, ...] | None
 Aggregate = Literal["pooled", "mean"]
-"""One figure over the values of all series, or the mean of the figures of the series."""
+"""One metric over the values of all series, or the mean of the metrics of the series."""
 
 DEFAULT = ("mae", "rmse", "smape", "mase", "bias_percent", *PROBABILISTIC)
 
 
 @dataclass(frozen=True)
 class HistoricalForecasts:
-    """Forecasts of one model (or the naive one) at many origins."""
+    """Forecasts of one model (or the naive one) at many forecast origins."""
 
     columns: Columns
     values: Floats
@@ -50,11 +50,11 @@ class HistoricalForecasts:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """The actual values at some origins, and what is needed to score forecasts of them."""
+    """The actual values at some forecast origins, and what is needed to score forecasts of them."""
 
     origins: Origins
     actual: Floats
-    """[N, H] NaN where nothing was observed."""
+    """[N, H] NaN where the value is missing."""
     naive: Floats
     """[N, H] the seasonal naive forecast from the same rows."""
     season: int
@@ -66,12 +66,12 @@ class Truth:
 
     @property
     def time(self) -> Ints:
-        """[N] the first row of each series that was not seen."""
+        """[N] the first row of each series that the forecast did not see."""
         return self.origins.time
 
     @property
     def gap(self) -> Ints:
-        """[N] rows between the last one seen and the first one forecast."""
+        """[N] number of rows between the last row seen and the first row forecast."""
         return self.origins.gap
 
     @property
@@ -80,12 +80,12 @@ class Truth:
         return f"seasonal naive ({self.season})"
 
     def with_naive(self, found: dict[str, HistoricalForecasts]) -> dict[str, HistoricalForecasts]:
-        """The forecasts of models, and the seasonal naive one after them."""
+        """The forecasts of the models, followed by the seasonal naive forecast."""
         name = self.naive_name
         return found | {name: HistoricalForecasts(Columns((name,), (None,)), self.naive[:, :, None])}
 
     def scales(self, *, squared: bool) -> Floats:
-        """[N, 1] in-sample error of the seasonal naive forecast, over the rows before the series is first forecast."""
+        """[N, 1] in-sample error of the seasonal naive forecast, over the rows before the series' first forecast."""
         return (self._squared_scales if squared else self._absolute_scales)[self.series, None]
 
     @cached_property
@@ -103,10 +103,10 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Scores of forecasts; frames come in the library of the input."""
+    """Scores of forecasts. Frames have the type of the input (polars, pandas, ...)."""
 
     overall: Any
-    """One row per model: every metric over everything."""
+    """One row per model: every metric over all forecasts."""
     by_series: Any
     """One row per model and series; the model's name is in the column model (model_name if that names the series)."""
     by_step: Any
@@ -116,19 +116,19 @@ class Evaluation:
     season: int
     """The season of the naive forecast."""
     aggregate: Aggregate = "pooled"
-    """How `overall` and `by_step` sum up the series."""
+    """How `overall` and `by_step` summarise the series."""
     table: pl.DataFrame = field(repr=False)
     """`overall` as a polars frame."""
     coverage: tuple[IntervalCoverage, ...] = field(repr=False, default=())
-    """For each model and interval, how many actual values were inside; the widest interval first."""
+    """For each model and interval, how many actual values were inside. The widest interval comes first."""
 
     def __getitem__(self, key: tuple[str, str]) -> float:
-        """One figure: evaluation["NHITS", "mae"]."""
+        """The value of one metric: evaluation["NHITS", "mae"]."""
         name, metric = key
         row = self.table.filter(pl.col("model") == name)
         if not len(row) or metric not in row.columns:
             known = ", ".join([*self.table["model"], *self.table.columns[1:]])
-            raise UnknownNameError(f"there is no figure {metric!r} of {name!r}; known are: {known}")
+            raise UnknownNameError(f"there is no metric {metric!r} of {name!r}. Known names are: {known}")
         return float(row[metric][0])
 
     def __repr__(self) -> str:
@@ -149,22 +149,22 @@ def evaluate(
     season: int | None = None,
     aggregate: Aggregate = "pooled",
 ) -> Evaluation:
-    """Forecast the last windows of a table that the models were not trained on, and score them.
+    """Forecast the last windows of a table that the models were not trained on, and return the scores.
 
     Args:
         forecasters: fitted models.
-        table: rows up to the end of what is to be forecast, lookback included.
-        metrics: names of figures, `Metric` objects, or functions (actual, forecast) of tensors that give one number per
-            target, whose mean is taken; None for the common figures. Those of intervals need levels.
-        level: central intervals in percent whose coverage is of interest.
+        table: rows up to the end of the last horizon to forecast, with the lookback before it.
+        metrics: names of metrics, `Metric` objects, or functions (actual, forecast) of tensors that return one number
+            per target, of which the mean is taken; None for the common metrics. Metrics of intervals need levels.
+        level: central intervals in percent to forecast and score.
         quantiles: probabilities between 0 and 1.
         n_windows: how many horizons, counted from the end of each series.
-        step_size: distance of two of them; None for h.
+        step_size: number of rows from one window to the next; None for h.
         h: steps to forecast; None for the models' horizon.
-        season: of the naive forecast; None finds it in the data.
-        aggregate: how `overall` and `by_step` sum up the series. "pooled" takes one figure over the values of all
-            series: the root of RMSE and RMSSE is taken once, after the mean. "mean" takes the figure of each series
-            first, and the mean of these. A series without a figure (MASE of a constant history) is left out.
+        season: season length of the naive forecast; None infers it from the data.
+        aggregate: how `overall` and `by_step` summarise the series. "pooled" computes one metric over the values of all
+            series: RMSE and RMSSE take the root once, after the mean. "mean" computes the metric of each series, and
+            then the mean of these. A series without the metric (MASE of a constant history) is left out.
     """
     check_aggregate(aggregate)
     steps = checked_horizon(h, min(forecaster.model.h for forecaster in forecasters))
@@ -186,12 +186,12 @@ def evaluate(
 
 
 def truth_of(origins: Origins, *, season: int | None = None, seen: TimeSeriesDataFrame | None = None) -> Truth:
-    """The actual values at some origins, and the seasonal naive forecasts of them.
+    """The actual values at some forecast origins, and the seasonal naive forecasts of them.
 
     Args:
         origins: where the forecasts start.
-        season: of the naive forecast; None finds it in the rows before the first forecast of each series.
-        seen: the table as forecasts see it, where that is not the table of the origins (rows of a gap are hidden).
+        season: season length of the naive forecast; None infers it from the rows before each series' first forecast.
+        seen: the table that the forecasts see, if it is not the table of the origins (rows of a gap are hidden).
     """
     store = (seen or origins.table).store
     season = season_of(store, _rows_before(origins)) if season is None else season
@@ -204,7 +204,7 @@ def truth_of(origins: Origins, *, season: int | None = None, seen: TimeSeriesDat
 
 
 def _rows_before(origins: Origins) -> Ints:
-    """[S] how many rows of each series lie before its first forecast; 0 without one."""
+    """[S] how many rows of each series lie before its first forecast; 0 for a series without a forecast."""
     first = np.full(origins.table.n_series, np.iinfo(np.int64).max)
     np.minimum.at(first, origins.series, origins.time)
     return np.where(first < np.iinfo(np.int64).max, first, 0)
@@ -216,7 +216,7 @@ def scored(
     names: Sequence[AnyMetric] | None = None,
     aggregate: Aggregate = "pooled",
 ) -> Evaluation:
-    """Scores of forecasts that are there already."""
+    """Scores of existing forecasts."""
     check_aggregate(aggregate)
     given = names is not None
     wanted = check_names(names)
@@ -251,7 +251,7 @@ def scored(
 
 
 def by_column(found: dict[str, HistoricalForecasts]) -> dict[str, Floats]:
-    """[N, H] every column of the forecasts of some models, by its name."""
+    """[N, H] every column of the models' forecasts, by column name."""
     return {
         name: item.values[:, :, position] for item in found.values() for position, name in enumerate(item.columns.names)
     }
@@ -265,7 +265,7 @@ def overall_figures(
     aggregate: Aggregate,
     own: dict[str, Floats] | None = None,
 ) -> dict[str, float]:
-    """One figure per metric; `own` are the figures of the series, if they are known already."""
+    """One value per metric. `own` are the metrics of each series, if they were computed before."""
     if aggregate == "pooled":
         return figures(truth, item, wanted, None, given)
     each = series_figures(truth, item, wanted, given) if own is None else own
@@ -273,7 +273,7 @@ def overall_figures(
 
 
 def _means(truth: Truth, item: HistoricalForecasts, each: dict[str, Floats]) -> dict[str, Any]:
-    """The mean over the series that have a figure; NaN where a forecast is missing, which must not look better."""
+    """The mean over the series that have the metric. NaN if a forecast is missing: it must not improve the score."""
     silent = bool((np.isnan(item.values).any(axis=2) & ~np.isnan(truth.actual)).any())
     result = {}
     for name, values in each.items():
@@ -292,9 +292,9 @@ def series_figures(
     *,
     each_step: bool = False,
 ) -> dict[str, Floats]:
-    """[S] every figure of each series that was forecast, in the order of their numbers; or [S, H], for each step ahead.
+    """[S] every metric of each forecast series, in the order of their numbers; or [S, H], for each step ahead.
 
-    Series with as many forecasts as each other are computed together: the work grows with the number of series.
+    Series with the same number of forecasts are computed together. The work grows with the number of series.
     """
     order = np.argsort(truth.series, kind="stable")
     numbers, first, counts = np.unique(truth.series[order], return_index=True, return_counts=True)
@@ -312,19 +312,19 @@ def series_figures(
 def _by_series(truth: Truth, name: str, own: dict[str, Floats]) -> pl.DataFrame:
     table = truth.origins.table
     id_col = table.schema.id_col
-    label = "model" if id_col != "model" else "model_name"  # two columns of one name would be one
+    label = "model" if id_col != "model" else "model_name"  # a frame cannot have two columns of one name
     ids = table.ids[np.unique(truth.series)].tolist()
     return pl.DataFrame({label: [name] * len(ids), id_col: ids} | own)
 
 
 def check_aggregate(aggregate: str) -> None:
-    """Refuse a way of summing up series that there is none of."""
+    """Refuse an unknown way of summarising series."""
     if aggregate not in get_args(Aggregate):
         raise ConfigError(f"aggregate must be 'pooled' or 'mean', but got aggregate={aggregate!r}")
 
 
 def check_names(wanted: Sequence[AnyMetric] | None) -> dict[str, Metric | None]:
-    """The metrics by name; None stands for one of the library's own. A name that does not exist is refused."""
+    """The metrics by name; None stands for a metric of the library. An unknown name is refused."""
     return named_metrics(DEFAULT if wanted is None else wanted, (*POINT, *PROBABILISTIC))
 
 
@@ -336,7 +336,7 @@ def figures(
     given: bool = True,
     rows: Ints | None = None,
 ) -> dict[str, Any]:
-    """Every figure along an axis of [N, H]; those of intervals once per level.
+    """Every metric along an axis of [N, H]. Metrics of intervals have one value per level.
 
     With `rows` [S, n] the arrays are [S, n, H]: the forecasts with these numbers.
     """
@@ -351,7 +351,7 @@ def figures(
         elif len(item.columns.names) > 1:
             result |= _probabilistic_figures(name, truth.actual[chosen], item.columns, values, axis)
         elif given and "naive" not in item.columns.names[0]:
-            raise ConfigError(f"{name} is a figure of intervals or quantiles: ask for them with level= or quantiles=")
+            raise ConfigError(f"{name} is a metric of intervals or quantiles: give level= or quantiles=")
     return result
 
 
@@ -393,7 +393,7 @@ def _probabilistic_figures(name: str, actual: Floats, columns: Columns, values: 
 
 
 def insample(forecaster: Forecaster, table: TimeSeriesDataFrame, step_size: int, columns: Columns) -> pl.DataFrame:
-    """Forecasts from every step_size-th row of a table, counted from its end, beside the truth."""
+    """Forecasts from every step_size-th row of a table, counted from its end, with the actual values."""
     step_size = at_least_one("step_size", step_size)
     h, lengths = forecaster.model.h, table.store.lengths
     together = forecaster.model.together

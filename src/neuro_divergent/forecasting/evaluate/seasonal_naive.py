@@ -1,4 +1,4 @@
-"""The seasonal naive forecast: what every model is shown beside."""
+"""The seasonal naive forecast, with which every model is compared."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from neuro_divergent.forecasting.predict.historical import by_series
 
 
 def season_of(store: SeriesStore, rows: npt.NDArray[np.int64] | None = None) -> int:
-    """The season that a naive forecast repeats: the strongest one that the data confirms, else 1 (the last value).
+    """The season length of the naive forecast: the strongest season that the data confirms, else 1 (the last value).
 
-    Only the first rows[s] rows of each series are looked at; None for all.
+    Only the first rows[s] rows of each series are used; None for all.
     """
     found = seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows)
     return found[0] if found else 1
 
 
 def seasonal_naive(store: SeriesStore, h: int, season: int) -> npt.NDArray[np.float64]:
-    """[series, h] the last season repeated; a value that is missing there is taken from the season before.
+    """[series, h] the last season, repeated. A missing value is taken from the season before.
 
-    A series shorter than a season repeats what it has; one without any observed value gives NaN.
+    A series shorter than a season repeats what it has. A series without an observed value gives NaN.
     """
     return naive_from(store, np.arange(len(store.ids)), store.lengths, h, season)
 
@@ -34,7 +34,7 @@ def naive_scales(
 ) -> npt.NDArray[np.float64]:
     """[S] mean absolute (or squared) error of the seasonal naive forecast inside the first stop[i] rows of each series.
 
-    NaN for a series without two observed values a season apart. Whole series are taken together, some rows at a time.
+    NaN for a series without two observed values a season apart. Series are computed in blocks.
     """
     result = np.full(len(stop), np.nan)
     for some in _blocks(stop):
@@ -53,7 +53,7 @@ def naive_scales(
 
 
 def _blocks(rows: npt.NDArray[np.int64], most: int = 1 << 21) -> list[slice]:
-    """Stretches of series with about `most` rows together."""
+    """Blocks of series with about `most` rows each."""
     block = np.cumsum(rows) // most
     edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(rows)]
     return [slice(first, last) for first, last in pairwise(edges)]
@@ -80,11 +80,11 @@ def naive_from(
 def _observed(
     rows: npt.NDArray[np.int64], seen: npt.NDArray[np.bool_], time: npt.NDArray[np.int64], season: int
 ) -> npt.NDArray[np.int64]:
-    """For rows [N, h] of one series the newest observed ones that lie whole seasons before them, -1 without any.
+    """For rows [N, h] of one series, the newest observed rows that lie whole seasons before them; -1 if there is none.
 
-    Only whole seasons before time[i] count; where none of them has a value, the last observed row before time[i] does.
-    The newest observed row of each place in the season is found for all origins in one pass over the series: a place
-    that is never observed (closed Sundays, nights) would send each of them through the whole history.
+    Only whole seasons before time[i] count. If none of them has a value, the last observed row before time[i] is used.
+    One pass over the series finds the newest observed row of each seasonal position, for all origins together. A search
+    per origin would scan the whole history for a position that is never observed (closed Sundays, nights).
     """
     number = np.where(seen, np.arange(len(seen)), -1)
     last = np.maximum.accumulate(number)[time - 1]

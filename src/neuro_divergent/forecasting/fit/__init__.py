@@ -1,1 +1,1 @@
-"""From a description and a table to a fitted forecaster."""
+"""Trains a description on a table; the result is a fitted forecaster."""

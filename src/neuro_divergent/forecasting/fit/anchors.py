@@ -1,4 +1,4 @@
-"""The season lengths that a model's anchor means for a table."""
+"""The season lengths of a model's anchor for a table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from neuro_divergent.forecasting.network.anchor import remembered
 
 
 def anchor_lengths(model: Model, store: SeriesStore, rows: npt.NDArray[np.int64] | None = None) -> tuple[int, ...]:
-    """The season lengths that the model's anchor means for this table; () for none, (1,) for the last value.
+    """The season lengths of the model's anchor for this table; () for no anchor, (1,) for the last value.
 
-    Seasons are looked for in the first rows[s] rows of each series, those that are trained on; None for all.
+    Seasons are inferred from the first rows[s] rows of each series, the training rows; None for all rows.
     """
     wanted = model.anchor
     if wanted is None:

@@ -1,4 +1,4 @@
-"""Going on with a trained model: on newer rows of the same series, or on another table."""
+"""Continues the training of a model: on newer rows of the same series, or on another table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FINE_TUNE_RATE = 0.1
 
 
 def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = None) -> Forecaster:
-    """Go on training in place; see `Forecaster.update`."""
+    """Continue training in place; see `Forecaster.update`."""
     known = isinstance(data, TimeSeriesDataFrame)
     newer = forecaster.table(data) if known else later_rows(forecaster.data, data, new_series=True)
     joined = joined_tables(forecaster.data, newer)
@@ -51,7 +51,7 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
     if trained.config.validation_split is not None:
-        # Only the end of the table was split, and of the rows before it the first training knows many.
+        # Only the end of the table was split. Many of the rows before it belong to the first training.
         known_rows = np.maximum(trained_rows(forecaster, joined), trained_rows(trained, joined))
         note_held_out(trained.history, joined.store.lengths - known_rows, "update")
     forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
@@ -82,12 +82,12 @@ def fine_tune(
 
 
 def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: TrainingConfig) -> Forecaster:
-    """Train on a table from a forecaster's weights; nothing of the forecaster changes."""
+    """A new forecaster, trained on a table from the weights of `forecaster`, which does not change."""
     if config.loss == "auto":
         config = config.replace(loss=forecaster.loss)
     if config.loss != forecaster.loss and config.loss.outputs != forecaster.loss.outputs:  # type: ignore[union-attr]
         raise ConfigError(
-            f"the network gives {forecaster.loss.outputs} outputs per step for {forecaster.loss.kind}, but "
+            f"the network has {forecaster.loss.outputs} outputs per step for {forecaster.loss.kind}, but "
             f"{config.loss.kind} needs {config.loss.outputs}. Keep the loss"  # type: ignore[union-attr]
         )
     _check_columns(forecaster, table)
@@ -96,7 +96,7 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
     def begin(module: ForecastModule) -> None:
         module.load_state_dict(weights)
 
-    # The season was found in the first data; the weights belong to it.
+    # The season was inferred from the first data. The weights depend on it.
     model = forecaster.model.replace(anchor=forecaster.anchor or None)
     local, shown = forecaster.local, table
     if local is not None:
@@ -126,12 +126,12 @@ def _check_columns(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:
     if forecaster.model.capabilities.multivariate and len(store.ids) != spec.series:
         raise DataError(
             f"{forecaster.model.kind} was built for {spec.series} series, but the table has {len(store.ids)}. "
-            "Give as many, or use a univariate model"
+            "Give the same number, or use a univariate model"
         )
 
 
 def known_part(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:
-    """[S] how many first rows of each joined series lie before the end of the known table; 0 of a new series."""
+    """[S] how many first rows of each joined series lie before the end of the known table; 0 for a new series."""
     number = {name: position for position, name in enumerate(known.ids.tolist())}
     place = np.array([number.get(name, -1) for name in joined.ids.tolist()], dtype=np.int64)
     end = known.store.times(known.store.lengths)
@@ -139,7 +139,7 @@ def known_part(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> npt.N
 
 
 def _touched(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-    """The series that have rows they did not have; all if none has."""
+    """The series that have new rows; all series if none has."""
     before = dict(zip(known.ids.tolist(), known.store.lengths.tolist(), strict=True))
     grown = [
         name
@@ -150,7 +150,7 @@ def _touched(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> TimeSer
 
 
 def _added(known: TimeSeriesDataFrame, joined: TimeSeriesDataFrame) -> int:
-    """The most rows that a series gained."""
+    """The largest number of rows that a series gained."""
     before = dict(zip(known.ids.tolist(), known.store.lengths.tolist(), strict=True))
     pairs = zip(joined.ids.tolist(), joined.store.lengths.tolist(), strict=True)
     return int(np.max([rows - before.get(name, 0) for name, rows in pairs], initial=1))
@@ -164,37 +164,37 @@ def resume_training(
     using: Mapping[str, Callable[..., Any]] | None = None,
     **options: Any,
 ) -> Forecaster:
-    """Train a run to its end from a checkpoint, with the model and the configuration that it was saved with.
+    """Resume a run from a checkpoint and train it to its end, with the model and the configuration in the checkpoint.
 
-    A run goes on in its own directory. A checkpoint that `save_checkpoint` wrote belongs to none: what follows is not
-    saved, unless `resume_with={"checkpoints": nd.Checkpoints(...)}` says where.
+    A run continues in its own directory. A checkpoint of `save_checkpoint` belongs to no run: its training writes no
+    checkpoints, unless `resume_with={"checkpoints": nd.Checkpoints(...)}` names a directory.
 
     Args:
         path: the directory of a run (its newest checkpoint is taken) or one checkpoint.
-        data: the table that the run was trained on; another one is refused.
-        resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
-        using: your own callables that the file knows only by reference, such as {"my_loss": my_loss}.
-        options: arguments that `fit` was called with besides: validation, local_scaler, columns of the frame.
+        data: the table that the run was trained on; another table is refused.
+        resume_with: fields of the configuration to change, such as {"max_epochs": 50}.
+        using: your own callables that the file names only by reference, such as {"my_loss": my_loss}.
+        options: other arguments of the first `fit` call: validation, local_scaler, columns of the frame.
     """
     facts = kept_facts(TrainingConfig(), Resume(path))
     if facts is None:
-        raise NoCheckpointError(f"{path} holds no checkpoint to go on from")
+        raise NoCheckpointError(f"{path} must have a checkpoint to resume from, but has none")
     if "model" not in facts["identity"]:
         raise StorageError(
-            f"{path} is a training of your own module, which no file describes. Go on with it by "
+            f"{path} is a training of your own module, which no file describes. Resume it with "
             "Trainer(config).resume_training(module, data, path)"
         )
     try:
         model = Model.from_dict(facts["identity"]["model"])
         short = facts["identity"].get("short", "error")
     except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptFileError(f"{path} must say which model it trains, but does not: {error!r}") from None
+        raise CorruptFileError(f"{path} must describe its model, but does not: {error!r}") from None
     config = _in_place(TrainingConfig.from_dict(facts["config"], using=using), path)
     return fit(model, data, config, resume=path, resume_with=resume_with, short=short, **options)
 
 
 def _in_place(config: TrainingConfig, path: str | os.PathLike[str]) -> TrainingConfig:
-    """The configuration whose checkpoints are where the run is now, which may have been moved."""
+    """The configuration with its checkpoints at the present path of the run, which may have been moved."""
     run = _run_of(path)
     if run is None or config.checkpoints is None:
         return config.unsaved()
@@ -202,7 +202,7 @@ def _in_place(config: TrainingConfig, path: str | os.PathLike[str]) -> TrainingC
 
 
 def _run_of(path: str | os.PathLike[str]) -> str | Path | None:
-    """The run that a path names or a checkpoint lies in; None for a checkpoint by itself."""
+    """The run that a path names or that contains a checkpoint; None for a checkpoint outside of a run."""
     if is_remote(path):
         return str(path).partition(f"/{CHECKPOINTS}/")[0]
     place = Path(path)

@@ -1,4 +1,4 @@
-"""Distillation: a small model learns from a large one's forecasts besides the truth.
+"""Distillation: a small model learns from the forecasts of a large one and from the actual values.
 
 Letters: B windows, H horizon, C channels, Q outputs, M probability levels.
 """
@@ -44,21 +44,21 @@ def distill(
     validation: Any = None,
     **columns: Any,
 ) -> Forecaster:
-    """Train a model on the truth and on another model's forecasts, and give the fitted forecaster.
+    """Train a model on the actual values and on another model's forecasts; return the fitted forecaster.
 
-    What is minimised is alpha · loss(output, truth) + (1 - alpha) · loss(output, teacher's forecast); the validation
-    knows only the truth. The teacher's forecasts are those that its `predict` gives at the same moments, in original
-    units, with its own lookback, series scaling and columns. A student of quantiles learns the teacher's quantiles
-    (their mean absolute distance); a student of a distribution learns from draws of the teacher's distribution. What
-    the teacher was trained on counts as seen by the student.
+    The loss is alpha · loss(output, actual) + (1 - alpha) · loss(output, teacher's forecast). Validation uses only the
+    actual values. The teacher's forecasts are those of its `predict` at the same forecast origins, in original units,
+    with its own lookback, series scaling and columns. A student of quantiles learns the teacher's quantiles (their mean
+    absolute distance). A student of a distribution learns from draws of the teacher's distribution. Rows that the
+    teacher was trained on count as training rows of the student.
 
     Args:
         teacher: a fitted model that forecasts at least as many steps; its lookback may be longer or shorter.
         student: the model to train.
-        data: a TimeSeriesDataFrame or a frame with the columns that the teacher was trained on; the student may take
-            others of them.
+        data: a TimeSeriesDataFrame or a frame with the columns that the teacher was trained on; the student may use
+            other columns of it.
         config: how to train the student; None trains with its recipe.
-        alpha: the share of the truth, from 0 (only the teacher) to 1 (only the truth).
+        alpha: the weight of the actual values, from 0 (only the teacher) to 1 (only the actual values).
         validation: later rows of the same series, as in `Model.fit`.
         columns: arguments of `from_frame` when `data` is a plain frame; without any, the teacher's roles are used.
     """
@@ -68,7 +68,7 @@ def distill(
         table, source = data, None
     else:
         table = TimeSeriesDataFrame.from_frame(data, **(columns or {"schema": teacher.data.schema}))
-        # The teacher reads the frame by itself, where the student is given other columns of it.
+        # The teacher reads the frame itself if the student gets other columns of it.
         alike = columns_of(teacher.model, table.store) == columns_of(teacher.model, teacher.data.store)
         source = None if alike else data
     oracle = Oracle(teacher, table, student.h, source)
@@ -87,62 +87,61 @@ def _check(teacher: Forecaster, student: Model, config: TrainingConfig, alpha: f
         raise ConfigError(f"alpha must be between 0 and 1, but got alpha={alpha}")
     if not isinstance(teacher, Forecaster) or not isinstance(student, Model):
         raise ConfigError(
-            "the teacher must be one fitted model, such as model.fit(data) gives, and the student a model that is not "
-            f"fitted, but got {type(teacher).__name__} and {type(student).__name__}"
+            "the teacher must be one fitted model, such as the result of model.fit(data), and the student a model that "
+            f"is not fitted, but got {type(teacher).__name__} and {type(student).__name__}"
         )
     if teacher.model.h < student.h:
         raise ConfigError(
-            f"the teacher must forecast as many steps as the student, but got h={teacher.model.h} and h={student.h}"
+            f"the teacher must forecast all steps of the student, but got h={teacher.model.h} and h={student.h}"
         )
     kinds = [model.capabilities.multivariate for model in (teacher.model, student)]
     if kinds[0] != kinds[1]:
         raise ConfigError(
-            f"teacher and student must both see one series at a time or both all of them, but {teacher.model.kind} and "
-            f"{student.kind} differ"
+            "teacher and student must both be univariate or both be multivariate, but got "
+            f"{teacher.model.kind} and {student.kind}"
         )
     if kinds[0] and (teacher.model.joint is not None or _sees_beyond(teacher, student)):
         raise ConfigError(
-            f"a teacher that sees all series at once must forecast h={student.h} steps, as the student does, when it "
-            "takes columns known ahead, and must not reconcile its forecasts, but this one does not fit. Train another "
-            "teacher, or one that sees one series at a time"
+            f"a multivariate teacher must have h={student.h}, like the student, if it takes columns known ahead, and "
+            "must not reconcile its forecasts, but this one does not comply. Train another teacher, or a univariate one"
         )
     changing = [step.kind for step in _steps(config.augmentation) if not isinstance(step, Jitter | Masking)]
     if changing and alpha < 1:
         raise ConfigError(
-            "the teacher forecasts the windows of the table as they are, so an augmentation must leave their horizon "
-            f"alone as Jitter and Masking do, but got {', '.join(changing)}. Use those, or train without a teacher"
+            "the teacher forecasts windows of the table, so an augmentation must not change their horizon (Jitter and "
+            f"Masking do not), but got {', '.join(changing)}. Use those, or train without a teacher"
         )
     if supervised(config):
         raise ConfigError(
-            "a teacher cannot be handed to another process, so distillation needs fault_tolerance with retries=0"
+            "a teacher cannot be sent to another process: use fault_tolerance with retries=0 for distillation"
         )
 
 
 def _sees_beyond(teacher: Forecaster, student: Model) -> bool:
-    """Whether the last windows of the student end where the teacher would need columns after the end of the table."""
+    """Whether the teacher would need columns after the end of the table for the last windows of the student."""
     spec = teacher.module.spec
     return teacher.model.h > student.h and bool(spec.future or spec.categories)
 
 
 def _steps(augmentation: Augmentation | None) -> list[Augmentation]:
-    """The single augmentations, those inside a Compose too."""
+    """The single augmentations, also those inside a Compose."""
     if isinstance(augmentation, Compose):
         return [single for step in augmentation.steps for single in _steps(step)]
     return [] if augmentation is None else [augmentation]
 
 
 DRAWN_LEVELS = tuple(np.linspace(0.025, 0.975, 20).tolist())
-"""A student of a distribution is taught by a quantile drawn from these."""
+"""A student of a distribution learns from a quantile drawn from these levels."""
 
 
 class Oracle:
-    """What the teacher forecasts at the windows of a table: the values of its `predict` at the same origins.
+    """The teacher's forecasts for the windows of a table: the values of its `predict` at the same origins.
 
     Args:
         teacher: the fitted model; it forecasts with its own lookback, scaling and columns.
         table: the rows that the student is trained on.
         horizon: how many steps the student forecasts.
-        source: where the teacher finds its columns, if the table lacks some; None for the table.
+        source: the table of the teacher's columns, if `table` lacks some; None for `table`.
     """
 
     def __init__(self, teacher: Forecaster, table: TimeSeriesDataFrame, horizon: int, source: Any = None) -> None:
@@ -171,7 +170,7 @@ class Oracle:
         return torch.from_numpy(found).to(batch.y.device, batch.y.dtype)
 
     def _of_all_series(self, time: npt.NDArray[np.int64], columns: Columns) -> npt.NDArray[np.float64]:
-        """[B, H, C, K] of a teacher that sees all series at once; a series that has not begun is masked."""
+        """[B, H, C, K] of a multivariate teacher. A series that has not begun is masked."""
         assert self.rows is not None
         places = as_tensors(np.zeros_like(time), time, time - self.teacher.model.input_size)
         windows = self.rows.batch(*places, clipped=True, partial_targets=True)
@@ -181,7 +180,7 @@ class Oracle:
 
 
 class DistillationTask(ForecastTask):
-    """The forecasting task whose training loss also looks at a teacher."""
+    """A forecasting task whose training loss includes the forecasts of a teacher."""
 
     def __init__(self, oracle: Oracle, alpha: float, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -190,18 +189,19 @@ class DistillationTask(ForecastTask):
         self.by_quantiles = isinstance(mine, MQLoss | HuberMQLoss)
         if self.loss.probabilistic and not theirs.probabilistic and alpha < 1:
             raise ConfigError(
-                f"{mine.kind} learns a distribution, but the teacher was trained with {theirs.kind} and forecasts a "
-                "point. Train the teacher with MQLoss or DistributionLoss, or the student with MAE"
+                f"{mine.kind} needs a teacher with quantiles or a distribution, but the teacher was trained with "
+                f"{theirs.kind} and forecasts a point. Train the teacher with MQLoss or DistributionLoss, or the "
+                "student with MAE"
             )
         few = isinstance(theirs, MQLoss | HuberMQLoss | Quantile | HuberQuantile)
         if self.loss.probabilistic and not self.by_quantiles and few and alpha < 1:
             raise ConfigError(
-                f"{mine.kind} learns a whole distribution, but the teacher's {theirs.kind} knows only some quantiles. "
+                f"{mine.kind} needs a teacher with a whole distribution, but {theirs.kind} has only some quantiles. "
                 "Train the teacher with DistributionLoss, or the student with MQLoss"
             )
 
     def values(self, module: ForecastModule, batch: Batch) -> Tensor:
-        """[B, H, C] alpha · loss against the truth + (1 - alpha) · loss against the teacher."""
+        """[B, H, C] alpha · loss against the actual values + (1 - alpha) · loss against the teacher."""
         assert batch.target is not None
         forecast = module.forecast(batch)
         scaled = self.loss.units == "scaled"
@@ -224,7 +224,7 @@ class DistillationTask(ForecastTask):
         if not self.loss.probabilistic:
             return self.oracle.forecasts(batch, (None,)).squeeze(-1)
         values = self.oracle.forecasts(batch, DRAWN_LEVELS)
-        # Drawn from the generator that the engine has keyed by the step.
+        # Drawn from the generator that the engine has seeded for this step.
         chosen = torch.randint(values.shape[-1], (*values.shape[:-1], 1)).to(values.device)
         return values.gather(-1, chosen).squeeze(-1)
 

@@ -1,4 +1,4 @@
-"""From a description and a table to a fitted forecaster."""
+"""Trains a description on a table; the result is a fitted forecaster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fit(
     prediction_intervals: PredictionIntervals | None = None,
     **options: Any,
 ) -> Forecaster:
-    """Train a model on a table; see `Model.fit` and `job_of` for the options."""
+    """The forecaster trained on a table; see `Model.fit` and `job_of` for the options."""
     job = job_of(model, data, config, **options)
     if prediction_intervals is not None:
         return _with_intervals(job, prediction_intervals)
@@ -65,11 +65,11 @@ def job_of(
     begin_with: Callable[[ForecastModule], None] | None = None,
     **columns: Any,
 ) -> Job:
-    """The job of the arguments that `Model.fit` takes; the tables are read here."""
+    """The job for the arguments of `Model.fit`. The tables are read here."""
     check_arguments(columns, PredictionIntervals)
     if config is not None and not isinstance(config, TrainingConfig):
         raise not_a_config(config, TrainingConfig.model_fields)
-    if "min_length" in columns:  # `short` answers for both lengths: the one asked for, and the one the model needs
+    if "min_length" in columns:  # `short` applies to both: min_length and the length that the model needs
         columns["short"] = short
     table = TimeSeriesDataFrame.from_frame(data, **columns)
     return Job(
@@ -86,7 +86,7 @@ def job_of(
 
 
 def check_arguments(columns: Mapping[str, Any], *owners: type[Description]) -> None:
-    """Refuse arguments that are settings of something else, and say where they belong."""
+    """Refuse arguments that are settings of another object, and name that object."""
     for name in columns.keys() - LoadOptions.__annotations__.keys():
         owner = next((owner for owner in owners if name in owner.model_fields), None)
         if owner is not None:
@@ -111,7 +111,7 @@ def check_resumable(
     prediction_intervals: PredictionIntervals | None = None,
     **options: Any,
 ) -> None:
-    """Refuse now what `fit` would refuse when this run goes on: another model, other data. Nothing is written."""
+    """Refuse now what `fit` would refuse when this run is resumed: another model, other data. Nothing is written."""
     job = job_of(model, data, config.unsaved(), **options)
     if prediction_intervals is not None:
         _refuse_resume(job)
@@ -119,7 +119,7 @@ def check_resumable(
 
 
 def _with_intervals(job: Job, settings: PredictionIntervals) -> Forecaster:
-    """Train twice: without the last windows, to measure errors on them, and on everything, to forecast."""
+    """Train twice: without the last windows, to measure the errors on them, and on all rows, to forecast."""
     if not isinstance(settings, PredictionIntervals):
         raise ConfigError(
             "prediction_intervals must be settings such as PredictionIntervals(n_windows=20), but got "
@@ -132,7 +132,7 @@ def _with_intervals(job: Job, settings: PredictionIntervals) -> Forecaster:
     long = cut > 0
     if not long.any():
         raise DataError(
-            f"prediction intervals hold back {rows} rows of each series "
+            f"prediction intervals hold out {rows} rows of each series "
             + settings.too_few(model.h, int(table.store.lengths.max(initial=0)), model.input_size + model.h)
         )
     kept, cut = table if long.all() else table.select(table.ids[long].tolist()), cut[long]
@@ -143,8 +143,8 @@ def _with_intervals(job: Job, settings: PredictionIntervals) -> Forecaster:
     fitted = prepare(job).finish()
     if fitted.loss.probabilistic:
         log.warning(
-            "%s has intervals of its own: prediction_intervals are not used. Leave them out, or train with a loss of "
-            "one point, such as MAE", fitted.loss.kind,
+            "prediction_intervals are not used: %s already has intervals. Leave them out, or train with a loss that "
+            "forecasts a point, such as MAE", fitted.loss.kind,
         )  # fmt: skip
         return fitted
     measured = prepare(earlier).finish()
@@ -153,9 +153,9 @@ def _with_intervals(job: Job, settings: PredictionIntervals) -> Forecaster:
 
 
 def _rows_before_windows(job: Job, rows: int) -> npt.NDArray[np.int64]:
-    """[S] how many first rows of each series come before the windows on which errors are measured.
+    """[S] how many first rows of each series come before the windows on which the errors are measured.
 
-    Where validation begins at one date, the windows do, too: no series is learned from later than another is measured.
+    If validation begins at one date, these windows do, too: no series is trained on rows later than another's windows.
     """
     store = job.table.store
     if split_rule(store, job.config) == "series":
@@ -167,6 +167,6 @@ def _rows_before_windows(job: Job, rows: int) -> npt.NDArray[np.int64]:
 def _refuse_resume(job: Job) -> None:
     if job.resume.source is not None or job.resume.changes is not None:
         raise ConfigError(
-            "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it without, then "
-            "call calibrate(data, intervals) on the forecaster"
+            "a training with prediction_intervals is two trainings, so it cannot be resumed. Resume it without them, "
+            "then call calibrate(data, intervals) on the forecaster"
         )

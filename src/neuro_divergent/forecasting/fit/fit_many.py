@@ -1,4 +1,4 @@
-"""Several trainings with one call: stacked into one computation where they can be, else one after the other."""
+"""Runs several trainings with one call: stacked into one computation if possible, else one after the other."""
 
 from __future__ import annotations
 
@@ -35,29 +35,31 @@ def fit_many(
     resume_with: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> list[Forecaster]:
-    """Train several models, those of one small architecture together as one computation.
+    """Train several models and return their forecasters. Small models of one architecture train as one computation.
 
-    What is given once is shared; what is given as a list has an entry for each training. Every forecaster is the one
-    that `Model.fit` would give, but for rounding. If a training fails, the others go on to their ends; then a
-    `MembersFailedError` names what failed and holds the forecasters of the others.
+    A single value is shared by all trainings; a list has one entry per training. Except for rounding, every forecaster
+    is the same as from `Model.fit`. If a training fails, the others continue to their ends. Then a `MembersFailedError`
+    lists the failures and contains the forecasters of the others.
 
     Args:
         models: one description or several.
         data: one table, as in `Model.fit`, or a list of tables.
         configs: how to train; None trains with the models' recipes.
-        seeds: how many (the configuration's seed and the following ones), or which; None keeps the configurations'.
-        stacked: "auto" trains together what can be and is small enough to win by it, and the rest one after the other
-            (the log says why, at level INFO); True refuses what cannot be together; False is one after the other.
-        resume: "auto" goes on with each training in the directory of its own configuration: one that had ended gives
-            its result again, one that was cut short goes on, one that had not begun begins.
-        resume_with: fields of the configurations that are changed on purpose, the same for all.
+        seeds: a number of seeds (the configuration's seed and the following ones), or a list; None keeps the
+            configurations' seeds.
+        stacked: "auto" stacks trainings that can be stacked and are small enough to gain from it, and runs the rest one
+            after the other (the log gives the reason, at level INFO). True refuses trainings that cannot be stacked.
+            False runs one after the other.
+        resume: "auto" resumes each training in the directory of its configuration: a finished training returns its
+            result, an interrupted one continues, and one without a checkpoint starts.
+        resume_with: fields of the configurations to change, the same for all.
         options: further arguments of `Model.fit`, the same for all.
     """
     check_choice(stacked)
     members = _members(models, data, configs, seeds)
     columns = {name: options.pop(name) for name in list(options) if name not in _FIT_OPTIONS}
     tables: dict[int, TimeSeriesDataFrame] = {}
-    for _, given, _ in members:  # a table that many share is read once
+    for _, given, _ in members:  # a shared table is read once
         if id(given) not in tables:
             tables[id(given)] = TimeSeriesDataFrame.from_frame(given, **columns)
     wanted = [(model, tables[id(given)], config) for model, given, config in members]
@@ -67,7 +69,7 @@ def fit_many(
 _FIT_OPTIONS = ("validation", "short", "prediction_intervals")
 
 Wanted = tuple[Model, TimeSeriesDataFrame, TrainingConfig]
-"""A training that is asked for."""
+"""One training: model, table, configuration."""
 
 
 def fit_members(
@@ -83,7 +85,7 @@ def fit_members(
     reason = _obstacle(wanted, options)
     if stacked is True and reason is not None:
         raise refusal(reason)
-    if resume is not None or resume_with is not None:  # only what has a directory goes on, and that is never stacked
+    if resume is not None or resume_with is not None:  # a run with a directory can be resumed, and is never stacked
         return _going_on(wanted, resume, resume_with, options)
     if stacked is False or reason is not None:
         return _one_after_the_other(wanted, reason, options)
@@ -94,24 +96,24 @@ def _refuse_shared_directories(wanted: Sequence[Wanted]) -> None:
     places = [str(config.checkpoints.directory) for _, _, config in wanted if config.checkpoints is not None]
     if len(set(places)) < len(places):
         raise ConfigError(
-            "one directory is one run, but several trainings would be saved in the same one. Use checkpoints=None, or "
-            "a configuration with a directory of its own for each training"
+            "a run directory is used by one run, but several trainings have the same one. Use checkpoints=None, or "
+            "give each training a configuration with its own directory"
         )
 
 
 def _obstacle(wanted: Sequence[Wanted], options: dict[str, Any]) -> str | None:
-    """What can be seen before anything is prepared."""
+    """Why these trainings cannot be stacked, as far as known before they are prepared; None if they can."""
     if len(wanted) == 1:
         return "there is only one training"
     if options.get("prediction_intervals") is not None:
         return "prediction_intervals train each model twice"
     if any(model.joint is not None for model, _, _ in wanted):
-        return "the errors of a hierarchy are looked at after each training"
+        return "the errors of a hierarchy are measured after each training"
     return next((found for _, _, config in wanted if (found := config_obstacle(config))), None)
 
 
 def _stacked(wanted: Sequence[Wanted], stacked: Stacked, options: dict[str, Any]) -> list[Forecaster]:
-    """Train what can be stacked as one computation; a member that cannot be prepared leaves its error."""
+    """Train the trainings that can be stacked as one computation. A member that cannot be prepared gives its error."""
 
     def prepared(member: Wanted) -> Run | NeuroDivergentError:
         try:
@@ -121,7 +123,7 @@ def _stacked(wanted: Sequence[Wanted], stacked: Stacked, options: dict[str, Any]
 
     first = prepared(wanted[0])
     if stacked == "auto" and isinstance(first, Run) and (reason := not_worth_it(first.training.state)):
-        return _one_after_the_other(wanted, reason, options, first)  # the others' tables may be large: not prepared
+        return _one_after_the_other(wanted, reason, options, first)  # the other tables may be large: not prepared
     found = [first, *(prepared(member) for member in wanted[1:])]
     runs = [run for run in found if isinstance(run, Run)]
     members = [(run.training.task, run.training.state) for run in runs]
@@ -149,7 +151,7 @@ def _going_on(
 ) -> list[Forecaster]:
     if resume not in (None, "auto"):
         raise ConfigError(
-            "several trainings go on each in the directory of its own configuration: use resume='auto', not "
+            "several trainings are resumed each in the directory of its configuration: use resume='auto', not "
             f"{os.fspath(resume)!r}"
         )
     names = [f"training {number}" for number in range(1, len(wanted) + 1)]
@@ -162,12 +164,12 @@ def _going_on(
 def _members(
     models: Any, data: Any, configs: Any, seeds: int | Sequence[int] | None
 ) -> list[tuple[Model, Any, TrainingConfig]]:
-    """One entry for each training, from what is shared and what is listed."""
+    """One entry per training, from shared values and lists."""
     given: dict[str, Any] = {"models": models, "data": data, "configs": configs or TrainingConfig()}
     lists = {name: list(value) for name, value in given.items() if isinstance(value, list | tuple)}
     if isinstance(seeds, int):
         if "configs" in lists:
-            raise ConfigError(f"a number of seeds follows one configuration, but got {len(lists['configs'])} of them")
+            raise ConfigError(f"a number of seeds needs one configuration, but got {len(lists['configs'])} of them")
         seeds = range(given["configs"].seed, given["configs"].seed + seeds)
     if seeds is not None:
         lists["seeds"] = list(seeds)

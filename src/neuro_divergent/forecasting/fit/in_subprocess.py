@@ -1,4 +1,4 @@
-"""Train in a watched process of its own: what it is to do is written as files, never pickled."""
+"""Trains in a supervised process. The job is written as files, never pickled."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from neuro_divergent.training.runs.checkpoint_store import forget
 from neuro_divergent.training.runs.resume import Resume
 
 FOLDER = "job"
-"""In the run's directory: the job of the watched process, while it runs."""
+"""In the run's directory: the job of the supervised process, while it runs."""
 WORKER = "neuro_divergent.forecasting.fit.worker"
 
 
 def supervised(config: TrainingConfig) -> bool:
-    """Whether the training is to run in a watched process."""
+    """Whether the training runs in a supervised process."""
     tolerance = config.fault_tolerance
     return tolerance is not None and tolerance.retries > 0
 
 
 def train_supervised(job: Job) -> Resume:
-    """Train in a watched process; the result says how this process takes over the finished run."""
+    """Train in a supervised process. The result says how this process loads the finished run."""
     config, resume = job.config, job.resume
     settings = config.checkpoints
     if settings is None or is_remote(settings.directory):
@@ -40,11 +40,11 @@ def train_supervised(job: Job) -> Resume:
         )
     if resume.source not in (None, "auto"):
         raise ConfigError(
-            f"a watched training goes on from its own directory: use resume='auto', not {resume.source!r}"
+            f"a supervised training is resumed from its own directory: use resume='auto', not {resume.source!r}"
         )
     tolerance = config.fault_tolerance
     assert tolerance is not None
-    alone = tolerance.replace(retries=0)  # what is left of it inside the process: batches halved for a small memory
+    alone = tolerance.replace(retries=0)  # inside the process only out-of-memory handling is left
     own = config.replace(fault_tolerance=alone, progress=False, checkpoints=settings.replace(on_stop=True))
     _refuse_callables(own, job)
     folder = Path(settings.directory) / FOLDER
@@ -57,7 +57,7 @@ def train_supervised(job: Job) -> Resume:
             logging.getLogger(__name__).warning("the training was restarted: %s", sentence)
     except ConfigError as error:
         raise error_of(folder) or error from None
-    finally:  # however it ended: this is a copy of the whole table
+    finally:  # always removed: it is a copy of the whole table
         files.remove_directory(folder)
     return Resume("auto", resume.changes, finished=True)
 
@@ -66,7 +66,7 @@ def _refuse_callables(config: TrainingConfig, job: Job) -> None:
     found = not_in_files(config, job.model, job.local_scaler)
     if found:
         raise ConfigError(
-            "a watched training is described to its process by files, which cannot hold your own callables, but got "
+            "a supervised process gets its job as files, which cannot contain your own callables, but got "
             f"{', '.join(found)}. Use fault_tolerance=FaultTolerance(retries=0), or run your own script "
             "with neuro_divergent.training.process.supervisor.supervise"
         )

@@ -1,4 +1,4 @@
-"""A training as data: what is to be trained, on which rows, how, and from where.
+"""A training as data: the model, the rows, the configuration, and the starting point.
 
 A job can be written to a folder and read in another process: descriptions as JSON, tables as stores, never a pickle.
 """
@@ -32,26 +32,26 @@ JOB = "job.json"
 
 @dataclass(frozen=True)
 class Job:
-    """One training: model, configuration, tables, and where it begins. Where it writes is `config.checkpoints`."""
+    """One training: model, configuration, tables, and starting point. It writes to `config.checkpoints`."""
 
     model: Model
     table: TimeSeriesDataFrame
     config: TrainingConfig = field(default_factory=TrainingConfig)
     validation: TimeSeriesDataFrame | None = None
-    """Later rows of the same series to validate on, instead of the last part of the table."""
+    """Later rows of the same series for validation, instead of the last part of the table."""
     short: Short = "error"
     """What to do with series shorter than input_size + h."""
     local_scaler: str | SeriesScaler | None = None
-    """How each series is scaled before training; None leaves the table as it is. A file can hold a name only."""
+    """How each series is scaled before training; None does not scale. In a file it can only be a name."""
     resume: Resume = Resume()  # noqa: RUF009  # frozen
-    """Whether to go on from a checkpoint."""
+    """Whether to resume from a checkpoint."""
     task: Callable[..., ForecastTask] = ForecastTask
-    """How a batch of windows becomes values to minimise. Not written: only this process knows it."""
+    """How a batch of windows becomes loss values. Not written to files: it exists only in this process."""
     begin_with: Callable[[ForecastModule], None] | None = None
-    """Gives a new module the weights that it starts from. Not written: only this process knows it."""
+    """Gives a new module its starting weights. Not written to files: it exists only in this process."""
 
     def write(self, folder: Path) -> None:
-        """Write the job, with its tables, for another process; `read` gives it back."""
+        """Write the job with its tables for another process; `read` reads it."""
         tables = {"data": self.table} | ({} if self.validation is None else {"validation": self.validation})
         document = {
             "model": self.model.to_dict(),
@@ -65,7 +65,7 @@ class Job:
 
     @classmethod
     def read(cls, folder: Path) -> Job:
-        """The job that `write` left in a folder; it goes on from the newest checkpoint of its directory."""
+        """The job that `write` wrote to a folder. It resumes from the newest checkpoint of its directory."""
         document = parse_json(plain_bytes(folder / JOB, MAX_JSON_BYTES), JOB)
         config = TrainingConfig.from_dict(document["config"])
         tables = {name: read_table(folder / name, facts) for name, facts in document["tables"].items()}
@@ -82,12 +82,12 @@ class Job:
 
 
 def write_table(table: TimeSeriesDataFrame, folder: Path) -> dict[str, Any]:
-    """Write the rows of a table to a folder; what is returned is the rest of it, as plain data."""
+    """Write the rows of a table to a folder. Returns the rest of the table as plain data."""
     table.store.save(folder, overwrite=True)
     return {"schema": table.schema.to_dict(), "library": table.library}
 
 
 def read_table(folder: Path, facts: Mapping[str, Any]) -> TimeSeriesDataFrame:
-    """The table of a folder and of the facts that `write_table` returned."""
+    """The table from a folder and from the facts that `write_table` returned."""
     schema = DataSchema.from_dict(facts["schema"])
     return TimeSeriesDataFrame(SeriesStore.open(folder), schema, DataReport(), library=facts["library"])

@@ -1,4 +1,4 @@
-"""How many parameters the network of a description will have, before it is trained."""
+"""Counts the parameters of a description's network, before it is trained."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 def num_parameters(
     model: Model, data: Any = None, config: TrainingConfig | None = None, **columns: Any
 ) -> ParameterCount:
-    """Build the module of a description and count; see `Model.num_parameters`."""
+    """The number of parameters of a description's module; see `Model.num_parameters`."""
     resolved = (config or TrainingConfig()).resolved(model.recipe(1))
     assert isinstance(resolved.loss, Loss)
     spec, anchor = _sizes(model, data, resolved, columns)
@@ -49,13 +49,13 @@ def _sizes(
         return windows.spec(), anchor_lengths(model, store, rows)
     if model.anchor in ("auto", "seasonal"):
         raise ConfigError(
-            f"anchor={model.anchor!r} takes its season lengths from the data, but got no table. "
-            "Give it: num_parameters(data)"
+            f"anchor={model.anchor!r} infers its season lengths from the data, but got no table. "
+            "Give a table: num_parameters(data)"
         )
     if data is None and model.together:
         raise ConfigError(
             f"{model.kind} sees all series at once, so its size depends on their number, but got no table. "
-            "Give it: num_parameters(data)"
+            "Give a table: num_parameters(data)"
         )
     spec = data or InputSpec(horizon=model.h, lookback=model.input_size)
     if (spec.horizon, spec.lookback) != (model.h, model.input_size):

@@ -1,4 +1,4 @@
-"""From a job to a run: the rows to train on, the module, the sources, everything before the first step."""
+"""Prepares a run from a job: the training rows, the module, the sources, everything before the first step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def prepare(job: Job) -> Run:
-    """Everything before the first step of a job; nothing is trained or written yet."""
+    """The run of a job, ready for its first step. Nothing is trained or written yet."""
     config, old = _with_rule(job.resume.applied(job.config), job)
     job = replace(job, config=config)
     given = job if old or job.begin_with is not None else _with_seen_categories(job)
@@ -51,8 +51,8 @@ def prepare(job: Job) -> Run:
         late = (rows < model.input_size + model.h) & (table.store.lengths - rows >= model.h)
         if late.any():
             log.warning(
-                "%d of %d series begin too late to train before the validation cutoff: they are validated only. Say "
-                "split_by='series' to train on all of them",
+                "%d of %d series begin too late to train before the validation cutoff: they are used only for "
+                "validation. Use split_by='series' to train on all of them",
                 int(late.sum()),
                 table.n_series,
                 extra={"advice": [Advice("training.split_by", "series")]},
@@ -77,7 +77,7 @@ def prepare(job: Job) -> Run:
     if validation_rows is None and resolved.validation_split is not None:
         trained, validation_rows = (np.zeros_like(rows), rows), (rows, store.lengths)
     if config.early_stopping == "auto" and (validation_rows is None or len(problem.windows(validation_rows)) == 0):
-        resolved = resolved.replace(early_stopping=None)  # the recipe's has nothing to look at; a user's is refused
+        resolved = resolved.replace(early_stopping=None)  # the recipe's has nothing to monitor; a user's is refused
     for loss in (resolved.loss, resolved.validation_loss):
         if isinstance(loss, Loss):
             _check_targets(loss, store, job.local_scaler)
@@ -86,10 +86,10 @@ def prepare(job: Job) -> Run:
 
 
 def _with_rule(config: TrainingConfig, job: Job) -> tuple[TrainingConfig, bool]:
-    """The configuration with the way the rows are split decided, and whether held-out rows decide things, too.
+    """The configuration with a decided split rule, and whether held-out rows also decide things.
 
-    A run that goes on keeps its own rules: those of earlier versions were split series by series, and looked at all
-    rows for seasons, categories and the like.
+    A resumed run keeps its own rules: earlier versions split series by series, and used all rows to infer seasons,
+    categories and the like.
     """
     kept = kept_facts(config, job.resume)
     old = kept is not None and DECIDED_ON not in kept["identity"]
@@ -101,7 +101,7 @@ def _with_rule(config: TrainingConfig, job: Job) -> tuple[TrainingConfig, bool]:
 
 
 def _with_seen_categories(job: Job) -> Job:
-    """The job whose table knows only the categories of its training rows: their codes do not depend on later rows."""
+    """The job whose table has only the categories of its training rows, so that codes do not depend on later rows."""
     store = job.table.store
     if not store.categories:
         return job
@@ -110,12 +110,12 @@ def _with_seen_categories(job: Job) -> Job:
     later = {name: [value for value in values if value not in known[name]] for name, values in store.categories.items()}
     for name, values in later.items():
         if values:
-            log.warning("column %r: %s is not in the training rows: unknown to the model", name, listing(values))
+            log.warning("column %r: %s is not in the training rows: it is unknown to the model", name, listing(values))
     return replace(job, table=with_categories(job.table, known)) if any(later.values()) else job
 
 
 def _countable(problem: Problem) -> Problem:
-    """The problem whose held-out rows all count as observed: how much of them is missing must not decide a recipe."""
+    """The problem with all held-out rows counted as observed: missing held-out values must not influence a recipe."""
     store = problem.store
     if store.mask is None or not bool((problem.rows < store.lengths).any()):
         return problem
@@ -125,7 +125,7 @@ def _countable(problem: Problem) -> Problem:
 
 
 def _check_targets(loss: Loss, store: SeriesStore, local_scaler: str | SeriesScaler | None) -> None:
-    """Refuse targets that the loss's distribution cannot take: a count is never negative."""
+    """Refuse targets outside the support of the loss's distribution: a count is never negative."""
     wrong = outside_support(loss, store.y)
     if wrong is not None and store.mask is not None:
         wrong &= store.mask

@@ -1,4 +1,4 @@
-"""What is to be learned: windows, sources and the task of a training."""
+"""The learning problem of a training: windows, sources and task."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from neuro_divergent.training.trainer import effective_batch, training_sampler
 log = logging.getLogger(__name__)
 
 MAX_VALIDATION_WINDOWS = 4096
-"""A validation scores at most about this many windows, evenly spread: more would cost time and change little."""
+"""Validation scores at most about this many windows, evenly spread: more would cost time and change little."""
 
 
 DECIDED_ON = "decided_on"
-"""What a run's identity says of the rows that decided anchors, categories, weights and curricula."""
+"""Key in a run's identity: the rows that decided anchors, categories, weights and curricula."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learned: a model, the columns it can take, and how windows are cut from them."""
+    """The learning problem: a model, the columns that it takes, and how windows are cut from them."""
 
     model: Model
     store: SeriesStore
     anchor: tuple[int, ...]
     rows: npt.NDArray[np.int64]
-    """[S] how many first rows of each series decide what is taken from the data: those that are trained on."""
+    """[S] how many first rows of each series decide what is inferred from the data: the training rows."""
     historical_categorical: tuple[str, ...]
     short: Short
     times: Callable[[], npt.NDArray[np.generic]]
-    """The time stamp of every row, for those who need it."""
+    """The time stamp of every row, for losses that need it."""
     task: Callable[..., ForecastTask] = ForecastTask
-    """How a batch of windows becomes values to minimise."""
+    """How a batch of windows becomes loss values."""
     begin_with: Callable[[ForecastModule], None] | None = None
-    """Gives a new module the weights that it starts from."""
+    """Gives a new module its starting weights."""
     decided_on_all: bool = False
-    """Whether the run is one of a version that let the held-out rows decide, too; it keeps what it decided."""
+    """True for a run of an earlier version that let held-out rows decide, too. It keeps its decisions."""
     indexed: dict[Any, Windows] = field(default_factory=dict, compare=False, repr=False)
-    """The windows that were asked for: each part of the table is indexed once."""
+    """Cache of windows: each part of the table is indexed once."""
 
     def weighted(self, loss: Loss) -> Problem:
-        """The problem with the row weights that the loss asks for (by recency, by a function of time and value)."""
+        """The problem with the row weights of the loss (by recency, or by a function of time and value)."""
         if type(loss).row_weights is Loss.row_weights:
             return self
         store = self.store
@@ -64,7 +64,7 @@ class Problem:
         age = np.repeat(store.lengths, store.lengths) - 1 - rows
         trained = rows < np.repeat(self.rows, store.lengths)
         weights, times = np.empty(len(rows)), self.times()
-        # A function may look at all the rows that it is given: those that are held out must not weigh the others.
+        # A function may use all rows that it gets: held-out rows must not influence the weights of the others.
         for part in (trained, ~trained) if not trained.all() else (slice(None),):
             found = loss.row_weights(age[part], times[part], store.y[part])
             if found is None:
@@ -91,7 +91,7 @@ class Problem:
 
 
 def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[str, Any]:
-    """What must be the same for a resume: the model, the table, which rows are for what, and which series are used."""
+    """What must be the same to resume a run: model, table, the split of its rows, and the series that are used."""
     store = problem.store
     digest = hashlib.sha256(store.fingerprint().encode())
     for rows in (*trained, *(held or ())):
@@ -102,7 +102,7 @@ def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[st
 
 
 def sampler_of(config: TrainingConfig, windows: Windows, problem: Problem, cap: int | None) -> Sampler:
-    """The sampler of a training: shuffled or in order, or the easy series first."""
+    """The sampler of a training: shuffled, in order, or easy series first."""
     curriculum = config.curriculum
     if not isinstance(curriculum, EasySeriesFirst):
         return training_sampler(config, len(windows))
@@ -119,7 +119,7 @@ def sampler_of(config: TrainingConfig, windows: Windows, problem: Problem, cap: 
     return EasyFirst(
         windows.boundaries,
         size,
-        # A run of an earlier version keeps its order, in which what was missing counted as a value.
+        # A run of an earlier version keeps its order, in which missing values counted as values.
         order=easy_first(problem.store.replace(mask=None) if problem.decided_on_all else problem.store, problem.rows),
         share=lambda epoch: curriculum.series_share(epoch, epochs),
         seed=config.seed,
@@ -130,11 +130,11 @@ def sampler_of(config: TrainingConfig, windows: Windows, problem: Problem, cap: 
 def validation_source(
     problem: Problem, config: TrainingConfig, held: Range, placed: dict[str, Any]
 ) -> WindowSource | None:
-    """The held-out windows, at most about MAX_VALIDATION_WINDOWS of them; None when no series is long enough."""
+    """The held-out windows, at most about MAX_VALIDATION_WINDOWS of them; None if no series is long enough."""
     windows = problem.windows(held)
     if len(windows) == 0:
         log.warning(
-            "no series has a validation part of %d rows, which one window needs: training without validation",
+            "no series has the %d held-out rows that one window needs: training without validation",
             problem.model.h,
         )
         return None

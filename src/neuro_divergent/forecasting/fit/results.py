@@ -9,9 +9,9 @@ from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
 def results(found: Sequence[Forecaster | NeuroDivergentError]) -> list[Forecaster]:
-    """The forecasters. If some trainings failed, raise an error that holds those of the others.
+    """The forecasters. If some trainings failed, raise an error that contains the forecasters of the others.
 
-    When all failed there is nothing to hold, and the first error itself is raised.
+    If all failed, the first error itself is raised.
     """
     failures = {number: item for number, item in enumerate(found) if isinstance(item, NeuroDivergentError)}
     if not failures:

@@ -1,4 +1,4 @@
-"""Going on with several runs, each in a directory of its own: what cannot go on is refused before any of them does."""
+"""Resumes several runs, each in its own directory. Runs that cannot be resumed are refused before any starts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from neuro_divergent.training.runs.resume import Resume
 
 Source = str | os.PathLike[str] | None
 Beginning = tuple[TrainingConfig, Resume]
-"""A configuration with its changes made, and where its run begins."""
+"""A changed configuration, and the starting point of its run."""
 
 
 def beginnings(
     configs: Mapping[str, TrainingConfig], source: Source, changes: Mapping[str, Any] | None
 ) -> dict[str, Beginning]:
-    """How each of several runs begins, by name.
+    """The starting point of each of several runs, by name.
 
     Args:
-        configs: how each is trained, in a directory of its own.
-        source: None, "auto" for the directory of each, or one that holds a folder for each.
-        changes: fields that are changed on purpose, for all or by name.
+        configs: the configuration of each run, with its own directory.
+        source: None, "auto" for the directory of each, or a directory with one folder per run.
+        changes: fields to change, for all or by name.
     """
     own = _changes_of(configs, changes)
     changed = {name: Resume(source, own[name]).applied(config) for name, config in configs.items()}
@@ -43,7 +43,7 @@ def beginnings(
         bare = [name for name, config in configs.items() if config.checkpoints is None]
         if bare:
             raise ConfigError(
-                "resume='auto' looks into the directory of each run, so each needs checkpoints=Checkpoints(...), but "
+                "resume='auto' needs checkpoints=Checkpoints(...) for each run, but "
                 f"there is none for {', '.join(bare)}"
             )
     if source is None or source == "auto" or len(configs) == 1:
@@ -52,8 +52,8 @@ def beginnings(
     begun = {name for name, folder in folders.items() if place_of(folder).names()}
     if not begun:
         raise NoCheckpointError(
-            f"{source} must hold a folder for each run ({', '.join(configs)}), but there is no checkpoint in any. Use "
-            "resume='auto' to start afresh then"
+            f"{source} must have a folder for each run ({', '.join(configs)}), but there is no checkpoint in any. To "
+            "start new runs, use resume='auto'"
         )
     return {
         name: (config, Resume(folders[name], own[name]) if name in begun else Resume())
@@ -70,7 +70,7 @@ def _changes_of(
     unknown = sorted(changes.keys() - by_name)
     if unknown:
         raise ConfigError(
-            f"changes belong to models by name ({', '.join(names)}), but got {', '.join(unknown)} as well"
+            f"changes must be given by model name ({', '.join(names)}), but got {', '.join(unknown)} as well"
         )
     return {name: changes.get(name) for name in names}
 
@@ -78,25 +78,25 @@ def _changes_of(
 def fit_each(
     members: Sequence[tuple[Model, TimeSeriesDataFrame, Beginning]], **options: Any
 ) -> list[Forecaster | NeuroDivergentError]:
-    """Train one after the other, each from its own beginning; a training that fails leaves its error.
+    """Train one after the other, each from its own starting point. A failed training gives its error.
 
-    A run that cannot go on is refused before the first one is trained: they may take hours.
+    A run that cannot be resumed is refused before the first one is trained: they may take hours.
     """
-    for model, table, beginning in members[1:]:  # the first one is about to begin
+    for model, table, beginning in members[1:]:  # the first one is checked when it starts
         _check(model, table, *beginning, **options)
     found: list[Forecaster | NeuroDivergentError] = []
     for number, (model, table, (config, begin)) in enumerate(members):
         try:
             found.append(fit(model, table, config, resume=begin.source, resume_with=begin.changes, **options))
         except (TrainingError, StorageError) as error:
-            if number == 0 and isinstance(error, StorageError):  # refused, as the others were before
+            if number == 0 and isinstance(error, StorageError):  # refused, like the others before
                 raise
             found.append(error)
     return found
 
 
 def _check(model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, begin: Resume, **options: Any) -> None:
-    """Refuse a run that is to go on with another model or other data."""
+    """Refuse to resume a run with another model or other data."""
     own = None if config.checkpoints is None else config.checkpoints.directory
     source = own if begin.source == "auto" else begin.source
     if source is not None and place_of(os.fspath(source)).names():

@@ -1,4 +1,4 @@
-"""The forecasting task for a stack: windows of several members, one after the other."""
+"""The forecasting task for a stack: one batch has the windows of several members, one member after the other."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from neuro_divergent.forecasting.network.module import ForecastModule
 
 
 class RowsForecastTask(ForecastTask):
-    """The forecasting task for windows of several members, which follow each other."""
+    """The forecasting task for a batch with the windows of several members, one member after the other."""
 
     row_buffers: ClassVar[tuple[str, ...]] = tuple(
         f"{field}_{part}" for field in ("future", "historical", "static") for part in ("mean", "scale")
     )
 
     def spread_buffers(self, module: nn.Module, buffers: Mapping[str, Tensor], batch: Batch) -> None:
-        """Each window is standardised by the columns of its own member's table."""
+        """Standardise each window by the column statistics of its own member."""
         for name, stacked in buffers.items():
             values = getattr(batch, name.rpartition("_")[0])
             if values is not None:
@@ -30,7 +30,7 @@ class RowsForecastTask(ForecastTask):
                 module._buffers[name] = own
 
     def score_rows(self, module: nn.Module, batch: Batch, members: int) -> list[dict[str, Tensor]]:
-        """For each member what `score` gives for its share of the windows."""
+        """For each member, the result of `score` for its windows."""
         assert isinstance(module, ForecastModule)
         assert batch.target is not None
         loss = self.validation_loss

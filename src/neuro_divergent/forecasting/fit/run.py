@@ -1,4 +1,4 @@
-"""A training of a forecaster as a value: prepared, advanced as far as wanted, finished."""
+"""A training of a forecaster as an object: prepare it, advance it step by step, finish it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Run:
 
         run = prepare(Job(model, table, config))
         run.advance(500)                 # the first 500 steps
-        run.save_checkpoint("half-way")  # at a moment of one's own choice
-        forecaster = run.finish()        # what is left of them, then the forecaster
+        run.save_checkpoint("half-way")  # whenever you want
+        forecaster = run.finish()        # the remaining steps, then the forecaster
 
-    `training` is the engine's run: its task and state are there before the first step.
+    `training` is the engine's run. Its task and state exist before the first step.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class Run:
         training.state.context = self._context
 
     def advance(self, until: int | None = None) -> Run:
-        """Train until `until` steps are done (None: all of them), or until it is stopped.
+        """Train until `until` steps are done (None: all of them), or until the run is stopped.
 
-        A supervised training is one whole: it runs in a process of its own, to its end.
+        A supervised training cannot be divided: it runs to its end in another process.
         """
         if supervised(self.config) and not self.training.resume.finished:
             self._supervise()
@@ -73,16 +73,16 @@ class Run:
         return self
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
-        """Write the present state to a directory and return it; `nd.load(path)` gives a forecaster of these weights."""
+        """Write the present state to a directory and return its path. `nd.load(path)` makes a forecaster of it."""
         return self.training.save_checkpoint(path)
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> Run:
-        """Go to the step of a checkpoint of this training; what differs from it is refused with its name."""
+        """Go to the step of a checkpoint of this training. A checkpoint of another training is refused."""
         self.training.load_checkpoint(path)
         return self
 
     def finish(self) -> Forecaster:
-        """Do the steps that are left, end the run, train on all rows if `refit_on_all` asks for it."""
+        """Train the remaining steps, then on all rows if `refit_on_all` is set, and return the forecaster."""
         if supervised(self.config) and not self.training.resume.finished:
             self._supervise()
         state = self.training.complete()
@@ -92,15 +92,15 @@ class Run:
         return self.forecaster(state)
 
     def forecaster(self, state: TrainState | None = None) -> Forecaster:
-        """The forecaster of a training that has ended."""
+        """The forecaster of a finished training."""
         state = state or self.training.state
         if self._held_out is not None and not self.config.refit_on_all:
-            # Whoever looks for rows that were not trained on must know of these: the table holds both.
+            # Recorded for a later search of held-out rows: the table has training and validation rows.
             rows, cutoff = self._table.store.lengths - np.asarray(self._held_out[0]), self.cutoff
             split: How = "series" if cutoff is None else "date"
             note_held_out(state.history, rows, "given" if self.job.validation is not None else split, cutoff)
         fitted = self._with(state)
-        if self.job.begin_with is None:  # weights that were handed over bring what was learned after the steps, too
+        if self.job.begin_with is None:  # given weights already include what is learned after the last step
             self.problem.model.after_fit(fitted)
         if self._local is not None:
             fitted.local = self._local
@@ -110,7 +110,7 @@ class Run:
         return fitted
 
     def _with(self, state: TrainState) -> Forecaster:
-        """The forecaster of a state, without what is learned after the last step."""
+        """The forecaster of a state, before `after_fit`."""
         module = state.module
         assert isinstance(module, ForecastModule)
         return Forecaster(
@@ -123,7 +123,7 @@ class Run:
         )
 
     def _context(self) -> Mapping[str, bytes]:
-        """What a checkpoint lacks to be a forecaster: the description of the model and the last rows."""
+        """What a checkpoint needs besides its state to be a forecaster: the model's description and the last rows."""
         from neuro_divergent.forecasting.storage.save_load import context_files
 
         described = self._with(self.training.state)
@@ -131,46 +131,46 @@ class Run:
         described.data = self._table if self._whole is None else self._whole
         try:
             return context_files(described)
-        except NeuroDivergentError as error:  # what cannot be saved as a model can be trained and resumed
+        except NeuroDivergentError as error:  # such a model can still be trained and resumed
             log.warning("checkpoints of this run cannot be loaded as a forecaster: %s", error)
             return {}
 
     @property
     def cutoff(self) -> Any:
-        """The time from which on the rows of every series are held out; None without one."""
+        """The time from which the rows of every series are held out; None without such a time."""
         store, share = self._table.store, self.config.validation_split
         if self.config.split_by != "date" or not isinstance(share, float) or self.job.validation is not None:
             return None
-        if self.config.refit_on_all:  # everything is trained on in the end
+        if self.config.refit_on_all:  # in the end all rows are trained on
             return None
         if self._held_out is None or not bool((np.asarray(self._held_out[0]) < store.lengths).any()):
             return None
         return common_cutoff(store, share, self.problem.model.h)
 
     def close(self) -> None:
-        """Give the run up; one that was saved can be resumed."""
+        """Abandon the run. If it has a checkpoint, it can be resumed."""
         self.training.close()
 
     def _supervise(self) -> None:
         if self.job.begin_with is not None:
             raise ConfigError(
-                "a watched training begins in another process, which cannot be given the weights to go on from. Set "
+                "a supervised training runs in another process, which cannot get the weights to start from. Set "
                 "fault_tolerance=None, or FaultTolerance(retries=0)"
             )
         with run_lock(self.job.config.checkpoints):
-            pass  # refused before anything is written; the watched process holds it then
+            pass  # refuse before anything is written; later the supervised process has the lock
         applied = self.job.resume.applied(self.job.config)
         self.training.resume = train_supervised(replace(self.job, config=applied))
 
     def _refit(self, found: TrainState) -> TrainState:
-        """Train afresh on all rows, for the epochs that validation found best."""
+        """Train again on all rows, for the number of epochs that validation found best."""
         config, lengths = self.config, self.problem.store.lengths
-        problem = replace(self.problem, rows=lengths, indexed={})  # all of them are trained on now
+        problem = replace(self.problem, rows=lengths, indexed={})  # now all rows are trained on
         epochs = found.history.best_epoch or len(found.history)
         again = config.replace(max_epochs=epochs, validation_split=None, early_stopping=None, refit_on_all=False)
-        if config.checkpoints is not None:  # a run of its own, inside the run
+        if config.checkpoints is not None:  # a second run, inside the run
             again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
-        with run_lock(config.checkpoints):  # a new run in the directory would set the refit aside, too
+        with run_lock(config.checkpoints):  # a new run in the directory would also move the refit away
             resume = _refit_from(again, self.training.resume)
             state = training_of(problem, again, (np.zeros_like(lengths), lengths), None, resume).complete()
             _refuse_half(state)
@@ -180,22 +180,22 @@ class Run:
 
 
 def _refuse_half(state: TrainState) -> None:
-    """A request to stop leaves a model that is to be refitted without one of its two trainings."""
+    """Refuse to stop between the two trainings of a model with refit_on_all."""
     if state.history.stopped == STOPPED_ON_REQUEST:
         raise NotFittedError(
-            "a model that is refitted on all rows is there when both trainings are done, but a stop was requested "
-            f"after step {state.step}. What was done is saved in {state.run_directory}: go on with resume='auto'",
+            "a model with refit_on_all is finished when both of its trainings are done, but a stop was requested "
+            f"after step {state.step}. The state is saved in {state.run_directory}: resume with resume='auto'",
             advice=[Advice("resume", "auto")],
         )
 
 
 def _refit_from(config: TrainingConfig, resume: Resume) -> Resume:
-    """A refit goes on where it stopped, unless what `resume_with` changed makes it another one."""
+    """Where the refit resumes. It starts again if `resume_with` changed what it depends on."""
     if resume.source is None or config.checkpoints is None:
         return Resume(None)
     found, _ = newest(place_of(config.checkpoints.directory))
     kept = {} if found is None else found.document["config"]
-    wanted = config.replace(callbacks=()).to_dict()  # live callbacks are nothing that a file could hold
+    wanted = config.replace(callbacks=()).to_dict()  # live callbacks are not in a file
     changed = {"max_epochs", *(resume.changes or ())} - FREE
     other = any(differences(kept[name], wanted[name]) for name in changed & kept.keys())
     return Resume(None if other else "auto", finished=resume.finished and not other)

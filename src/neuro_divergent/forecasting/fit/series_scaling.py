@@ -1,4 +1,4 @@
-"""The tables of a job whose series are scaled one by one."""
+"""Scales the series of a job one by one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from neuro_divergent.forecasting.predict.local_scaling import LocalScaling, with
 
 
 def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame | None]:
-    """The job with its series scaled, the scaling, and the table in its own units.
+    """The job with its series scaled, the scaling, and the table in original units.
 
-    The scaling is measured on training rows only. A series with too few of them is not trained on: it is measured where
-    it is forecast, unless a refit trains on all its rows. Without a local scaler the job is as it was, and the others
-    are None.
+    The scaling is fitted on training rows only. A series with too few training rows is not trained on: its scaling is
+    fitted when it is forecast, unless a refit trains on all its rows. Without a local scaler the job is unchanged, and
+    the others are None.
     """
     name, table = job.local_scaler, job.table
     if name is None:
@@ -39,10 +39,10 @@ def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame 
 
 
 def _apart(whole: TimeSeriesDataFrame, rows: npt.NDArray[np.int64]) -> tuple[TimeSeriesDataFrame, TimeSeriesDataFrame]:
-    """The first rows of each series and those after them; features become columns like any other.
+    """The first rows of each series, and the rows after them. Features become ordinary columns.
 
-    They were computed from the target in its own units, as in a forecast, and must not be computed again from the
-    scaled one.
+    Features were computed from the target in original units, as in a forecast. They must not be computed again from the
+    scaled target.
     """
     store, schema = whole.store, whole.schema
     own = {

@@ -1,4 +1,4 @@
-"""Forecasting windows as a task of the engine: batches by number, losses unreduced."""
+"""Forecasting as a task of the engine: batches of windows by number, unreduced losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from neuro_divergent.training.state.task import ScoredTask, epoch_steps, loss_su
 
 
 class WindowSource:
-    """Batches of windows in the order of a sampler, on the run's device, augmented if asked."""
+    """Batches of windows in the order of a sampler, on the run's device, augmented if configured."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class WindowSource:
 
 
 class ForecastTask(ScoredTask):
-    """A forecast module against the windows' targets.
+    """Compares the outputs of a forecast module with the targets of the windows.
 
     Args:
-        loss: what is minimised.
-        validation_loss: what a validation computes; None for the same.
-        metrics: what a validation computes besides.
+        loss: the loss to minimise.
+        validation_loss: the loss of the validation; None for the same.
+        metrics: further metrics of the validation.
         horizon: how many steps of the horizon count now; None for all.
-        names: of the series, by their number.
+        names: the names of the series, by number.
         columns: names of the columns in the batch's fields, such as {"future": ("price",)}.
     """
 
@@ -89,7 +89,7 @@ class ForecastTask(ScoredTask):
         return module.loss_values(batch)
 
     def score(self, module: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Sums of the validation loss, and of the metrics in original units."""
+        """Sums of the validation loss, and sums of the metrics in original units."""
         assert isinstance(module, ForecastModule)
         assert batch.target is not None
         loss = self.validation_loss
@@ -99,12 +99,12 @@ class ForecastTask(ScoredTask):
         return sums | self.metric_sums(module(batch), batch.target, target_weights(batch, loss))
 
     def split(self, batch: Batch, parts: int) -> list[Batch]:
-        """Micro-batches of equal size, the last one smaller if it does not divide."""
+        """Micro-batches of equal size; the last one may be smaller."""
         size = -(-batch.size // parts)
         return [batch.rows(first, min(first + size, batch.size)) for first in range(0, batch.size, size)]
 
     def blame(self, batch: Batch, values: Tensor | None) -> str:
-        """The series and the columns involved."""
+        """A sentence that names the series and columns with values that are not finite."""
         words = []
         if values is not None and (names := self._bad_series(batch, values)):
             words.append(f"Series involved: {', '.join(names[:5])}{' and others' if len(names) > 5 else ''}.")
@@ -115,7 +115,7 @@ class ForecastTask(ScoredTask):
         return " ".join(words)
 
     def _bad_series(self, batch: Batch, values: Tensor) -> list[str]:
-        """Names of the series whose values are not finite; those that do not count are not to blame."""
+        """Names of the series whose values are not finite. Masked values do not count."""
         weights = loss_weights(batch, self.loss)
         bad = ~torch.isfinite(values) if weights is None else ~torch.isfinite(values) & (weights > 0)
         if batch.series is None or len(self._names) == 0:
@@ -133,7 +133,7 @@ class ForecastTask(ScoredTask):
 
 
 def refuse_classes(loss: Loss) -> None:
-    """Forecasts are numbers."""
+    """Refuse a loss for classes: forecasts are numbers."""
     if loss.task == "classification":
         raise ConfigError(
             f"a forecast is a number, but {loss.kind} is for classes. Use DistributionLoss(distribution='Bernoulli') "
@@ -142,7 +142,7 @@ def refuse_classes(loss: Loss) -> None:
 
 
 def target_weights(batch: Batch, loss: Loss) -> Tensor | None:
-    """Importance of each target value: the mask, times what the loss says; None when all count alike."""
+    """The weight of each target value: the mask times the weights of the loss; None if all are equal."""
     assert batch.target is not None
     importance = loss.importance(batch.target, batch)
     if importance is not None:
@@ -154,7 +154,7 @@ def target_weights(batch: Batch, loss: Loss) -> Tensor | None:
 
 
 def loss_weights(batch: Batch, loss: Loss) -> Tensor | None:
-    """The weights of a loss: `target_weights`, and 0 where the loss leaves a target out."""
+    """The weights of a loss: `target_weights`, and 0 where the loss ignores a target."""
     assert batch.target is not None
     weights, counted = target_weights(batch, loss), loss.counted(batch.target)
     if counted is None:

@@ -1,4 +1,4 @@
-"""The engine's run of a problem: windows, module, sources and task, ready for the first step."""
+"""Makes the engine's run of a problem: windows, module, sources and task, ready for the first step."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ log = logging.getLogger(__name__)
 def training_of(
     problem: Problem, config: TrainingConfig, trained: Range, held_out: Range | None, resume: Resume
 ) -> TrainingRun:
-    """The training of a problem on some rows, validated on others."""
+    """The training of a problem on the rows of one range, validated on another range."""
     model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
     if precision.weights_dtype is not None:
         raise ConfigError(
             f"a model on a table scales its windows with float32 statistics, but precision={config.precision!r} has "
-            "half-precision weights, which only a Trainer on arrays takes. Use precision='bf16'",
+            "half-precision weights, which only a Trainer on arrays supports. Use precision='bf16'",
             advice=[Advice("training.precision", "bf16")],
         )
     loss = config.loss
     assert isinstance(loss, Loss)
     refuse_classes(loss)
-    # A loss weights the rows by itself: what the training loss says about them is not what the validation's does.
+    # Each loss has its own row weights: those of the training loss are not those of the validation loss.
     given, problem = problem, problem.weighted(loss)
     validated = (
         problem if held_out is None or config.validation_loss is None else given.weighted(config.validation_loss)
@@ -71,9 +71,9 @@ def training_of(
         state.scored = validation_source(problem, config, trained, placed)
     if not isinstance(state.module, ForecastModule):
         raise ConfigError(
-            "a strategy trains a model's own module, changed in place, but "
-            f"{type(state.strategy).__name__}.prepare gave a {type(state.module).__name__} around it. Register hooks "
-            "or shard the parameters of the module, and return it"
+            "Strategy.prepare must return the model's own module, changed in place, but "
+            f"{type(state.strategy).__name__}.prepare returned a {type(state.module).__name__} around it. Register "
+            "hooks or shard the parameters of the module, and return it"
         )
     horizon = None
     if isinstance(config.curriculum, GrowingHorizon):
@@ -86,7 +86,7 @@ def training_of(
 
 
 def _warn_rounding(store: SeriesStore) -> None:
-    """A table of float64 is rounded to the precision of the training, window by window."""
+    """Warn that float64 values are rounded to the precision of the training."""
     seen = store.y if store.mask is None else np.where(store.mask, store.y, np.nan)
     merged = merged_by_rounding(seen, store.offsets[:-1], np.arange(len(store.ids)), len(store.ids))
     if merged.any():
@@ -95,7 +95,7 @@ def _warn_rounding(store: SeriesStore) -> None:
 
 
 def _no_window(problem: Problem, trained: Range) -> DataError:
-    """Why there is nothing to train on: the series are too short, or too little of them was observed."""
+    """The error for a table without training windows: the series are too short, or too few values are observed."""
     model, store = problem.model, problem.store
     need, rows = model.input_size + model.h, np.asarray(trained[1]) - np.asarray(trained[0])
     longest = int(rows.max(initial=0))
@@ -110,6 +110,6 @@ def _no_window(problem: Problem, trained: Range) -> DataError:
     seen = int(np.count_nonzero(store.mask))
     return DataError(
         f"no series has a window to train on: {seen} of {len(store.y)} rows have an observed value "
-        f"(freq={store.freq!r}), and none of the windows of {need} rows has one both in its lookback and in its "
-        "horizon. Check the target column, and whether freq is the distance of the rows"
+        f"(freq={store.freq!r}), and no window of {need} rows has one both in its lookback and in its horizon. "
+        "Check the target column, and whether freq is the time between two rows"
     )

@@ -1,6 +1,6 @@
-"""Which rows a model was trained on: whoever judges it looks only at those after them.
+"""Which rows a model was trained on. Evaluation uses only rows after them.
 
-What cannot be shown to be unseen counts as trained on.
+Rows that may have been trained on count as trained on.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Ints = npt.NDArray[np.int64]
 
 
 def note_held_out(history: History, rows: Ints, how: How, time: Any = None) -> None:
-    """Write down how many rows at the end of each series were held out, and how they were chosen.
+    """Record how many rows at the end of each series were held out, and how they were chosen.
 
     Args:
-        history: of the training.
-        rows: [S] how many, in the order of the series.
-        how: as `How` says.
-        time: where they begin, for a date.
+        history: the history of the training.
+        rows: [S] the number of held-out rows, in the order of the series.
+        how: one of the values of `How`.
+        time: the time where they begin, if they were chosen by date.
     """
     plain = str(time) if isinstance(time, np.datetime64) else None if time is None else int(time)
     event = {"event": HELD_OUT, "rows": rows.tolist(), "how": how, "time": plain}
@@ -42,7 +42,7 @@ def note_held_out(history: History, rows: Ints, how: How, time: Any = None) -> N
 
 
 def note_parent(fitted: Forecaster, parent: Forecaster) -> None:
-    """Write down what a model was trained on that another one learned from."""
+    """Record on which rows the parent of a model was trained."""
     ends = _ends(parent)
     dates = parent.data.store.start.dtype.kind == "M"
     event = {"event": TRAINED_BEFORE, "ids": list(ends), "until": list(ends.values()), "dates": dates}
@@ -57,7 +57,7 @@ def split_rule(store: SeriesStore, config: TrainingConfig) -> Literal["date", "s
 
 
 def held_out_share(model: Model, store: SeriesStore, config: TrainingConfig) -> float | None:
-    """The share of the rows that a configuration holds back; None for none."""
+    """The share of the rows that a configuration holds out; None for none."""
     share = config.validation_split
     if share == "auto":
         share = config.resolved(model.recipe(len(store.y))).validation_split
@@ -65,7 +65,7 @@ def held_out_share(model: Model, store: SeriesStore, config: TrainingConfig) -> 
 
 
 def training_rows(model: Model, store: SeriesStore, config: TrainingConfig) -> Ints:
-    """[S] how many first rows of each series a configuration trains on; those after them are for validation."""
+    """[S] how many first rows of each series a configuration trains on. The rows after them are for validation."""
     share = held_out_share(model, store, config)
     if share is None:
         return store.lengths
@@ -74,24 +74,24 @@ def training_rows(model: Model, store: SeriesStore, config: TrainingConfig) -> I
 
 
 def rows_to_train(model: Model) -> int:
-    """How many training rows a series needs at least to be in a window of the training, padded ones included.
+    """The minimum number of training rows with which a series is in a training window, padded windows included.
 
-    A model of all series at once sees every row.
+    A multivariate model sees every row.
     """
     return 1 if model.capabilities.multivariate else model.h + 1
 
 
 def unseen_from(members: Sequence[Forecaster], table: TimeSeriesDataFrame) -> Ints:
-    """[S] the first row of each series of a table after all those that any of the models was trained on."""
+    """[S] the first row of each series of a table that none of the models was trained on, nor on any later row."""
     for member, name in zip(members, names_of([member.model.name for member in members]), strict=True):
         check_together(member.data, table, "clock", (name, "the table"))
     return np.asarray(np.max([trained_rows(member, table) for member in members], axis=0))
 
 
 def trained_rows(fitted: Forecaster, table: TimeSeriesDataFrame) -> Ints:
-    """[S] how many first rows of each series of a table a model was trained on; none of a series it does not know.
+    """[S] how many first rows of each series of a table a model was trained on; 0 for a series that it does not know.
 
-    The end of the training is found by its time, because a table may reach further than the model's own, or less far.
+    The end of the training is found by its time: the table may end later or earlier than the model's own table.
     """
     store, ends = table.store, _ends(fitted)
     nothing = _ticks(store.start)
@@ -100,12 +100,12 @@ def trained_rows(fitted: Forecaster, table: TimeSeriesDataFrame) -> Ints:
 
 
 def _ends(fitted: Forecaster) -> dict[Any, int]:
-    """By series, the first moment that a model, and those it learned from, were not trained on."""
+    """By series, the first time that neither the model nor its parents were trained on."""
     own = fitted.data.store
     ticks = _ticks(own.times(_own_rows(fitted)))
     ends = dict(zip(own.ids.tolist(), ticks.tolist(), strict=True))
     for event in (event for event in fitted.history.events if event.get("event") == TRAINED_BEFORE):
-        if event["dates"] == (own.start.dtype.kind == "M"):  # rows of another kind of time are other rows
+        if event["dates"] == (own.start.dtype.kind == "M"):  # a table with another kind of time has other rows
             for name, until in zip(event["ids"], event["until"], strict=True):
                 ends[name] = max(until, ends.get(name, until))
     return ends
@@ -115,12 +115,13 @@ def _own_rows(fitted: Forecaster) -> Ints:
     """[S] how many first rows of its own table a model was trained on."""
     store = fitted.data.store
     if not fitted.has_context:
-        # One row of those that were kept is there, so the table ended within so many; an update may have added others.
+        # At least one of the recorded rows is there, so the table ended within that many rows. An update may have added
+        # rows.
         return np.maximum(store.lengths, context_rows(fitted.model, fitted.data.schema))
     given = held_out_event(fitted.history)
     if fitted.config.refit_on_all or given is None or len(given["rows"]) != len(store.ids):
         return store.lengths
-    # Counted from the end, because a model that was saved has kept the end of its table only.
+    # Counted from the end, because a saved model has only the end of its table.
     return store.lengths - np.array(given["rows"], dtype=np.int64)
 
 

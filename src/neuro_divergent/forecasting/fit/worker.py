@@ -1,4 +1,4 @@
-"""The watched process of a supervised training: do the job of a folder, from its last checkpoint if there is one."""
+"""The supervised process of a training: runs the job of a folder, from its last checkpoint if there is one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def work(folder: Path) -> None:
 
 
 def main(arguments: list[str], run: Callable[[Path], None] = work) -> int:
-    """Do a job; the exit code says whether trying again could help."""
+    """Run a job. The exit code says whether a retry could help."""
     return worker.main(arguments, run)
 
 

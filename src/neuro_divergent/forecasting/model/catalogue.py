@@ -1,4 +1,4 @@
-"""What there is to choose from: every model with its facts, for lists and for the documentation."""
+"""The list of all models with their facts, for the shell and for the documentation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from neuro_divergent.forecasting.model.model import Model
 log = logging.getLogger(__name__)
 
 HORIZON, LOOKBACK, SERIES = 24, 96, 7
-"""The standard size at which parameters are counted: a day ahead from four days of hours, seven channels."""
+"""The size at which parameters are counted: 24 hours ahead from four days of hours, seven channels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class Entry:
     summary: str
     paper: str
     parameters: int | None
-    """At the standard size; None for a model that needs something of the user's to be built."""
+    """At the standard size; None for a model that needs an object of the user."""
     fields: tuple[tuple[str, str, str], ...]
-    """Name, default and sentence of each field."""
+    """Name, default and docstring of each field."""
     text: str
 
 
@@ -70,7 +70,7 @@ def count_parameters(cls: type[Model]) -> int | None:
         )
     except NeuroDivergentError:
         return None
-    except Exception as error:  # a stranger's network may raise anything; the list of models goes on without it
+    except Exception as error:  # a foreign network may raise anything; the list leaves its count out
         log.warning("the network of %s could not be built: %s: %s", cls.kind, type(error).__name__, error)
         return None
     return sum(parameter.numel() for parameter in network.parameters())

@@ -1,4 +1,4 @@
-"""The base of every model's description: what all models share, and what each one declares."""
+"""The base class of model descriptions: what all models share, and what each one declares."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(g
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a model can take and give."""
+    """The kinds of input that a model takes, and what its network can do."""
 
     multivariate: bool = False
     """One network sees all series at once, instead of one series at a time."""
     future: bool = False
     """Takes columns that are known ahead."""
     historical: bool = False
-    """Takes columns that are known only up to now."""
+    """Takes columns that are known only for the past."""
     static: bool = False
     """Takes one value per series."""
     categorical: bool = False
     """Takes categorical columns."""
     recursive: bool = False
-    """Can feed its own forecasts back, one step at a time."""
+    """Can feed its own forecasts back as input, one step at a time."""
 
 
 class Model(Description):
-    """An immutable description of a forecaster; `fit` trains it, `build` makes its network."""
+    """An immutable description of a forecaster. `fit` trains it; `build` makes its network."""
 
     family: ClassVar[str] = "model"
     group: ClassVar[ModelFamily] = "other"
@@ -76,24 +76,24 @@ class Model(Description):
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         if cls.group not in get_args(ModelFamily):
             raise ConfigError(
-                f"the group of a model is one of {', '.join(get_args(ModelFamily))}, whose training recipe it takes, "
-                f"but {cls.__name__} has group={cls.group!r}"
+                f"the group of a model must be one of {', '.join(get_args(ModelFamily))}, because it selects the "
+                f"training recipe, but {cls.__name__} has group={cls.group!r}"
             )
         super().__pydantic_init_subclass__(**options)
 
     h: Annotated[int, Field(ge=1)]
-    """How many steps ahead are forecast."""
+    """The horizon: how many steps ahead are forecast."""
     input_size: Annotated[int, Field(ge=1)]
-    """How many past steps the network sees."""
+    """The lookback window: how many past steps the network sees."""
     alias: str | None = None
-    """Name of the forecast's column; the model's name unless given."""
+    """Name of the forecast's column; None for the name of the model."""
     scaler: WindowScalerName = "standard"
     """How each window is scaled before the network sees it."""
     anchor: Takes[AnchorField, Literal["last", "seasonal", "auto"] | Sequence[int] | None] = default(None)
-    """The naive forecast whose difference the network learns: none, the last value, the season, or season lengths."""
+    """The naive forecast that the network corrects: none, the last value, the season, or season lengths."""
     sees_target: bool = True
-    """Whether the network sees the past of the target. With False it forecasts from the columns alone, and the past
-    of the target only scales the window."""
+    """Whether the network sees the past of the target. With False it forecasts from the columns alone; the past of the
+    target only scales the window."""
 
     @model_validator(mode="after")
     def _anchor_of_what_is_seen(self) -> Self:
@@ -106,7 +106,7 @@ class Model(Description):
 
     @classmethod
     def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:
-        """Where a setting lives that is no field of a model: in the TrainingConfig, or in the call of fit."""
+        """Where a setting belongs that is not a field of a model: in the TrainingConfig, or in the call of fit."""
         return misplaced.answer(name, value, "model", cls.model_fields, TrainingConfig.model_fields)
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Model(Description):
 
     @property
     def joint(self) -> Reconciliation | None:
-        """What is done to the forecasts of all series together; None where each stands for itself."""
+        """How the forecasts of all series are reconciled; None if each series is independent."""
         return None
 
     @property
@@ -156,7 +156,7 @@ class Model(Description):
         resume_with: Mapping[str, Any] | None = None,
         **columns: Any,
     ) -> Forecaster[Any]:
-        """Train on a table and give the fitted forecaster.
+        """Train the model on a table and return the fitted forecaster.
 
         Args:
             data: a TimeSeriesDataFrame, or any frame that `TimeSeriesDataFrame.from_frame` takes.
@@ -164,11 +164,11 @@ class Model(Description):
             validation: later rows of the same series to validate on, instead of the last part of `data`; rows that are
                 not after the training rows of their series are refused.
             short: what to do with series shorter than input_size + h: refuse, leave out, or pad them.
-            prediction_intervals: how a point forecast gets intervals; the model is trained a second time, without the
+            prediction_intervals: how a point forecast gets intervals. The model is trained a second time, without the
                 last windows, to measure its errors on them.
-            resume: "auto" goes on from the newest checkpoint of the run's directory, or starts if there is none; a path
-                goes on from that run or checkpoint.
-            resume_with: fields of the configuration that are changed on purpose, such as {"max_epochs": 50}.
+            resume: "auto" resumes from the newest checkpoint of the run's directory, or starts if there is none; a path
+                resumes from that run or checkpoint.
+            resume_with: fields of the configuration to change on resume, such as {"max_epochs": 50}.
             columns: arguments of `from_frame` (freq, id_col, ...) when `data` is a plain frame.
         """
         from neuro_divergent.forecasting.fit.fit import fit
@@ -186,12 +186,12 @@ class Model(Description):
         )
 
     def num_parameters(self, data: Any = None, config: TrainingConfig | None = None, **columns: Any) -> ParameterCount:
-        """How many parameters the network will have: total, trainable and frozen. Nothing is trained.
+        """The number of parameters of the network: total, trainable and frozen. Nothing is trained.
 
         Args:
-            data: the table to train on, which says how many columns and series there are; or an InputSpec with these
-                sizes. None is for one series at a time without further columns.
-            config: how to train: its loss decides the number of outputs, its `freeze` what is frozen.
+            data: the table to train on, which decides the number of columns and series, or an InputSpec with these
+                sizes. None is for a univariate model without further columns.
+            config: how to train: its loss decides the number of outputs, its `freeze` decides what is frozen.
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
         from neuro_divergent.forecasting.fit.parameters import num_parameters
@@ -199,7 +199,7 @@ class Model(Description):
         return num_parameters(self, data, config, **columns)
 
     def check_table(self, table: TimeSeriesDataFrame) -> None:
-        """Refuse a table that this model cannot be trained on; called before anything is trained."""
+        """Refuse a table that this model cannot be trained on. `fit` calls it before the training."""
 
     def after_fit(self, fitted: Forecaster) -> None:
-        """Learn what is learned after the last step, such as how the errors of series go together."""
+        """Learn what needs the final weights, such as the correlation of errors between series."""

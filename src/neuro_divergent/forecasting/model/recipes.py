@@ -1,4 +1,4 @@
-"""How each family of models is trained when the user says nothing."""
+"""The default training of each family of models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ModelFamily = Literal["mlp", "recurrent", "convolutional", "transformer", "other
 
 
 def batch_size_for(windows: int) -> int:
-    """A power of two, 32 for small data up to 1024 for large: about a hundred steps per epoch.
+    """A power of two, from 32 for small data to 1024 for large data: about a hundred steps per epoch.
 
     >>> batch_size_for(100), batch_size_for(20_000), batch_size_for(10_000_000)
     (32, 256, 1024)
@@ -24,7 +24,7 @@ def batch_size_for(windows: int) -> int:
 
 
 def schedule_for(family: ModelFamily) -> Schedule:
-    """The family's learning-rate schedule; docs/training.md has the figures behind it."""
+    """The family's learning-rate schedule; docs/training.md has the measurements behind it."""
     if family == "mlp":
         return CosineAnnealing()
     return WarmupCosine(warmup=0.1, min_lr=1e-6)
@@ -36,7 +36,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
     target = max(TARGET_STEPS[0], min(TARGET_STEPS[1], windows // 10))
     if family == "recurrent":
         target = TARGET_STEPS[0]
-    steps = max(1, min(STEPS_PER_EPOCH, -(-windows // batch)))  # a table without windows is refused later, in words
+    steps = max(1, min(STEPS_PER_EPOCH, -(-windows // batch)))  # a table without windows is refused later
     epochs = max(5, min(MAX_EPOCHS[family], -(-target // steps)))
     return TrainingConfig(
         max_epochs=epochs,
@@ -55,18 +55,18 @@ RATES: dict[ModelFamily, float] = {"transformer": 1e-4, "recurrent": 3e-3, "conv
 """Learning rates other than 1e-3."""
 
 MAX_BATCH = 64
-"""Windows per batch at most: small steps were as good as large ones, and cheaper."""
+"""Maximum number of windows per batch: small steps were as good as large ones, and cheaper."""
 
 UNJUDGED_STEPS: dict[ModelFamily, int] = {"recurrent": 200, "convolutional": 200}
-"""About how many steps pass before early stopping counts. These networks stand still at first: on a short series, whose
-epochs have a few steps, ten of them without a gain say nothing yet."""
+"""About how many steps pass before early stopping counts. These networks improve slowly at first. An epoch of a short
+series has few steps, so ten epochs without improvement mean nothing yet."""
 
 STEPS_PER_EPOCH = 100
-"""An epoch ends after this many steps on big panels, so that validation and early stopping come often enough."""
+"""On large panels an epoch ends after this many steps, so that validation and early stopping run often enough."""
 
 TARGET_STEPS = (500, 2000)
-"""About how many optimizer steps a recipe takes at most, for small and for big data; early stopping may end it before.
-Recurrent models, whose steps are dear, take the first."""
+"""About the maximum number of optimizer steps of a recipe, for small and for large data. Early stopping may end it
+before. Recurrent models, whose steps are expensive, use the first."""
 
 MAX_EPOCHS: dict[ModelFamily, int] = {
     "mlp": 200,

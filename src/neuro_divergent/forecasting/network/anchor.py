@@ -1,4 +1,4 @@
-"""Anchors: let a network forecast the difference to a naive forecast.
+"""Anchors: the network forecasts the difference to a naive forecast.
 
 Letters: B windows, L lookback, H horizon, C channels.
 """
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 class Anchor(nn.Module):
     """The naive forecast of a scaled window, [B, L, C] → [B, H, C].
 
-    One length repeats the last season of that length (length 1: the last value). Several lengths are mixed with
-    learned weights per step of the horizon, which start equal.
+    With one length, the last season of that length is repeated (length 1: the last value). Several lengths are mixed
+    with learned weights per step of the horizon. The weights start equal.
     """
 
     def __init__(self, lengths: tuple[int, ...], horizon: int) -> None:
@@ -23,7 +23,7 @@ class Anchor(nn.Module):
         self.logits = nn.Parameter(torch.zeros(len(lengths), horizon, 1)) if len(lengths) > 1 else None
 
     def forward(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The naive forecast; a value that was not observed is taken from an earlier season, else it is 0."""
+        """The naive forecast. A missing value is taken from an earlier season, else it is 0."""
         parts = [self._season(y, mask, length) for length in self.lengths]
         if self.logits is None:
             return parts[0]
@@ -44,9 +44,9 @@ class Anchor(nn.Module):
 
 
 def remembered(seasons: tuple[int, ...], lookback: int) -> tuple[int, ...]:
-    """The season lengths, and twice the strongest (first) one if the window reaches back so far.
+    """The season lengths, and twice the strongest (first) one if the lookback window is long enough.
 
-    The same hour of the last two weeks, mixed, is less noisy than that of the last one alone.
+    The mean of the same hour in the last two weeks is less noisy than that of the last week alone.
 
     >>> remembered((168, 24), 336), remembered((168, 24), 168)
     ((168, 24, 336), (168, 24))

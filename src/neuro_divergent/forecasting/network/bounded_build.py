@@ -1,7 +1,7 @@
-"""Building a network that a file describes, without letting the file ask for more than it brings.
+"""Builds the network that a file describes, with a limit on its size.
 
-A description is small and a network may be large: a stranger's file could ask for a billion layers. So the network is
-first built without memory, under a limit on its parts, and compared with the tensors that are really in the file.
+A description is small, but its network may be large: a foreign file could ask for a billion layers. So the network is
+first built without memory, with a limit on its modules, and compared with the tensors that are in the file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, S
 M = TypeVar("M", bound=nn.Module)
 
 MAX_INTEGER = 10_000_000
-"""Sizes in a description beyond this are refused."""
+"""Larger sizes in a description are refused."""
 
 
 def build_bounded(build: Callable[[], M], shapes: Mapping[str, tuple[int, ...]]) -> M:
-    """The module that `build` makes, if its parameters and buffers are those of the file.
+    """The module that `build` makes, if its parameters and buffers match the tensors of the file.
 
     Args:
         build: makes the module.
@@ -45,7 +45,7 @@ def build_bounded(build: Callable[[], M], shapes: Mapping[str, tuple[int, ...]])
 
 
 def _sketch(build: Callable[[], M], tensors: int) -> M:
-    """The module without memory for its tensors; where that cannot be (a plugin's own kernels), the module itself."""
+    """The module without memory for its tensors. If that is impossible (a plugin's own kernels), the module itself."""
     try:
         with _limited(tensors), torch.device("meta"):
             return build()
@@ -55,7 +55,7 @@ def _sketch(build: Callable[[], M], tensors: int) -> M:
 
 
 def check_shapes(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse tensors that are not those of the module."""
+    """Refuse tensors that do not match the parameters and buffers of the module."""
     own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     if own.keys() != shapes.keys():
         odd = sorted(own.keys() ^ shapes.keys())
@@ -66,7 +66,7 @@ def check_shapes(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> No
 
 
 def check_sizes(value: Any, place: str) -> None:
-    """Refuse whole numbers that no real description has."""
+    """Refuse integers that are too large for a real description."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             check_sizes(item, f"{place}.{key}")
@@ -79,7 +79,7 @@ def check_sizes(value: Any, place: str) -> None:
 
 @contextmanager
 def _limited(tensors: int) -> Iterator[None]:
-    """Stop the making of modules as soon as there are more parts than so many tensors can explain."""
+    """Stop building modules as soon as there are more than this many tensors can explain."""
     limit, made, mine = 1000 + 100 * tensors, 0, threading.get_ident()
 
     def count(*_: Any) -> None:

@@ -1,6 +1,6 @@
-"""Columns that would meet in one frame under one name: refused before anything is trained.
+"""Refuses two columns of one name in a frame, before anything is trained.
 
-A frame of forecasts has the id, time and target columns of the table, columns of its own, and those of every model.
+A frame of forecasts has the id, time and target columns of the table, some fixed columns, and those of every model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OURS = {
     "cutoff": "the last row that a forecast saw",
     "sample_id": "the number of a sample path",
 }
-"""The columns that frames of forecasts have besides those of the table and of the models."""
+"""The fixed columns of frames of forecasts."""
 
 _OF_MODEL = re.compile(r"-(lo|hi)-[\d.]+|-median|[-_]ql[\d.]+")
 _OF_FIGURE = re.compile(r"(coverage|interval_score)-[\d.]+")
@@ -24,16 +24,16 @@ _NAIVE = re.compile(r"seasonal naive \(\d+\)")
 
 
 def check_column_names(models: Sequence[str], schema: DataSchema | None = None) -> None:
-    """Refuse models and columns of a table that would have one name in a frame of forecasts or scores.
+    """Refuse names of models and columns that would be equal in a frame of forecasts or scores.
 
     Args:
-        models: the names of models whose forecasts stand side by side.
-        schema: names the columns of the table; None looks at the models alone.
+        models: the names of the models in the frame.
+        schema: the names of the table's columns; None checks the models alone.
     """
     for name in models:
         if name in OURS or _NAIVE.fullmatch(name):
             what = OURS.get(name, "the naive forecast")
-            raise ConfigError(f"a frame of forecasts has a column {name!r} ({what}), but a model has that name. "
+            raise ConfigError(f"a frame of forecasts has a column {name!r} ({what}), but a model has this name. "
                               "Give another alias=...")  # fmt: skip
         for other in models:
             if _OF_MODEL.fullmatch(other.removeprefix(name)) and other.startswith(name):
@@ -45,28 +45,28 @@ def check_column_names(models: Sequence[str], schema: DataSchema | None = None) 
         owner = _owner(column, models) or (_figure(column) if role == "id_col" else None)
         if owner is not None:
             raise ConfigError(
-                f"the columns of a table and of its forecasts have different names, but {column!r} is both the {role} "
-                f"and {owner}. Rename one: the column, or the model by alias=..."
+                f"the columns of a table and of its forecasts must differ in name, but {column!r} is both the {role} "
+                f"and {owner}. Rename the column, or the model by alias=..."
             )
 
 
 def check_figure_names(schema: DataSchema, figures: Iterable[str]) -> None:
-    """Refuse figures with the name of the id column: the scores by series would have two columns of it."""
+    """Refuse metrics with the name of the id column: the scores by series would have this column twice."""
     for column in {*schema.id_columns, schema.id_col} & {*figures}:
         raise ConfigError(
-            f"a table of scores has the id column and a column for each figure, but {column!r} is both. Rename "
-            "the figure, or the column"
+            f"a table of scores has the id column and a column for each metric, but {column!r} is both. Rename "
+            "the metric, or the column"
         )
 
 
 def _columns(schema: DataSchema) -> list[tuple[str, str]]:
-    """The columns of a table that stand in frames of forecasts, each with its role."""
+    """The columns of a table that are in frames of forecasts, each with its role."""
     ids = [("id_col", name) for name in schema.id_parts or (schema.id_col,)]
     return [*ids, ("time_col", schema.time_col), ("target_col", schema.target_col)]
 
 
 def _owner(column: str, models: Sequence[str]) -> str | None:
-    """Whose column it would be; None where it is nobody's."""
+    """What a column of this name would be in a frame; None if the name is free."""
     if column in OURS:
         return OURS[column]
     if _NAIVE.fullmatch(column):
@@ -79,4 +79,4 @@ def _owner(column: str, models: Sequence[str]) -> str | None:
 
 def _figure(column: str) -> str | None:
     known = column in metrics.METRICS or _OF_FIGURE.fullmatch(column)
-    return "a figure in the scores by series" if known else None
+    return "a metric in the scores by series" if known else None

@@ -13,7 +13,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
     "static": {"static": None, "static_names": ()},
     "categorical": {"categorical": None, "static_categorical": None, "categories": {}},
 }
-"""What a store without the columns of a role has in its fields."""
+"""Values of the fields of a store without the columns of a role."""
 
 
 def columns_left_out(model: Model, store: SeriesStore) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Scale → network → anchor → unscale, as one torch module: what forecasting, export and serving use on raw windows.
+"""Scale → network → anchor → unscale as one torch module, for forecasting, export and serving of raw windows.
 
 Letters: B windows, L lookback, H horizon, C channels, Q outputs.
 """
@@ -24,17 +24,17 @@ from neuro_divergent.losses.distribution import Distributional
 
 
 class Forecast(NamedTuple):
-    """What a network says about a batch, and what is needed to read it in either units."""
+    """The outputs of a network for a batch, and what is needed to read them in scaled or original units."""
 
     raw: Tensor
-    """[B, H, C, Q] from the network, through the loss's head if it has one, as parameters in units of the window."""
+    """[B, H, C, Q] outputs of the network, after the loss's head if it has one, as parameters in scaled units."""
     anchor: Tensor | None
     """[B, H, C] naive forecast in scaled units."""
     stats: Statistics
 
 
 class ForecastModule(nn.Module):
-    """A network with everything around it that a raw window needs."""
+    """A network together with scaling, column standardisation and anchor: it takes raw windows."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ForecastModule(nn.Module):
             innermost = innermost.loss
         if not scaler.affine and type(innermost).unscale is not Loss.unscale:
             raise ConfigError(
-                f"{loss.kind} describes a distribution, which the invariant scaler would bend. "
+                f"a distribution ({loss.kind}) cannot be used with the invariant scaler, which is not linear. "
                 "Use scaler='robust' or another loss",
                 advice=[Advice("model.scaler", "robust")],
             )
@@ -64,7 +64,7 @@ class ForecastModule(nn.Module):
         self.spec = spec
         self.head = loss.head()
         self._watcher: Callable[[Tensor], None] | None = None
-        # A recursive network is told its forecast, not just its first output.
+        # A recursive network gets its point forecast back as input, not just its first output.
         recursive = hasattr(network, "feedback")
         if recursive and not sees_target:
             raise ConfigError(
@@ -75,19 +75,19 @@ class ForecastModule(nn.Module):
         self._told_by_window = recursive and (self.head is not None or loss.units == "original" or self._natural)
         if recursive and not self._told_by_window:
             network.feedback = loss.centre  # type: ignore[assignment]  # torch says Module
-        # Columns are standardised by what the training rows showed; `adapt_columns` fills these in.
+        # Columns are standardised by statistics of the training rows; `adapt_columns` fills these in.
         for name, width in (("future", spec.future), ("historical", spec.historical), ("static", spec.static)):
             self.register_buffer(f"{name}_mean", torch.zeros(width))
             self.register_buffer(f"{name}_scale", torch.ones(width))
 
     def adapt_columns(self, means: dict[str, Tensor], scales: dict[str, Tensor]) -> None:
-        """Take the mean and the spread of each numeric column."""
+        """Store the mean and the scale of each numeric column."""
         for name in means:
             getattr(self, f"{name}_mean").copy_(means[name])
             getattr(self, f"{name}_scale").copy_(scales[name])
 
     def watch_outputs(self, watcher: Callable[[Tensor], None]) -> Callable[[], None]:
-        """Call the watcher with the network's outputs, [B, H, C, Q], at every pass; the returned function ends it."""
+        """Call the watcher with the network's outputs, [B, H, C, Q], at every pass. Returns a function that ends it."""
         self._watcher = watcher
 
         def stop() -> None:
@@ -96,11 +96,11 @@ class ForecastModule(nn.Module):
         return stop
 
     def forward(self, batch: Batch) -> Tensor:
-        """Outputs of raw windows in original units, [B, H, C, Q]."""
+        """The outputs for raw windows in original units, [B, H, C, Q]."""
         return self.original(self.forecast(batch))
 
     def forecast(self, batch: Batch, levels: Tensor | None = None) -> Forecast:
-        """Run the network on a batch of raw windows."""
+        """The forecast for a batch of raw windows."""
         scaled, stats = self.as_network_sees(batch)
         if self.training and batch.target is not None and hasattr(self.network, "train_forward"):
             target = self.scaler.transform(batch.target, stats, batch.target_mask)
@@ -112,7 +112,7 @@ class ForecastModule(nn.Module):
         return self._completed(raw, scaled, stats, levels)
 
     def from_scaled(self, scaled: Batch, stats: Statistics, levels: Tensor | None = None) -> Forecast:
-        """Run the network on windows that `as_network_sees` has scaled, or on changed ones of the same statistics."""
+        """The forecast for windows that `as_network_sees` has scaled, or for changed ones with the same statistics."""
         return self._completed(self._run(scaled, stats), scaled, stats, levels)
 
     def _completed(self, raw: Tensor, scaled: Batch, stats: Statistics, levels: Tensor | None) -> Forecast:
@@ -126,7 +126,7 @@ class ForecastModule(nn.Module):
         return Forecast(raw, anchor, stats)
 
     def as_network_sees(self, batch: Batch) -> tuple[Batch, Statistics]:
-        """Raw windows scaled and their columns standardised, and the statistics to go back by."""
+        """Scaled windows with standardised columns, and the statistics to invert the scaling."""
         y, stats = self.scaler.forward(batch.y, batch.mask)
         if not self.sees_target:
             y = torch.zeros_like(y)
@@ -143,7 +143,7 @@ class ForecastModule(nn.Module):
         return scaled, stats
 
     def original(self, forecast: Forecast) -> Tensor:
-        """The outputs in the data's own units, [B, H, C, Q]."""
+        """The outputs in original units, [B, H, C, Q]."""
         raw, anchor, stats = forecast
         if not self.scaler.affine:
             return self.scaler.inverse(self.scaled(forecast), stats)
@@ -165,9 +165,9 @@ class ForecastModule(nn.Module):
         return self.loss.unscale(raw, anchor, torch.ones_like(anchor))
 
     def paths(self, scaled: Batch, stats: Statistics, number: int, generator: torch.Generator | None = None) -> Tensor:
-        """Trajectories that the network draws itself for windows that `as_network_sees` has scaled, [N, B, H, 1].
+        """Sample paths that the network draws itself for windows that `as_network_sees` has scaled, [N, B, H, 1].
 
-        They are in original units, where counts must be drawn; where the scaler bends values, drawn ones are bent back.
+        They are in original units, where counts must be drawn. If the scaler is not linear, the draws are unscaled.
         """
         draw: Callable[..., Tensor] = self.network.sample_paths  # type: ignore[assignment]  # torch says Module
         if self.scaler.affine:
@@ -178,7 +178,7 @@ class ForecastModule(nn.Module):
         return self.scaler.inverse(drawn.movedim(0, -1), stats).movedim(-1, 0)
 
     def loss_values(self, batch: Batch, loss: Loss | None = None) -> Tensor:
-        """Unreduced loss [B, H, C] of a batch with targets, in the loss's own units."""
+        """Unreduced loss [B, H, C] of a batch with targets, in the units of the loss."""
         loss = loss or self.loss
         assert batch.target is not None
         forecast = self.forecast(batch)
@@ -203,17 +203,17 @@ class ForecastModule(nn.Module):
         return trained(batch) if told is None else trained(batch, told)
 
     def _feedback(self, stats: Statistics) -> Callable[[Tensor], Tensor] | None:
-        """What a recursive network is told of its outputs, where that takes the window's statistics or the head."""
+        """What a recursive network gets back from its outputs, if that needs the window's statistics or the head."""
         if not self._told_by_window:
             return None
 
         def point(output: Tensor) -> Tensor:
-            """[B, 1, Q] → [B, 1] the point forecast in scaled units; the median where a head wants a level."""
+            """[B, 1, Q] → [B, 1] the point forecast in scaled units; the median if a head needs a level."""
             if self.head is not None:
                 output = self.head(output, output.new_tensor([0.5]))
             if self._natural:
                 output = self._in_natural_units(output, stats)
-            # A scaler that bends values takes only losses whose outputs are values, and their point is one of them.
+            # A scaler that is not linear allows only losses whose outputs are values, and their point is one of them.
             if self.loss.units == "scaled" or not self.scaler.affine:
                 return self.loss.centre(output)
             location, scale = self.scaler.affine_map(stats)
@@ -231,12 +231,12 @@ class ForecastModule(nn.Module):
 
 
 def _raised(raw: Tensor, dtype: torch.dtype) -> Tensor:
-    """Outputs in at least the number format of the statistics: half precision has no room for large values."""
+    """The outputs in at least the precision of the statistics: half precision overflows for large values."""
     return raw if raw.dtype == dtype else raw.to(torch.promote_types(raw.dtype, dtype))
 
 
 def build_module(model: Model, spec: InputSpec, loss: Loss, anchor: tuple[int, ...], seed: int) -> ForecastModule:
-    """The module of a description, its weights drawn under the seed."""
+    """The module of a description, with weights drawn from the seed."""
     with isolated(seed, "weights"):
         spec = replace(spec, outputs=loss.outputs, anchored=bool(anchor))
         channels = spec.series if model.capabilities.multivariate else 1

@@ -1,4 +1,4 @@
-"""Which columns a forecast has, and how each is computed from a network's outputs."""
+"""The columns of a forecast, and how each is computed from a network's outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Columns:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """The levels without the point's."""
+        """The levels without that of the point."""
         return tuple(level for level in self.levels if level is not None)
 
     def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
@@ -54,7 +54,7 @@ class Columns:
         return torch.stack([parts[level] for level in self.levels], dim=-1)
 
     def _asked_of_head(self, module: ForecastModule, batch: Batch) -> Tensor:
-        """An implicit quantile network is asked for all levels at once, those of the point too, so that none cross."""
+        """All levels in one call of an implicit quantile network, with the level of the point, so that none cross."""
         inner = _unweighted(module.loss)
         own = inner.point_levels if isinstance(inner, ImplicitQuantile) else (0.5,)
         asked = sorted({*self.probabilities, *own})
@@ -66,7 +66,7 @@ class Columns:
         return torch.stack(parts, dim=-1)
 
     def _point(self, module: ForecastModule, batch: Batch, output: Tensor) -> Tensor:
-        """[B, H, C] the point forecast; a median that is not the loss's own is that of the drawn trajectories."""
+        """[B, H, C] the point forecast. If the loss has no median, it is the median of drawn sample paths."""
         inner = _unweighted(module.loss)
         other = isinstance(inner, PointChoice) and inner.shows == "median" and inner.own_point == "mean"
         if other and hasattr(module.network, "sample_paths"):
@@ -75,15 +75,15 @@ class Columns:
 
 
 def _unweighted(loss: Loss) -> Loss:
-    """The loss inside of its weights."""
+    """The loss without its weights."""
     return _unweighted(loss.loss) if isinstance(loss, Weighted) else loss
 
 
 def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:
-    """[B, H, C, levels] of trajectories that the network draws step by step, in original units.
+    """[B, H, C, levels] quantiles of sample paths that the network draws step by step, in original units.
 
-    The outputs of a single pass would leave out the uncertainty of the steps before. Of N draws the k-th smallest
-    stands for the level k / (N + 1), so that few draws do not make intervals too narrow.
+    The outputs of one pass would ignore the uncertainty of the steps before. Of N draws the k-th smallest is the
+    quantile of level k / (N + 1), so that few draws do not make intervals too narrow.
     """
     number = int(getattr(module.network, "samples", 100))
     scaled, stats = module.as_network_sees(batch)
@@ -102,7 +102,7 @@ def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Ten
 
 
 ROWS_DRAWN = 20_000
-"""So many trajectories are drawn at a time, to bound the memory."""
+"""This many paths are drawn at a time, to limit memory."""
 
 
 def _tensor(levels: Sequence[float], batch: Batch) -> Tensor:
@@ -125,8 +125,8 @@ def forecast_columns(
     """The columns of a forecast: the point (the median of a quantile loss), then intervals, then quantiles.
 
     Args:
-        name: of the model.
-        loss: what it was trained with.
+        name: the name of the model.
+        loss: the loss of the training.
         level: central intervals in percent.
         quantiles: probabilities between 0 and 1.
         calibrated: whether there are prediction intervals for a loss that forecasts a point.
@@ -134,7 +134,7 @@ def forecast_columns(
     columns = named_columns(name, _listed(level), _listed(quantiles))
     if len(columns.names) > 1 and not (loss.probabilistic or calibrated):
         raise ConfigError(
-            f"{loss.kind} forecasts a point, so there are no intervals to give. Train with MQLoss(level=[...]) or "
+            f"{loss.kind} forecasts a point, so it has no intervals. Train with MQLoss(level=[...]) or "
             "DistributionLoss(...), or add them: fit(..., prediction_intervals=PredictionIntervals())",
             rule="has intervals",
             got=loss.kind,
@@ -150,7 +150,7 @@ def _listed(values: Sequence[float] | float | None) -> tuple[float, ...]:
 
 @lru_cache(maxsize=256)
 def named_columns(name: str, level: tuple[float, ...], quantiles: tuple[float, ...]) -> Columns:
-    """Names and probability levels of what was asked for."""
+    """Names and probability levels of the requested columns."""
     names: list[str] = [name]
     levels: list[float | None] = [None]
     check_percentages(level)
@@ -160,19 +160,19 @@ def named_columns(name: str, level: tuple[float, ...], quantiles: tuple[float, .
         levels += [half, 1 - half]
     for share in quantiles:
         if not 0 < share < 1:
-            raise ConfigError(f"quantiles are between 0 and 1, but got quantiles={share!r}. Percent go to level=")
+            raise ConfigError(f"quantiles must be between 0 and 1, but got quantiles={share!r}. Use level= for percent")
         names.append(f"{name}_ql{share:g}")
         levels.append(float(share))
     if len(set(names)) < len(names):
         raise ConfigError(
-            f"a forecast has each column once, but got level={list(level)} and quantiles={list(quantiles)}. Leave out "
-            "what is there twice"
+            f"each column of a forecast must be unique, but got level={list(level)} and quantiles={list(quantiles)}. "
+            "Leave out the duplicates"
         )
     return Columns(tuple(names), tuple(levels))
 
 
 def learned_columns(name: str, loss: Loss) -> Columns:
-    """What a forecast reports when nobody asks for levels: the point, and what the loss was trained for.
+    """The columns of a forecast without requested levels: the point, and the levels that the loss was trained for.
 
     >>> from neuro_divergent.losses import MQLoss
     >>> learned_columns("M", MQLoss(level=[80])).names

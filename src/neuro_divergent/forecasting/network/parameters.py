@@ -1,4 +1,4 @@
-"""How many parameters a module has."""
+"""Counts the parameters of a module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from neuro_divergent.optim.patterns import matching
 
 @dataclass(frozen=True)
 class ParameterCount:
-    """How many numbers a module holds as parameters: those that a training changes, and those that it does not.
+    """The number of parameters of a module: those that a training changes, and those that are frozen.
 
     >>> ParameterCount(trainable=30, frozen=12).total
     42
@@ -23,7 +23,7 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All parameters."""
         return self.trainable + self.frozen
 
 
@@ -32,7 +32,7 @@ def count_parameters(module: nn.Module, freeze: Sequence[str] = ()) -> Parameter
 
     Args:
         module: any torch module; a parameter that two layers share counts once.
-        freeze: patterns of names that a training leaves as they are, besides those without `requires_grad`.
+        freeze: patterns of names of parameters to freeze, besides those without `requires_grad`.
     """
     parameters = dict(module.named_parameters())
     fixed = {name for pattern in freeze for name in matching(list(parameters), pattern)}

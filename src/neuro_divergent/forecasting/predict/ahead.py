@@ -1,4 +1,4 @@
-"""The steps after the end of a table: what must be known there, and forecasts of any length.
+"""Forecasts of the steps after the end of a table: their columns known ahead, and horizons of any length.
 
 Letters: S series, H the model's horizon, K columns of the forecast.
 """
@@ -42,7 +42,7 @@ SERIES_PER_BATCH = 4096
 def forecast(
     forecaster: PredictBase, table: TimeSeriesDataFrame, columns: Columns, *, future: Any = None, h: int | None = None
 ) -> npt.NDArray[np.float64]:
-    """[S, h, K] the columns for the h steps after every series; beyond the model's horizon forecasts are fed back."""
+    """[S, h, K] the columns for the h steps after every series. Beyond the model's horizon, forecasts are fed back."""
     steps = checked_horizon(h, forecaster.model.h)
     check_series(forecaster, table)
     check_ends(forecaster, table.store)
@@ -84,7 +84,7 @@ def direct(
 
 
 def _plain(forecaster: PredictBase, store: SeriesStore) -> bool:
-    """Whether windows hold nothing but complete targets of one series each."""
+    """Whether windows contain only complete targets of one series each."""
     blocks = (store.mask, store.future, store.historical, store.static, store.categorical, store.static_categorical)
     if forecaster.model.capabilities.multivariate or any(block is not None for block in blocks):
         return False
@@ -92,7 +92,7 @@ def _plain(forecaster: PredictBase, store: SeriesStore) -> bool:
 
 
 def _plain_batch(store: SeriesStore, lookback: int) -> Batch:
-    """The last window of every series, cut without the machinery that other columns and gaps need."""
+    """The last window of every series, cut by a fast path for stores without other columns and gaps."""
     y = store.y[store.offsets[1:, None] + np.arange(-lookback, 0)]
     series, time = torch.arange(len(store.ids)), torch.from_numpy(store.lengths)
     return Batch(torch.from_numpy(y).unsqueeze(-1), series=series, time=time)
@@ -105,12 +105,12 @@ def _recursive(
     if store.historical is not None or _hidden_codes(forecaster, store):
         known = ", ".join((*store.historical_names, *_hidden_codes(forecaster, store)))
         raise DataError(
-            f"{steps} steps are more than the model's h={own}, so its forecasts would be fed back, but the columns "
-            f"{known} are known only up to now. Train with h={steps}, or without them"
+            f"forecasts beyond the model's h={own} are fed back, which needs columns that are known ahead, but "
+            f"{known} are known only for the past (h={steps}). Train with h={steps}, or without them"
         )
     forecaster.warn_once(
         "recursive", f"{name} was trained for h={own}: steps {own + 1} to {steps} are extrapolated by feeding its "
-        f"point forecasts back; the intervals add the errors of the steps before. Train with h={steps} to learn them"
+        f"point forecasts back. The intervals add the errors of the steps before. Train with h={steps} to learn them"
     )  # fmt: skip
     store = tail(store, forecaster.model.input_size)
     carried, (least, most) = np.zeros((len(store.ids), len(columns.names))), forecaster.loss.support
@@ -129,9 +129,9 @@ def widened(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Forecasts [S, H, K] of one block with the errors of the blocks before, and the errors at its last step [S, K].
 
-    A quantile lies at a distance d from the point forecast. The distance c of the last step before the block adds to it
-    as independent errors do, √(d² + c²). This is right for a random walk, and too wide for a series that soon returns
-    to its level; an interval is never narrower than that of the step before the block.
+    A quantile lies at a distance d from the point forecast. The distance c of the last step before the block is added
+    like an independent error, √(d² + c²). This is right for a random walk, and too wide for a series that soon returns
+    to its mean. An interval is never narrower than at the step before the block.
     """
     side = np.array([0.0 if level is None else np.sign(level - 0.5) for level in levels])
     distance = (values - values[:, :, :1]) * side
@@ -142,7 +142,7 @@ def widened(
 
 
 def _block(part: npt.NDArray[Any] | None, first: int, width: int) -> npt.NDArray[Any] | None:
-    """Columns of one pass; the last pass may reach beyond what was asked for, where the last step is repeated."""
+    """The columns of one pass. If the last pass is longer than the request, its last step is repeated."""
     if part is None:
         return None
     rows = np.minimum(np.arange(first, first + width), part.shape[1] - 1)
@@ -165,7 +165,7 @@ def extended(store: SeriesStore, y: npt.NDArray[np.floating], ahead: FutureValue
 
     seen = np.ones((count, added), dtype=bool)
     changes: dict[str, Any] = {"y": joined(store.y, y), "mask": joined(store.mask, seen)}
-    for name in FILLED:  # a forecast stands for an observed value
+    for name in FILLED:  # a forecast counts as an observed value
         codes = getattr(store, name)
         if codes is not None:
             changes[name] = joined(codes, np.zeros((count * added, *codes.shape[1:]), np.int8))
@@ -190,14 +190,14 @@ def known_ahead(
 ) -> FutureValues:
     """The columns known ahead that the model takes: numbers [S, steps, F] and codes [S, steps, K].
 
-    With `given`, a table of only so many steps is enough; the last that is there stands for those after it.
+    With `given`, a table of only that many steps is enough; its last step is repeated.
     """
     if store.future is None and store.categorical is None:
         return FutureValues(None, None)
     values = table.future_values(future, steps, given=given)
     codes = None
     if store.categorical is not None:
-        # Codes of columns that are known only up to now are 0 in the horizon; they come after the known ones.
+        # Columns that are known only for the past have code 0 in the horizon. They come after those known ahead.
         codes = np.zeros((table.n_series, steps, store.categorical.shape[1]), dtype=np.int32)
         if values.categorical is not None:
             codes[..., : values.categorical.shape[2]] = values.categorical
@@ -205,7 +205,7 @@ def known_ahead(
 
 
 def columns_of(model: Model, store: SeriesStore) -> tuple[Any, ...]:
-    """The columns that a model takes of a store, and what the codes of each category mean."""
+    """The columns of a store that a model takes, and the categories of each code."""
     taken = taken_columns(model, store)
     codes = [None if block is None else block.shape[1] for block in (taken.categorical, taken.static_categorical)]
     categories = [(name, tuple(values)) for name, values in taken.categories.items()]
@@ -213,7 +213,7 @@ def columns_of(model: Model, store: SeriesStore) -> tuple[Any, ...]:
 
 
 def knows_more(model: Model, store: SeriesStore, known: SeriesStore) -> bool:
-    """Whether a store has the columns that a model takes, and all categories that it knows, and further ones."""
+    """Whether a store has the columns that a model takes, all categories that it knows, and more categories."""
     (*columns, categories), (*wanted, fewer) = columns_of(model, store), columns_of(model, known)
     there = dict(categories)
     return (
@@ -224,36 +224,36 @@ def knows_more(model: Model, store: SeriesStore, known: SeriesStore) -> bool:
 
 
 def check_series(forecaster: PredictBase, table: TimeSeriesDataFrame) -> None:
-    """A multivariate model forecasts just the series it was trained on."""
+    """Refuse other series than in the training of a multivariate model."""
     if not forecaster.model.capabilities.multivariate or table is forecaster.data:
         return
     trained, given = forecaster.data.ids.tolist(), table.ids.tolist()
     if trained != given:
         odd = sorted({str(name) for name in set(trained) ^ set(given)})
         raise DataError(
-            f"{forecaster.model.kind} sees all series at once, so it forecasts just the {len(trained)} it was trained "
-            f"on, but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
+            f"{forecaster.model.kind} is multivariate and forecasts exactly the {len(trained)} series of its training, "
+            f"but the data differs in: {', '.join(odd[:6])}. Give the same series, or use a univariate model"
         )
 
 
 def check_ends(forecaster: PredictBase, store: SeriesStore) -> None:
-    """A multivariate model forecasts all series from one moment, so they must end there."""
+    """Refuse series that end at different times, for a model with one forecast origin for all series."""
     if not forecaster.model.capabilities.multivariate:
         return
     ends = grid_shifts(store) + store.lengths
     behind = int(ends.max(initial=0) - ends.min(initial=ends.max(initial=0)))
     if behind:
         raise DataError(
-            f"{forecaster.model.kind} forecasts all series from one moment, but series "
-            f"{store.ids[int(np.argmin(ends))]!s} ends {behind} steps before the last one. Cut the others where it "
-            "ends, or give it rows without a value up to there"
+            f"{forecaster.model.kind} has one forecast origin for all series, but series "
+            f"{store.ids[int(np.argmin(ends))]!s} ends {behind} steps before the last one. Cut the others there, "
+            "or give it rows without a value up to the end of the others"
         )
 
 
 def context_rows(model: Model, schema: DataSchema) -> int:
-    """How many last rows of a series a saved model keeps to forecast from."""
+    """How many last rows of a series a saved model keeps as its context."""
     back = reach(schema.features)
-    # Lags are computed again when rows are added: what they look back at must be there, for each of the windows.
+    # Lags are computed again when rows are added: the rows that they refer to must be there, for each of the windows.
     return model.input_size + (back + model.h - 1 if back else 0)
 
 
@@ -267,7 +267,7 @@ def future_frame(table: TimeSeriesDataFrame, h: int) -> pl.DataFrame:
     ids = [] if table.schema.id_type == "none" else [ids_column(table, h)]
     store, schema = table.store, table.schema
     if store.time_zone is None and schema.time_type in ("datetime[us]", "int64"):
-        # What `future_times` gives, without the conversions that these types do not need.
+        # The same as `future_times`, without the conversions that these types do not need.
         times = pl.Series(schema.time_col, table.horizon_times(h))
     else:
         times = table.future_times(h)
@@ -282,7 +282,7 @@ def ids_column(table: TimeSeriesDataFrame, count: int) -> pl.Series:
 
 
 def asked_ahead(forecaster: PredictBase) -> list[str]:
-    """The columns of the table whose values for the horizon `predict` asks for; none where the model takes none."""
+    """The columns of the table whose future values `predict` needs; empty if the model takes none."""
     store, schema = forecaster.data.store, forecaster.data.schema
     taken = taken_columns(forecaster.model, store)
     if taken.future is None and taken.categorical is None:
@@ -317,7 +317,7 @@ def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFr
 
 
 def forecast_windows(forecaster: PredictBase, store: SeriesStore) -> Windows:
-    """The windows of a store from which a model forecasts; short series are padded."""
+    """The windows of a store from which a model forecasts. Short series are padded."""
     model = forecaster.model
     return Windows(
         store,

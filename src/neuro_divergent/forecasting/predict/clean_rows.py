@@ -1,7 +1,7 @@
-"""A quick reader for the commonest request to a served model: the clean rows of one series.
+"""A fast reader for the most common request to a served model: clean rows of one series.
 
-Whatever is not plain (gaps, missing values, other types, more columns than the target) goes to the full reader, which
-checks, repairs and explains. The quick reader never has to: it reads, or it gives None.
+Everything else (gaps, missing values, other types, more columns than the target) goes to the full reader, which checks,
+repairs and explains. The fast reader returns a table, or None.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.time.anchors import find_anchors
 
 MOST_ROWS = 100_000
-"""Beyond, the full reader costs little more than the rows themselves."""
+"""With more rows, the full reader costs little more than the rows themselves."""
 
 EARLIEST, LATEST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
 MOST_WHOLE = 2**60
-"""Times outside of these are refused by the full reader."""
+"""The full reader refuses times outside of these."""
 
 _TIME_TYPES = {
     "ns": ("datetime[ns]", 1000, 1),
@@ -35,15 +35,15 @@ _TIME_TYPES = {
     "D": ("date", 1, 86_400_000_000),
     "i": ("int64", 1, 1),
 }
-"""For each unit of ticks its name in a schema, and by what they are divided and multiplied to become microseconds; "i"
-for whole numbers, which stay what they are."""
+"""For each unit of ticks: its name in a schema, and the divisor and factor that convert it to microseconds. "i" is for
+whole numbers, which are not converted."""
 
 
 class _Columns(NamedTuple):
     """The columns of a frame as arrays."""
 
     name: str | int
-    """Of the one series."""
+    """The id of the one series."""
     ticks: npt.NDArray[np.int64]
     time_type: str
     values: npt.NDArray[Any]
@@ -51,13 +51,13 @@ class _Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class CleanReader:
-    """Reads frames of one clean series like a table that was read before."""
+    """Reads frames of one clean series with the schema of an earlier table."""
 
     like: TimeSeriesDataFrame
     plain: bool
-    """Whether the table has nothing but ids, times and a target; the others are left to the full reader."""
+    """Whether the table has only ids, times and a target. Others need the full reader."""
     schemas: dict[str, DataSchema] = field(default_factory=dict)
-    """The schema for each type of time stamps: they are given back in the type in which they came."""
+    """The schema for each type of time stamps: forecasts have the type of the input."""
 
     @classmethod
     def of(cls, like: TimeSeriesDataFrame) -> CleanReader:
@@ -65,7 +65,7 @@ class CleanReader:
         return cls(like, _plain(like))
 
     def table(self, frame: Any) -> TimeSeriesDataFrame | None:
-        """One clean series read as a table; None when the full reader must look at it."""
+        """One clean series as a table; None if the full reader must read it."""
         if not self.plain:
             return None
         if isinstance(frame, pl.DataFrame):
@@ -93,7 +93,7 @@ class CleanReader:
         return table if anchor is None else on_grid_of(self.like, table)
 
     def _begin(self, columns: _Columns) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None] | None:
-        """The first time stamp and, where steps are months, the grid; None where rows are not just one step apart."""
+        """The first time stamp and, for monthly steps, the grid; None if rows are not exactly one step apart."""
         frequency, ticks = self.like.frequency, columns.ticks
         if frequency.integer:
             inside = columns.time_type == "int64" and ticks[0] >= -MOST_WHOLE and ticks[-1] <= MOST_WHOLE
@@ -186,7 +186,7 @@ def _from_pandas(frame: Any, like: TimeSeriesDataFrame) -> _Columns | None:
 
 
 def _has_columns(names: Any, schema: DataSchema) -> bool:
-    # A table that was one series without a name is not read by a name that it has now.
+    # A table that was one series without a name is not read by a frame that has an id column.
     named = (schema.id_col in names) == (schema.id_type != "none")
     return named and schema.time_col in names and schema.target_col in names
 
@@ -194,7 +194,7 @@ def _has_columns(names: Any, schema: DataSchema) -> bool:
 def _columns(
     name: Any, ticks: npt.NDArray[np.int64], unit: str, values: npt.NDArray[Any], schema: DataSchema
 ) -> _Columns | None:
-    """Times in microseconds, or the whole numbers that they are, and values in the precision of the table."""
+    """Times in microseconds, or whole numbers as they are, and values in the precision of the table."""
     if isinstance(name, str) and (len(name) > 1000 or "\0" in name):
         return None
     if unit not in _TIME_TYPES:

@@ -36,29 +36,29 @@ Method = Literal["conformal_distribution", "conformal_error", "adaptive"]
 
 
 class PredictionIntervals(Description):
-    """How intervals are found for a model that forecasts a point.
+    """How a model that forecasts a point gets intervals.
 
     - "conformal_error": the ⌈(n+1)c⌉-th smallest of n scores, which covers at least c of exchangeable errors (split
       conformal prediction; Lei et al. 2018).
     - "conformal_distribution": quantiles of the distribution forecast ± score, which interpolate between two scores.
-    - "adaptive": the windows are passed in the order of time; after each, the error rate that is aimed at becomes
+    - "adaptive": the windows are processed in time order. After each, the target error rate becomes
       alpha + gamma · (wanted - missed), so that coverage recovers when errors grow (Gibbs & Candès 2021).
     """
 
     n_windows: Annotated[int, Field(ge=1)] = 2
-    """Windows at the end of each series on which errors are measured."""
+    """Number of windows at the end of each series on which errors are measured."""
     method: Method = "conformal_distribution"
     """How scores become intervals."""
     step_size: Annotated[int, Field(ge=1)] | None = None
-    """Distance of two windows; None for the model's h, so that they do not overlap. Overlapping windows have nearly the
-    same errors: many of them still say little about other days."""
+    """Rows from one window to the next; None for the model's h, so that they do not overlap. Overlapping windows have
+    nearly the same errors: many of them still say little about other days."""
     pooling: Literal["auto", "series", "panel"] = "auto"
-    """Whose scores count for a series: its own, those of all series, or its own as soon as they are enough."""
+    """Which scores are used for a series: its own, those of all series, or its own once there are enough."""
     gamma: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.02
     """How fast the adaptive method moves."""
 
     def step(self, h: int) -> int:
-        """The distance of two windows for a model of this horizon."""
+        """The number of rows from one window to the next, for a model of this horizon."""
         return h if self.step_size is None else self.step_size
 
     def rows(self, h: int) -> int:
@@ -80,22 +80,22 @@ class PredictionIntervals(Description):
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scores of a model's errors: what gives its intervals."""
+    """Scores of a model's errors, from which its intervals are computed."""
 
     settings: PredictionIntervals
     ids: npt.NDArray[np.generic]
     """[S] the series whose errors were measured."""
     scores: Floats
-    """[S, W, H] in the order of time, NaN where nothing was observed."""
+    """[S, W, H] in time order, NaN where the value is missing."""
     scale: Floats
-    """[S] by which the errors were divided."""
+    """[S] the scale of each series; errors were divided by it."""
 
     def around(self, point: Floats, ids: npt.NDArray[np.generic], scale: Floats, columns: Columns) -> Floats:
         """[N, H, K] the columns around point forecasts [N, H] of series of these names.
 
-        A series whose errors were not measured has the scale given, or where that is NaN the mean of the others.
-        Beyond the measured H steps the errors add as independent ones do: step b·H + k has √(r_k² + b·r_H²), which is
-        right for a random walk and never narrower than the step before.
+        A series whose errors were not measured uses the given scale, or if that is NaN the mean of the others. Beyond
+        the measured H steps, errors add like independent ones: step b·H + k has √(r_k² + b·r_H²). This is right for a
+        random walk, and never narrower than the step before.
         """
         number = {name: position for position, name in enumerate(self.ids.tolist())}
         rows = np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.int64)
@@ -113,12 +113,12 @@ class Calibration:
         return values
 
     def _radii(self, coverages: list[float]) -> dict[float, Floats]:
-        """[S + 1, H] for each central coverage; the last row is for series that were never seen."""
+        """[S + 1, H] for each central coverage. The last row is for new series."""
         result: dict[float, Floats] = {}
         self._say_too_few(coverages)
         least = np.zeros((len(self.ids) + 1, self.scores.shape[2]))
         for coverage in coverages:
-            # Wider coverage never has a narrower interval, whatever the adaptive method has learned for each.
+            # A wider coverage never has a narrower interval, whatever the adaptive method has learned for each.
             least = np.maximum(least, self._radius(coverage))
             result[coverage] = least
         return result
@@ -136,14 +136,14 @@ class Calibration:
         return everyone
 
     def _say_too_few(self, coverages: list[float]) -> None:
-        """One warning for all intervals, ascending, that want more scores than there are."""
+        """Log one warning for all intervals that need more scores than there are."""
         windows = np.sum(~np.isnan(self.scores), axis=1).min(axis=1)
         own = self.settings.pooling == "series" and len(windows) > 0
         count = int(windows.min() if own else windows.sum())
         wide = [coverage for coverage in coverages if not enough(np.array([count]), coverage)[0]]
         if wide:
             log.warning(
-                "%d windows are too few for intervals of %g %%%s: the widest error seen is used. Raise n_windows",
+                "%d windows are too few for intervals of %g %%%s: the largest error is used. Raise n_windows",
                 count, 100 * wide[0], " and more" if len(wide) > 1 else "",
             )  # fmt: skip
 
@@ -156,7 +156,7 @@ class Calibration:
         return corrected_quantile(flat, share, interpolate=self.settings.method == "conformal_distribution")
 
     def to_arrays(self) -> dict[str, Floats]:
-        """What a file keeps beside the settings and the names."""
+        """The arrays for a file; settings and names are in `facts`."""
         return {"scores": np.ascontiguousarray(self.scores), "scale": np.ascontiguousarray(self.scale)}
 
     def facts(self) -> dict[str, Any]:
@@ -165,12 +165,14 @@ class Calibration:
 
     @classmethod
     def from_parts(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Calibration:
-        """What `facts` and `to_arrays` gave."""
+        """The calibration from the results of `facts` and `to_arrays`."""
         settings = PredictionIntervals.from_dict(facts["settings"])
         scores, scale = (np.asarray(arrays[name], dtype=np.float64) for name in ("scores", "scale"))
         ids = np.array(facts["ids"])
         if scores.ndim != 3 or len(scores) != len(ids) or scale.shape != ids.shape:
-            raise ConfigError(f"prediction intervals have scores of each of {len(ids)} series, but got {scores.shape}")
+            raise ConfigError(
+                f"prediction intervals must have scores of each of {len(ids)} series, but got {scores.shape}"
+            )
         return cls(settings, ids, scores, scale)
 
 
@@ -228,7 +230,7 @@ def _after(
     settings: PredictionIntervals,
     h: int,
 ) -> npt.NDArray[np.int64]:
-    """[S] the first row that may be forecast, where only unseen ones may; none left is an error, some are said."""
+    """[S] the first row that may be forecast, after all training rows. Raises if no window is left."""
     lengths = table.store.lengths
     left = np.maximum(first, unseen)
     asked, found = (len(window_places(lengths, begin, lengths, h, settings.step(h))[0]) for begin in (first, left))
@@ -240,7 +242,7 @@ def _after(
         )
     if found < asked:
         log.warning(
-            "%d of %d windows are left to measure errors on: the others have rows that the model was trained on",
+            "%d of %d windows are used to measure errors: the model was trained on rows of the others",
             found, asked,
         )  # fmt: skip
     return left
@@ -249,7 +251,7 @@ def _after(
 def refreshed(forecaster: Forecaster, table: TimeSeriesDataFrame, known: npt.NDArray[np.int64]) -> Calibration | None:
     """The calibration of a model with the scores of new rows added, before it is trained on them.
 
-    The windows begin after the `known` rows [S] of each series of the table, `step` apart. Steps that have not come yet
+    The windows begin after the `known` rows [S] of each series of the table, `step` apart. Steps after the end
     are left out. Of every series and step the newest n_windows scores are kept. None without a calibration.
     """
     old, h = forecaster.intervals, forecaster.model.h
@@ -270,17 +272,17 @@ def refreshed(forecaster: Forecaster, table: TimeSeriesDataFrame, known: npt.NDA
     window = (origins.time - known[origins.series]) // old.settings.step(h)
     found[place, window] = np.abs(origins.actual() - origins.points(forecaster)) / old.scale[place][:, None]
     scores = np.concatenate([old.scores, found], axis=1)
-    # The scores of each step in the order of time, after what was not observed; then the last ones.
+    # The scores of each step in time order, missing ones first; then the last ones are taken.
     order = np.argsort(~np.isnan(scores), axis=1, kind="stable")
     return replace(old, scores=np.take_along_axis(scores, order, axis=1)[:, -old.scores.shape[1] :])
 
 
 def series_scale(store: SeriesStore, until: npt.NDArray[np.int64] | None = None) -> Floats:
-    """[S] mean absolute change between two observed rows; where there is none, that of the other series, or 1.
+    """[S] mean absolute change between two observed rows; without any, that of the other series, or 1.
 
     Args:
         store: the series.
-        until: [S] how many first rows count; those that keep fewer than two count whole.
+        until: [S] how many first rows count; a series with fewer than two such rows counts whole.
     """
     counted = store.lengths if until is None else np.where(until < 2, store.lengths, until)
     scale = mean_change(store, np.arange(len(store.ids)), counted)
@@ -304,12 +306,12 @@ def mean_change(store: SeriesStore, series: npt.NDArray[np.int64], until: npt.ND
 
 
 def enough(count: npt.NDArray[np.integer[Any]], coverage: float) -> npt.NDArray[np.bool_]:
-    """Whether so many scores have one at the rank (n+1)·c."""
+    """Whether this many scores include the rank (n+1)·c."""
     return np.asarray((count + 1) * coverage <= count + 1e-9)
 
 
 def corrected_quantile(scores: Floats, share: Floats, *, interpolate: bool) -> Floats:
-    """[P, H] the score at rank (n+1)·share of [P, n, H], NaN left out: rounded up, or between two; at most the largest.
+    """[P, H] the score at rank (n+1)·share of [P, n, H], without NaN: rounded up, or interpolated; at most the largest.
 
     >>> corrected_quantile(np.arange(1.0, 10.0)[None, :, None], np.full((1, 1), 0.85), interpolate=False)
     array([[9.]])
@@ -328,13 +330,13 @@ def corrected_quantile(scores: Floats, share: Floats, *, interpolate: bool) -> F
 
     part = np.clip(rank - low, 0.0, 1.0) if interpolate else np.zeros_like(rank)
     found = at(low) + part * (at(high) - at(low))
-    # A step of which nothing was observed takes the widest interval of the others.
+    # A step without an observed value gets the widest interval of the others.
     widest = np.where(count > 0, found, 0.0).max(axis=1, keepdims=True)
     return np.asarray(np.where(count > 0, found, widest))
 
 
 def adapted(scores: Floats, coverage: float, gamma: float) -> Floats:
-    """[P, H] the quantile after adaptive conformal inference has passed the windows of [P, W, M, H]."""
+    """[P, H] the quantile after adaptive conformal inference over the windows of [P, W, M, H]."""
     pools, windows, members, steps = scores.shape
     wanted = 1 - coverage
     alpha = np.full((pools, steps), wanted)

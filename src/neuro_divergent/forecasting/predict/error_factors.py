@@ -1,7 +1,7 @@
-"""How forecast errors of different series go together, learned from the past and kept with the weights.
+"""The correlation of forecast errors between series, learned from the past and stored with the weights.
 
-Series of one hierarchy err together: a good year is good everywhere. Draws that ignore this make totals look far more
-certain than they are, because independent errors cancel in a sum.
+Series of one hierarchy have correlated errors: a good year is good everywhere. Draws that ignore this make totals look
+far too certain, because independent errors cancel in a sum.
 
 Letters: n series, M moments, H steps, K factors, N draws.
 """
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 FACTORS = 16
-"""How many common movements of the errors are kept; what they do not explain is each series' own."""
+"""Maximum number of common factors of the errors. The rest of each error is independent."""
 
 MOST_FORECASTS = 100_000
-"""About so many past forecasts at most are made to see how errors go together."""
+"""At most about this many past forecasts are made to measure the correlation of errors."""
 
 _BUFFER = "error_factors"
 
 
 def with_factors(network: nn.Module, series: int) -> nn.Module:
-    """A network with room for the factors of its errors; until they are learned, errors count as independent."""
+    """The network with buffers for the factors of its errors. Until they are learned, errors count as independent."""
     network.register_buffer(_BUFFER, torch.zeros(FACTORS, series))
     return network
 
 
 def learn_factors(forecaster: Forecaster, order: npt.NDArray[np.int64]) -> None:
-    """Measure the errors of a fitted model on the end of its data; `order` is the place of each factor's column."""
+    """Measure a fitted model's errors at the end of its data. `order` is the series of each column of the factors."""
     errors = past_errors(forecaster, forecaster.data)
     if errors is not None:
         found = torch.from_numpy(factors(errors[order]))
@@ -48,14 +48,14 @@ def learn_factors(forecaster: Forecaster, order: npt.NDArray[np.int64]) -> None:
 
 
 def mixed(network: nn.Module, normal: Floats, common: Floats) -> Floats:
-    """[n, ...] standard normal draws that go together as errors did, from [n, ...] and [K, ...] independent ones."""
+    """[n, ...] standard normal draws, correlated like the errors, from [n, ...] and [K, ...] independent ones."""
     loading = network.get_buffer(_BUFFER).double().cpu().numpy()
     own = np.sqrt(np.maximum(1.0 - np.square(loading).sum(axis=0), 0.0))
     return np.asarray(np.tensordot(loading.T, common, axes=1) + own.reshape(-1, *[1] * (normal.ndim - 1)) * normal)
 
 
 def past_errors(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Floats | None:
-    """[n, M, H] errors at the last moments that all series have; None where there are fewer than three."""
+    """[n, M, H] errors at the last forecast origins that all series share; None for fewer than three."""
     store, h = table.store, forecaster.model.h
     shifts = grid_shifts(store)
     last = int((shifts + store.lengths).min()) - h
@@ -74,8 +74,8 @@ def past_errors(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Floats | 
 def factors(errors: Floats) -> Floats:
     """[K, n] loadings L: the correlation of the errors is about LᵀL off the diagonal.
 
-    Correlations are taken about zero: to be wrong on the same side is to be wrong together. They are shrunk towards
-    none by the share of their size that is sampling noise (Schäfer & Strimmer 2005), here over moments.
+    Correlations are about zero, not about the mean: a common bias counts as correlation. They are shrunk towards 0 by
+    the share of their size that is sampling noise (Schäfer & Strimmer 2005), here over forecast origins.
     """
     n, moments, steps = errors.shape
     spread = np.sqrt(np.square(errors).mean(axis=1, keepdims=True))

@@ -1,7 +1,7 @@
-"""What a forecast rests on: gradients through the network, or the parts that a model says its forecast is made of.
+"""Explains forecasts: gradients through the network, or the parts that the model itself reports.
 
-Attributions are in the units of the target. The scaling of the window is held as it is; the baseline is what the
-network sees as nothing: every past value at the window's level, every column at its mean. Letters: S series, H
+Attributions are in the units of the target. The scaling of the window stays fixed. The baseline is a neutral input:
+every past value at the window's level, every column at its mean. Letters: S series, H
 explained steps, L lookback, F, X, K columns.
 """
 
@@ -40,7 +40,7 @@ FIELDS = ("y", "future", "historical", "static")
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Attributions of forecasts to what the model saw."""
+    """Attributions of forecasts to the inputs of the model."""
 
     method: str
     steps: tuple[int, ...]
@@ -48,11 +48,11 @@ class Explanation:
     forecast: Floats
     """[S, H] the point forecast at these steps."""
     baseline: Floats | None
-    """[S, H] the forecast of the baseline; with integrated gradients the attributions sum to forecast - baseline."""
+    """[S, H] the forecast for the baseline. With integrated gradients the attributions sum to forecast - baseline."""
     values: dict[str, Floats]
-    """Attributions by kind of input: y [S, H, L], future [S, H, L+h, F], historical [S, H, L, X], static [S, H, K];
-    for a multivariate model with the series they come from behind the time. For "decomposition" the parts of the
-    forecast [S, H], or whatever else the model says about itself."""
+    """Attributions by kind of input: y [S, H, L], future [S, H, L+h, F], historical [S, H, L, X], static [S, H, K]. A
+    multivariate model has the series of origin after the time axis. For "decomposition": the parts of the forecast [S,
+    H], or other arrays that the model reports."""
     table: TimeSeriesDataFrame = field(repr=False)
     lookback: int = field(repr=False)
     names: dict[str, tuple[str, ...]] = field(repr=False, default_factory=dict)
@@ -117,31 +117,31 @@ def explain(
     future: Any = None,
     output: int | None = None,
 ) -> Explanation:
-    """Attribute the forecasts after every series to what the model saw.
+    """Return the attributions of the forecasts after every series to the inputs of the model.
 
     Args:
         forecaster: the fitted model.
-        table: what to forecast after.
+        table: the table to forecast after.
         method: "integrated_gradients" (Sundararajan et al. 2017); "input_x_gradient"; "gradient_shap" (needs captum);
-            "shapley_sampling" (Strumbelj & Kononenko 2010), which counts each column, and the target's past, as one
+            "shapley_sampling" (Strumbelj & Kononenko 2010), which treats each column, and the target's past, as one
             feature per step and is slow;
-            "decomposition": what the model itself says, such as the stacks of N-BEATS or the attention of TFT.
+            "decomposition": the parts that the model reports, such as the stacks of N-BEATS or the attention of TFT.
         steps: which steps ahead, from 1; None for all.
-        points: points on the way from the baseline (integrated gradients), samples (gradient_shap), or orders of the
-            features (shapley_sampling).
+        points: points between the baseline and the input (integrated gradients), samples (gradient_shap), or orders of
+            the features (shapley_sampling).
         future: the columns known ahead.
-        output: which of the numbers that the network gives per step is explained, such as one of several quantiles;
-            None for the point forecast.
+        output: which output of the network per step is explained, such as one of several quantiles; None for the point
+            forecast.
     """
     h = forecaster.model.h
     chosen = tuple(range(1, h + 1)) if steps is None else tuple(steps)
     if not chosen or min(chosen) < 1 or max(chosen) > h:
-        raise ConfigError(f"steps are numbers from 1 to h={h}, but got steps={steps!r}")
+        raise ConfigError(f"steps must be numbers from 1 to h={h}, but got steps={steps!r}")
     check_series(forecaster, table)
     check_ends(forecaster, table.store)
     if forecaster.local is not None:
         raise ConfigError(
-            "explanations are in the units that the network sees. Train without local_scaler_type to get them"
+            "explanations need series in original units, but local_scaler_type scales them. Train without it"
         )
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, h)
@@ -303,11 +303,11 @@ _METHODS: dict[str, Callable[..., list[Tensor]]] = {
 def _decomposed(
     forecaster: Forecaster, module: ForecastModule, scaled: Batch, stats: Statistics, steps: tuple[int, ...]
 ) -> dict[str, Floats]:
-    """The model's own account; parts that add up to the forecast are given in original units."""
+    """The parts that the model reports. Parts that add up to the forecast are in original units."""
     network = forecaster.network
     if not hasattr(network, "explain"):
         raise ConfigError(
-            f"{forecaster.model.kind} says nothing about its own parts. Use method='integrated_gradients', or a model "
+            f"{forecaster.model.kind} does not report its parts. Use method='integrated_gradients', or a model "
             "that does: NBEATS, NHITS, TFT"
         )
     tell: Any = network.explain

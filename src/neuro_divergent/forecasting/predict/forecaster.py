@@ -55,10 +55,10 @@ class PredictOptions(TypedDict, total=False):
 
 
 class Forecaster(PredictBase, Generic[Frame]):
-    """A trained model with the end of the data it was trained on.
+    """A trained model with the end of its training data.
 
-    For type checkers it is a `Forecaster[Frame]`, where Frame is the type of table that it was trained on, if that is
-    known: `predict()` gives such a table.
+    For type checkers it is a `Forecaster[Frame]`, where Frame is the type of the training table if that is known:
+    `predict()` returns such a table.
     """
 
     def __init__(
@@ -83,20 +83,20 @@ class Forecaster(PredictBase, Generic[Frame]):
 
     @property
     def seed(self) -> int:
-        """The seed of the training, which is also the key of draws."""
+        """The seed of the training. Draws use it, too."""
         return self.config.seed
 
     @property
     def output_dtype(self) -> npt.DTypeLike:
-        """The type of the numbers in a frame of forecasts: float64 where the training was, else float32."""
+        """The type of the numbers in a frame of forecasts: float64 if the training was in float64, else float32."""
         return np.float64 if self.config.precision == "float64" else np.float32
 
     @property
     def point(self) -> Point | None:
-        """What the point forecast is: the "mean" or the "median" of what may come; None where the loss aims at neither.
+        """Whether the point forecast is the "mean" or the "median" of the forecast distribution; None for neither.
 
-        It belongs to the loss, `MQLoss(point="mean")`. It may be changed afterwards, `fitted.point = "mean"`, where
-        the loss knows a distribution: the weights stay as they are.
+        It is a setting of the loss, `MQLoss(point="mean")`. If the loss has a distribution, it can be changed later,
+        `fitted.point = "mean"`. The weights do not change.
         """
         return self.loss.shows
 
@@ -107,10 +107,9 @@ class Forecaster(PredictBase, Generic[Frame]):
 
     @property
     def lineage(self) -> Lineage | None:
-        """Which training made the model, from which other model, on which data; None for files that do not say.
+        """The training that made the model, its parent model, and its data; None for files without this information.
 
-        The fingerprint reads all rows of the table: it is computed when it is first asked for, or when the model is
-        saved.
+        The fingerprint reads all rows of the table. It is computed on first use, or when the model is saved.
         """
         if self._lineage is not None and self._not_hashed is not None:
             fingerprint = self._not_hashed.fingerprint()
@@ -119,23 +118,23 @@ class Forecaster(PredictBase, Generic[Frame]):
         return self._lineage
 
     def begin_lineage(self, parent: Forecaster | None = None) -> None:
-        """Give the model a new identity, as trained on its present table and continued from `parent`."""
+        """Give the model a new identity: trained on its present table, continued from `parent`."""
         self._lineage = new_lineage(None if parent is None else parent._lineage)
         self._not_hashed = self.data.store
 
     @property
     def num_parameters(self) -> int:
-        """How many parameters the module has, frozen ones included."""
+        """Number of parameters of the module, frozen ones included."""
         return self._parameters.total
 
     @property
     def num_trainable_parameters(self) -> int:
-        """How many parameters the last training could change."""
+        """Number of parameters that the last training could change."""
         return self._parameters.trainable
 
     @property
     def num_frozen_parameters(self) -> int:
-        """How many parameters the last training left as they were: those of `config.freeze`, and of the network."""
+        """Number of parameters that the last training did not change: those of `config.freeze`, and of the network."""
         return self._parameters.frozen
 
     @property
@@ -159,23 +158,23 @@ class Forecaster(PredictBase, Generic[Frame]):
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
     ) -> Any:
-        """Forecast the steps after the end of every series, as a frame of the library of the input.
+        """Forecast the steps after the end of every series; return a frame of the same library as the input.
 
         Args:
             data: newer rows, or other series, of the same kind; None forecasts after the training data.
-            future: a table with the columns known ahead for every step of the horizon; the calendar's are computed.
+            future: a table with the columns known ahead for every step of the horizon. Calendar features are computed.
             level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
-            h: how many steps; None for the model's. More than those are forecast by feeding point forecasts back; the
-                error at the end of a block then adds to the errors of the next one, √(d² + c²).
+            h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back;
+                the error at the end of a block then adds to the errors of the next one, √(d² + c²).
         """
         return self.forecast_frame(data, future, level, quantiles, h)
 
     def predictor(self) -> Predictor:
-        """A slim copy for serving: the weights (shared, not copied) and the last rows of every series.
+        """A small copy for serving: the weights (shared, not copied) and the last rows of every series.
 
-        It forecasts the same numbers, takes new rows with `observe`, and may be called from several threads at once.
-        It keeps nothing of the training: no configuration, no history, no table.
+        It forecasts the same numbers, takes new rows with `observe`, and may be called from several threads at once. It
+        has no configuration, no history and no training table.
         """
         from neuro_divergent.forecasting.predict.predictor import predictor_of
 
@@ -184,7 +183,8 @@ class Forecaster(PredictBase, Generic[Frame]):
     def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
         """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
 
-        Windows with rows that the model was trained on, or may have been, are left out; none left is an error.
+        Windows with rows that the model was, or may have been, trained on are left out. If none is left, an error is
+        raised.
 
         Args:
             data: rows after the training data, with enough rows before them for the lookback.
@@ -195,8 +195,8 @@ class Forecaster(PredictBase, Generic[Frame]):
 
         if self.loss.probabilistic:
             raise ConfigError(
-                f"{self.loss.kind} has intervals of its own, which calibrate would not change. Train with a loss of "
-                "one point, such as MAE, to have them measured"
+                f"{self.loss.kind} already has intervals, which calibrate would not change. To calibrate intervals, "
+                "train with a loss that forecasts a point, such as MAE"
             )
         table = self.table(data)
         self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen_from([self], table))
@@ -205,9 +205,9 @@ class Forecaster(PredictBase, Generic[Frame]):
     def predict_insample(
         self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
     ) -> Any:
-        """Forecasts of the training data itself, from every step_size-th row, beside the truth.
+        """Forecasts of the training data itself, from every step_size-th row, with the actual values.
 
-        Rows that were trained on are among them: this shows what was learned, not how good the model is.
+        They include rows that were trained on: they show what was learned, not how good the model is.
         """
         from neuro_divergent.forecasting.evaluate.scores import insample
 
@@ -215,27 +215,27 @@ class Forecaster(PredictBase, Generic[Frame]):
         return self.data.as_input_library(frame)
 
     def cross_validation(self, data: Any = None, **options: Any) -> CrossValidation:
-        """Train the model afresh on earlier parts of a table and forecast the later ones; see `cross_validation`."""
+        """Train the model again on earlier parts of a table and forecast the later ones; see `cross_validation`."""
         from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
 
         options = {"config": self.config} | options
         return cross_validation([self.model], self.table(data), **options)
 
     def evaluate(self, data: Any, **options: Any) -> Evaluation:
-        """Score forecasts of a table that the model was not trained on, beside seasonal naive; see `evaluate`."""
+        """Score forecasts of a table that the model was not trained on, beside the seasonal naive; see `evaluate`."""
         from neuro_divergent.forecasting.evaluate.scores import evaluate
 
         return evaluate([self], self.table(data), **options)
 
     def update(self, data: Any, config: TrainingConfig | None = None) -> Self:
-        """Go on training on newer rows, from the present weights, and forecast after them from now on.
+        """Continue training on newer rows, from the present weights. Later forecasts follow the new rows.
 
-        Prediction intervals are renewed: the errors of the present weights on the new rows, which they have not seen,
-        take the place of the oldest ones.
+        Prediction intervals are updated: errors of the present weights on the new rows, before training on them,
+        replace the oldest errors.
 
         Args:
-            data: rows after those known (rows known already are replaced), or new series for a univariate model.
-            config: how to train; None takes the configuration of the model for 5 epochs without validation.
+            data: rows after the known ones (known rows are replaced), or new series for a univariate model.
+            config: how to train; None uses the configuration of the model for 5 epochs without validation.
         """
         from neuro_divergent.forecasting.fit.continue_training import update
 
@@ -249,8 +249,8 @@ class Forecaster(PredictBase, Generic[Frame]):
 
         Args:
             data: any table with the same kinds of columns.
-            config: how to train; None takes this model's configuration with a tenth of the learning rate.
-            freeze: patterns of parameter names that stay as they are, such as "network.layers.0.*".
+            config: how to train; None uses this model's configuration with a tenth of the learning rate.
+            freeze: patterns of names of parameters to freeze, such as "network.layers.0.*".
             columns: arguments of `from_frame` if the columns are named differently.
         """
         from neuro_divergent.forecasting.fit.continue_training import fine_tune
@@ -258,20 +258,20 @@ class Forecaster(PredictBase, Generic[Frame]):
         return fine_tune(self, data, config, freeze=tuple(freeze), **columns)
 
     def simulate(self, data: Any = None, *, n_paths: int = 100, future: Any = None, **options: Any) -> Any:
-        """Sample paths whose steps depend on each other as the model's errors do; see `simulate`."""
+        """Sample paths whose steps are correlated like the model's errors; see `simulate`."""
         from neuro_divergent.forecasting.predict.sample_paths import simulate
 
         table = self.table(data)
         return table.as_input_library(simulate(self, table, n_paths=n_paths, future=future, **options))
 
     def explain(self, data: Any = None, *, future: Any = None, **options: Any) -> Explanation:
-        """What the forecast of every series rests on; see `explain`."""
+        """The attributions of the forecast of every series to its inputs; see `explain`."""
         from neuro_divergent.forecasting.predict.explain import explain
 
         return explain(self, self.table(data), future=future, **options)
 
     def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
-        """The rows that a table of future values lacks; none when it is complete."""
+        """The rows that are missing in a table of future values; empty if it is complete."""
         table = self.table(data)
         frame = ahead.missing_future(table, future, ahead.checked_horizon(h, self.model.h))
         return table.as_input_library(frame)
@@ -300,12 +300,12 @@ class Forecaster(PredictBase, Generic[Frame]):
         level: Sequence[float] | None = None,
         future: Any = None,
     ) -> Figure:
-        """The last stretch of some series with their forecasts; written to `path` if given.
+        """Draw the last rows of some series with their forecasts. The figure is also written to `path`, if given.
 
         Args:
-            path: a picture's file.
+            path: the picture file.
             series: how many series.
-            level: intervals in percent; those that the model was trained for unless given.
+            level: intervals in percent; None for those that the model was trained for.
             future: the columns known ahead, as for `predict`.
         """
         from neuro_divergent.forecasting.plots import forecasters_figure
@@ -317,10 +317,10 @@ class Forecaster(PredictBase, Generic[Frame]):
         """Write the model as a directory of safetensors and JSON.
 
         Args:
-            path: the directory to make.
-            context: keep the last input_size rows of each series (more where lags reach further back), so that
-                `predict()` works after loading.
-            overwrite: replace a directory that is there already.
+            path: the directory to create.
+            context: save the last input_size rows of each series (more if lags reach further back), so that `predict()`
+                works after loading.
+            overwrite: replace the directory if it exists.
         """
         from neuro_divergent.forecasting.storage.save_load import save
 
@@ -328,7 +328,7 @@ class Forecaster(PredictBase, Generic[Frame]):
 
     @staticmethod
     def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Forecaster[Any]:
-        """Read one saved model; see `load`. A directory that holds several models is refused."""
+        """Read one saved model; see `load`. A directory with several models is refused."""
         from neuro_divergent.forecasting.storage.save_load import load_one
 
         return load_one(path, Forecaster, **options)
@@ -340,7 +340,7 @@ class Forecaster(PredictBase, Generic[Frame]):
         save_weights(self.module, path)
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
-        """Take the weights of a safetensors file; names and shapes must fit."""
+        """Load the weights of a safetensors file. Names and shapes must match."""
         from neuro_divergent.forecasting.storage.save_load import load_weights
 
         load_weights(self.module, path)

@@ -1,9 +1,9 @@
 """Historical forecasts: forecasts from inside a table, where the actual values are known.
 
-`Origins` says where forecasts start, and gives the forecasts and the actual values there.
+`Origins` lists where forecasts start, and returns the forecasts and the actual values there.
 
-Every forecast is made from a store that was cut at its origin, so that later rows cannot leak into it; only the columns
-that are known ahead reach beyond. Letters: N forecasts, S series, H steps, K columns of the forecast, L lookback.
+Every forecast is made from a store that was cut at its origin, so that later rows cannot leak. Only columns that are
+known ahead reach beyond it. Letters: N forecasts, S series, H steps, K columns of the forecast, L lookback.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Origins:
-    """Where historical forecasts start: forecast i sees the rows of series[i] before row time[i], and nothing later.
+    """Forecast origins in a table: forecast i sees the rows of series[i] before row time[i], and nothing later.
 
     origins = Origins.windows(table, first, steps=12, step_size=6)
     errors = origins.actual() - origins.points(forecaster)
@@ -52,9 +52,9 @@ class Origins:
     time: Ints
     """[N] first row of the series that the forecast does not see."""
     steps: int
-    """How many rows each forecast has."""
+    """How many steps each forecast has."""
     gap: Ints
-    """[N] rows between the last one seen and the first one forecast."""
+    """[N] number of rows between the last row seen and the first row forecast."""
 
     @classmethod
     def windows(
@@ -67,15 +67,15 @@ class Origins:
         step_size: int,
         together: bool = False,
     ) -> Self:
-        """An origin for every window of `steps` rows inside rows first to last of each series, counted from the end.
+        """An origin for every window of `steps` rows within rows first to last of each series, counted from the end.
 
         Args:
-            table: what is forecast.
+            table: the table to forecast.
             first: [S] the first row that may be forecast.
             last: [S] the row after the last one that may be forecast; None for the end of each series.
             steps: rows of a window.
-            step_size: distance of two windows.
-            together: whether a model forecasts all series at once; see `at`.
+            step_size: number of rows from one window to the next.
+            together: whether a model forecasts all series from one origin; see `at`.
         """
         lengths = table.store.lengths
         series, time = window_places(lengths, first, lengths if last is None else last, steps, step_size)
@@ -87,8 +87,8 @@ class Origins:
     ) -> Self:
         """Origins at given rows.
 
-        A model that forecasts all series at once (`together`) needs a row of every series before the origin: others
-        are left out.
+        With `together` (a model that forecasts all series from one origin), every series needs a row before the origin:
+        other origins are left out.
         """
         if together:
             series, time = same_moments(table, series, time)
@@ -102,11 +102,11 @@ class Origins:
         return replace(self, series=self.series[chosen], time=self.time[chosen], gap=self.gap[chosen])
 
     def on(self, table: TimeSeriesDataFrame, lookback: int) -> Self:
-        """The same series and moments in another table, such as one with other columns.
+        """The same series and times in another table, such as one with other columns.
 
         Args:
-            table: it must have the rows that are forecast, and those that a forecast looks back at.
-            lookback: how many of those are needed at most.
+            table: it must have the rows to forecast, and the lookback before them.
+            lookback: how many rows before a forecast are needed at most.
         """
         if table.store is self.table.store:
             return self
@@ -115,11 +115,11 @@ class Origins:
         place = positions(other.ids, own.ids)
         absent = np.setdiff1d(self.series, np.flatnonzero(place >= 0))
         if len(absent):
-            raise DataError(f"forecasts that are compared are of the same series, but a table lacks "
+            raise DataError(f"compared forecasts must be of the same series, but a table lacks "
                             f"{listing(own.ids[absent].tolist())}. Give one table for all")  # fmt: skip
         both = np.unique(self.series)
         mine, theirs = select_series(own, both), select_series(other, place[both])
-        # How many rows earlier the other table begins; one of the two counts is 0.
+        # By how many rows the other table begins earlier; one of the two counts is 0.
         shift = np.zeros(len(own.ids), dtype=np.int64)
         shift[both] = rows_before(theirs, mine.start) - rows_before(mine, theirs.start)
         series, time = place[self.series], self.time + shift[self.series]
@@ -128,13 +128,13 @@ class Origins:
             number = int(np.flatnonzero(lacking)[0])
             moment = self.table.times(int(self.series[number]), int(self.time[number]), 1)[0]
             raise DataError(
-                f"forecasts that are compared are of the same moments, but a table lacks rows around {moment} of "
+                f"compared forecasts must be of the same times, but a table lacks rows around {moment} of "
                 f"series {own.ids[self.series[number]].item()!r}. Give one table for all"
             )
         return replace(self, table=table, series=series, time=time)
 
     def forecasts(self, forecaster: Forecaster, columns: Columns) -> Floats:
-        """[N, steps, K] what a model forecasts; NaN where a series has no row before the origin."""
+        """[N, steps, K] forecasts of a model; NaN if a series has no row before the origin."""
         values = np.full((len(self), self.steps, len(columns.names)), np.nan)
         table = forecaster.in_own_codes(self.table)
         for gap in np.unique(self.gap).tolist():
@@ -148,15 +148,15 @@ class Origins:
         return self.forecasts(forecaster, point_column(forecaster.model.name))[:, :, 0]
 
     def actual(self) -> Floats:
-        """[N, steps] the values that were forecast; NaN where none was observed, or after the end of the series."""
+        """[N, steps] the actual values; NaN where a value is missing, or after the end of the series."""
         return actual(self.table.store, self.series, self.time + self.gap, self.steps)
 
     def rows(self) -> Ints:
-        """[N, steps] the row of its series that each value is a forecast of."""
+        """[N, steps] the row number, in its series, of each forecast value."""
         return np.asarray((self.time + self.gap)[:, None] + np.arange(self.steps))
 
     def inside(self) -> npt.NDArray[np.bool_]:
-        """[N, steps] whether a forecast row lies inside the table."""
+        """[N, steps] whether a forecast row is inside the table."""
         return np.asarray(self.rows() < self.table.store.lengths[self.series][:, None])
 
     def frame(self, forecasts: dict[str, Floats], keep: npt.NDArray[np.bool_] | None = None) -> pl.DataFrame:
@@ -184,13 +184,13 @@ class Origins:
 def historical_forecasts(
     forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
 ) -> Floats:
-    """[N, steps, K] forecasts of series[i] from its rows before time[i]; those of a point loss get their intervals.
+    """[N, steps, K] forecasts of series[i] from its rows before time[i]. Forecasts of a point loss get their intervals.
 
-    A multivariate model forecasts all series at once: `time` must then mean one moment for the series it is asked for.
+    A multivariate model forecasts all series at once: `time` must then be the same time for all requested series.
     """
     if not len(series):
         return np.empty((0, steps, len(columns.names)))
-    read = forecaster.table(table)  # with the columns of this model, whoever read the table first
+    read = forecaster.table(table)  # with the columns of this model
     check_together(table, read, "rows", ("the table", f"the table as {forecaster.model.name} reads it"))
     table = read
     check_series(forecaster, table)
@@ -220,7 +220,7 @@ def _chunks(count: int, size: int) -> list[slice]:
 def _each(
     forecaster: Forecaster, table: TimeSeriesDataFrame, series: Ints, time: Ints, columns: Columns, steps: int
 ) -> Floats:
-    """Every forecast from a series of its own: the rows of its lookback."""
+    """Each forecast as a separate series: the rows of its lookback."""
     store = taken_columns(forecaster.model, table.store)
     begin = np.maximum(time - forecaster.model.input_size, 0)
     ahead = _ahead(forecaster, table, store, series, time, steps)
@@ -237,7 +237,7 @@ def _from_rows(
     ahead: FutureValues,
     steps: int,
 ) -> Floats:
-    """Forecasts of series[i] from its rows between two, in original units; a new series is measured on those before."""
+    """Forecasts of series[i] from a range of its rows, in original units. A new series is scaled by the rows before."""
     (begin, stop), first = rows, store.offsets[:-1][series]
     cut = cut_rows(store, series, first + begin, first + stop)
     if forecaster.local is None:
@@ -257,7 +257,7 @@ def _together(
     shape: tuple[int, int],
     finish: Callable[[Floats, Ints], Floats] = lambda values, _: values,
 ) -> Floats:
-    """All series from the moment of each forecast; `finish` gets them and their rows by then. Then those asked for."""
+    """Forecast all series at each origin; `finish` gets them and their row counts. Returns the requested series."""
     store, steps = taken_columns(forecaster.model, table.store), shape[0]
     shifts, everyone = grid_shifts(store), np.arange(len(store.ids))
     moments = time + shifts[series]
@@ -270,7 +270,7 @@ def _together(
                 f"{forecaster.model.kind} sees all series at once, but series {late!s} has no row before one of the "
                 "forecasts. Ask for later windows, or fewer"
             )
-        # A series that is over by then keeps its last row, which lies before the window: all of it is masked.
+        # A series that ended earlier keeps its last row, which lies before the window: the whole window is masked.
         begin = np.clip(moment - forecaster.model.input_size - shifts, 0, rows - 1)
         ahead = _ahead(forecaster, table, store, everyone, moment - shifts, steps)
         found = _from_rows(forecaster, table, store, everyone, (begin, rows), columns, ahead, steps)
@@ -284,7 +284,7 @@ def _ahead(
 ) -> FutureValues:
     """The columns known ahead, from the table itself; beyond its end the last row is repeated, the calendar goes on.
 
-    An empty cell repeats the one before: who forecasts has to fill it before he knows the next one.
+    An empty cell repeats the one before: at the time of the forecast, the next one is not known.
     """
     span = max(steps, forecaster.model.h)
     places = time[:, None] + np.arange(span)
@@ -303,9 +303,9 @@ def _ahead(
 
 
 def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The forecasts of another model beside those so far, at the origins that both have.
+    """The forecasts of another model joined to those so far, at the origins that both have.
 
-    A multivariate model forecasts only where every series has a past, others wherever their own has one.
+    A multivariate model forecasts only where every series has a past; other models wherever the series itself has one.
     """
     if frame is None:
         return own
@@ -316,7 +316,7 @@ def beside(frame: pl.DataFrame | None, own: pl.DataFrame, names: Sequence[str]) 
 
 
 def actual(store: SeriesStore, series: Ints, time: Ints, steps: int) -> Floats:
-    """[N, steps] values from row time[i] of series[i] on; NaN where none was observed, or after the end."""
+    """[N, steps] values from row time[i] of series[i] on; NaN where a value is missing, or after the end."""
     rows = time[:, None] + np.arange(steps)
     inside = rows < store.lengths[series][:, None]
     flat = np.minimum(store.offsets[:-1][series][:, None] + rows, len(store.y) - 1)
@@ -325,7 +325,7 @@ def actual(store: SeriesStore, series: Ints, time: Ints, steps: int) -> Floats:
 
 
 def window_places(lengths: Ints, first: Ints, last: Ints, steps: int, step_size: int) -> tuple[Ints, Ints]:
-    """Series and first row of every stretch of `steps` rows inside [first, last), counted from the end.
+    """Series and first row of every window of `steps` rows inside [first, last), counted from the end.
 
     >>> window_places(np.array([10]), np.array([4]), np.array([10]), 2, 3)
     (array([0, 0]), array([5, 8]))
@@ -338,7 +338,7 @@ def window_places(lengths: Ints, first: Ints, last: Ints, steps: int, step_size:
 
 
 def by_series(series: Ints) -> list[Ints]:
-    """Which places of [N] numbers of series belong to each of them.
+    """The positions in [N] series numbers that belong to each series.
 
     >>> by_series(np.array([4, 2, 4]))
     [array([1]), array([0, 2])]
@@ -348,7 +348,7 @@ def by_series(series: Ints) -> list[Ints]:
 
 
 def same_moments(table: TimeSeriesDataFrame, series: Ints, time: Ints) -> tuple[Ints, Ints]:
-    """Of some origins, those at which every series of the table has a row before: what a multivariate model can do."""
+    """The origins at which every series of the table has a row before: those that a multivariate model can forecast."""
     shifts = grid_shifts(table.store)
     moments = time + shifts[series]
     possible: Any = moments > int(shifts.max(initial=0))

@@ -1,4 +1,4 @@
-"""Series scaled one by one, before training and around every forecast."""
+"""Scales series one by one, before training and around every forecast."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 
 
 class LocalScaling:
-    """The scaler of every series that was trained on; a new series is measured on the rows it may be forecast from."""
+    """The scaler of every training series. A new series is scaled by the rows from which it may be forecast."""
 
     def __init__(self, how: str | SeriesScaler, scaler: SeriesScaler, ids: npt.NDArray[np.generic]) -> None:
         self.how, self.scaler, self.ids = how, scaler, ids
-        """What was asked for, a name or an object; the fitted scaler; the names of its series."""
+        """The requested scaler (a name or an object), the fitted scaler, and the names of its series."""
 
     @classmethod
     def fit(
         cls, how: str | SeriesScaler, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1
     ) -> LocalScaling:
-        """Measure the first `until` rows of each series: what is held back must not be seen.
+        """Fit the scaler on the first `until` rows of each series: it must not see held-out rows.
 
-        A series with fewer than `least` of them, or with none observed, is not trained on and stays a new one.
+        A series with fewer than `least` such rows, or without an observed value, is not trained on and counts as new.
         """
         store, some = table.store, _measurable(table, until, least)
         scaler = series_scaler(how).fit(store.y, store.offsets, store.mask, until[some], store.ids, some)
         return cls(how, scaler, store.ids[some])
 
     def including(self, table: TimeSeriesDataFrame, until: npt.NDArray[np.int64], *, least: int = 1) -> LocalScaling:
-        """The scaling with the new series of a table, measured on their first `until` rows; `least` as in `fit`."""
+        """The scaling with the new series of a table, fitted on their first `until` rows; `least` as in `fit`."""
         known, names = set(self.ids.tolist()), table.ids.tolist()
         new = _measurable(table, until, least)
         new = new[[names[place] not in known for place in new.tolist()]]
         found = self.of(table, new, until[new]).to_arrays()
         arrays = {name: np.concatenate([array, found[name]]) for name, array in self.scaler.to_arrays().items()}
-        ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # other tables, other types
+        ids = np.array([*self.ids.tolist(), *table.ids[new].tolist()], dtype=object)  # tables may differ in type
         return LocalScaling(self.how, series_scaler(self.how).from_arrays(arrays), ids)
 
     def of(
@@ -51,7 +51,7 @@ class LocalScaling:
         series: npt.NDArray[np.int64] | None = None,
         until: npt.NDArray[np.int64] | None = None,
     ) -> SeriesScaler:
-        """The scaler of series [N] of a table (None: all); new ones are measured on their first until[i] rows."""
+        """The scaler of series [N] of a table (None: all). New series are fitted on their first until[i] rows."""
         store = table.store
         series = np.arange(table.n_series) if series is None else series
         number = {name: position for position, name in enumerate(self.ids.tolist())}
@@ -74,7 +74,7 @@ class LocalScaling:
         return store.replace(y=self.of(table).transform_flat(store.y, store.offsets, shown_rows(store)))
 
     def original(self, values: npt.NDArray[np.float64], table: TimeSeriesDataFrame) -> npt.NDArray[np.float64]:
-        """Forecasts [S, ...] of the series of a table in their own units."""
+        """Forecasts [S, ...] of the series of a table in original units."""
         return np.asarray(self.of(table).inverse(values, np.arange(table.n_series)), dtype=np.float64)
 
     def facts(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class LocalScaling:
         arrays: Mapping[str, npt.NDArray[Any]],
         using: Mapping[str, Any] | None = None,
     ) -> LocalScaling:
-        """What `facts` and the scaler's arrays were; `using` gives back a scaler that the file knows by reference."""
+        """The inverse of `facts` and the scaler's arrays. `using` has scalers that the file names by reference."""
         how = given_back(facts["name"], using or {})
         return cls(how, series_scaler(how).from_arrays(arrays), np.array(facts["ids"], dtype=object))
 

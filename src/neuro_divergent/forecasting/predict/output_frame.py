@@ -1,4 +1,4 @@
-"""Forecasts as rows of id, time and columns, in the library of the input."""
+"""Forecasts as rows of id, time and columns, in a frame of the input's library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.predict.ahead import future_frame
 
 _PLAIN_TIMES = {"int64": None, "datetime[us]": None, "datetime[ns]": "datetime64[ns]", "datetime[ms]": "datetime64[ms]"}
-"""Types of time stamps that need no polars, and what the store's stamps are converted to."""
+"""Types of time stamps that need no polars, and the type to which the store's stamps are converted."""
 
 
 def output_frame(
@@ -36,7 +36,7 @@ def polars_frame(
 
 
 def _plain_times(table: TimeSeriesDataFrame, steps: int) -> npt.NDArray[Any] | None:
-    """The stamps of the horizon in the type that the time column had; None where polars must convert them."""
+    """The time stamps of the horizon in the type of the time column; None if polars must convert them."""
     time_type = table.schema.time_type
     if table.store.time_zone is not None or time_type not in _PLAIN_TIMES:
         return None
@@ -57,7 +57,7 @@ def _pandas_frame(
     steps: int,
     times: npt.NDArray[Any],
 ) -> Any:
-    """What polars' own conversion gives, in a tenth of its time."""
+    """The same frame as from polars' own conversion, in a tenth of its time."""
     pandas = require("pandas", extra="pandas", purpose="A pandas table")
     columns: dict[str, Any] = {}
     if table.schema.id_type != "none":

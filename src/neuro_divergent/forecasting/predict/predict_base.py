@@ -1,4 +1,4 @@
-"""From a table to a frame of forecasts: what `Forecaster` and `Predictor` share.
+"""Forecasting from a table to a frame: what `Forecaster` and `Predictor` share.
 
 Letters: S series, H horizon, K columns of the forecast, B windows, C channels.
 """
@@ -41,9 +41,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class PredictBase:
-    """A trained module with the rows to forecast after, and all that turns its outputs into a frame.
+    """A trained module with the rows to forecast after, and the code that turns its outputs into a frame.
 
-    Nothing here depends on how the module was trained. Calls from several threads do not disturb each other.
+    Nothing here depends on how the module was trained. It may be called from several threads at once.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class PredictBase:
         self.module = module
         self.data = data
         self.intervals = intervals
-        """Measured errors that give a point forecast its intervals; None without."""
+        """Measured errors from which a point forecast gets its intervals; None without."""
         self.local = local
-        """How each series is scaled before the model sees it; None as it is."""
+        """How each series is scaled before the model sees it; None does not scale."""
         self.has_context = True
-        """Whether the rows of `data` are there; a model saved with context=False keeps only their names."""
+        """Whether `data` has rows; a model saved with context=False has only the names of its series."""
         self._said: set[str] = set()
-        # Each is replaced whole, together with what it was made for: another thread sees the old one or the new one.
+        # Each cache is replaced as a whole, with its key: another thread sees the old one or the new one.
         self._own_windows: tuple[SeriesStore, Windows] | None = None
         self._reader: CleanReader | None = None
 
     @property
     def seed(self) -> int:
-        """The key of the draws behind the quantiles of a hierarchy."""
+        """The seed of the draws for the quantiles of a hierarchy."""
         raise NotImplementedError
 
     @property
@@ -81,12 +81,12 @@ class PredictBase:
 
     @property
     def network(self) -> nn.Module:
-        """The torch module of the model itself, without scaling and anchor."""
+        """The torch module of the network alone, without scaling and anchor."""
         return self.module.network
 
     @property
     def loss(self) -> Loss:
-        """What the model was trained with."""
+        """The loss of the training."""
         return self.module.loss
 
     def forecast_frame(
@@ -97,7 +97,7 @@ class PredictBase:
         quantiles: Sequence[float] | None,
         h: int | None,
     ) -> Any:
-        """The steps after the end of every series as a frame of the library of the input; see `Forecaster.predict`."""
+        """Forecast the steps after every series; return a frame of the input's library. See `Forecaster.predict`."""
         table = self.table(data)
         columns = self.columns(level, quantiles)
         steps = ahead.checked_horizon(h, self.model.h)
@@ -107,14 +107,14 @@ class PredictBase:
     def forecast_values(
         self, table: TimeSeriesDataFrame, columns: Columns | None = None, *, future: Any = None, h: int | None = None
     ) -> Floats:
-        """The forecasts as an array [series, horizon, columns], for those who want no frame."""
+        """The forecasts as an array [series, horizon, columns]."""
         columns = columns or point_column(self.model.name)
         table = self.in_own_codes(table)
         values = ahead.forecast(self, table, self.network_columns(columns), future=future, h=h)
         return self.finished(values, table, columns)
 
     def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
-        """The columns of a table that the model takes, its series scaled as in the training."""
+        """The columns of a table that the model takes, with series scaled as in the training."""
         store, scaling = taken_columns(self.model, table.store), self.scaling(table)
         return store if scaling is None else store.replace(y=scaling.scaled_store(table).y)
 
@@ -123,14 +123,14 @@ class PredictBase:
         return self.local
 
     def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
-        """The columns of a forecast; without levels what the loss was trained for."""
+        """The columns of a forecast; without levels those that the loss was trained for."""
         if level is None and quantiles is None:
             return learned_columns(self.model.name, self.loss)
         calibrated = self.intervals is not None
         return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
 
     def network_columns(self, columns: Columns) -> Columns:
-        """What the network itself gives of these columns: all, only the point, or what a reconciliation needs."""
+        """The columns that the network itself computes: all, only the point, or what a reconciliation needs."""
         if not self.loss.probabilistic:
             return columns.point
         return columns if self.model.joint is None else self.model.joint.network_columns(columns, self.loss)
@@ -143,11 +143,11 @@ class PredictBase:
         series: npt.NDArray[np.int64] | None = None,
         until: npt.NDArray[np.int64] | None = None,
     ) -> Floats:
-        """Forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all), made complete.
+        """Complete forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all).
 
-        They are in original units. Those of a hierarchy are reconciled, those of a point get their intervals.
+        They are in original units. Forecasts of a hierarchy are reconciled; point forecasts get their intervals.
         """
-        if self.model.joint is not None:  # all series at once: whoever wants some takes them from the answer
+        if self.model.joint is not None:  # all series at once: the caller selects some
             values = self.model.joint.finished(self, values, table, columns)
         if self.intervals is None or values.shape[2] == len(columns.names):
             return values
@@ -159,23 +159,23 @@ class PredictBase:
     def mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
-        """[N] the mean absolute change from row to row, by which errors of series that were not measured are scaled."""
+        """[N] the mean absolute change from row to row: the scale of errors for series that were not calibrated."""
         from neuro_divergent.forecasting.predict.conformal import mean_change
 
         return mean_change(table.store, series, until)
 
     def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
-        """The id and time of every step to forecast: what a table of future values needs a row for."""
+        """The id and time of every step to forecast: a table of future values needs a row for each."""
         table = self.table(data)
         frame = ahead.future_frame(table, ahead.checked_horizon(h, self.model.h))
         return table.as_input_library(frame)
 
     def table(self, data: Any = None) -> TimeSeriesDataFrame:
-        """Somebody's table read as the training data was; None for the rows that the model has."""
+        """The data read with the schema of the training; None for the rows of the model itself."""
         if data is None:
             if not self.has_context:
                 raise DataError(
-                    "the model was saved with context=False, so it has no rows to forecast after. Give data=..."
+                    "forecasts need rows to follow, but the model was saved with context=False. Give data=..."
                 )
             return self.data
         own = self.data
@@ -187,7 +187,7 @@ class PredictBase:
                 self.say_unknown(data)
             if ahead.columns_of(self.model, known.store) == ahead.columns_of(self.model, own.store):
                 return on_grid_of(own, on_span_of(own, known))
-            # Other columns, or categories that have other codes: read as the training data was, or refused there.
+            # Other columns, or other codes of categories: read with the training schema, or refused there.
             return read_again(data.to_polars(), own.schema, (data,))
         quick = self.reader(own).table(data)
         if quick is not None:
@@ -195,14 +195,14 @@ class PredictBase:
         return on_grid_of(own, TimeSeriesDataFrame.from_frame(data, schema=own.schema))
 
     def reader(self, like: TimeSeriesDataFrame) -> CleanReader:
-        """The quick reader for frames like a table; the last one is kept."""
+        """The fast reader for frames like a table. The last one is cached."""
         reader = self._reader
         if reader is None or reader.like is not like:
             reader = self._reader = CleanReader.of(like)
         return reader
 
     def in_own_codes(self, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
-        """A table that knows further categories, with the codes of the model's training rows; others as they are."""
+        """A table with more categories, converted to the codes of the training rows; other tables unchanged."""
         store = self.data.store
         own = store.categories
         if not own or table.store.categories == own or not ahead.knows_more(self.model, table.store, store):
@@ -210,12 +210,12 @@ class PredictBase:
         return with_categories(table, own)
 
     def say_unknown(self, table: TimeSeriesDataFrame) -> None:
-        """Log the categories of a table that the model takes and does not know, or refuse them by the policy."""
+        """Log the categories of a table that are unknown to the model, or refuse them, as the policy says."""
         own = taken_columns(self.model, self.data.store).categories
         say_unknown(table, own, self.data.schema.unknown_categories)
 
     def windows(self, store: SeriesStore) -> Windows:
-        """The windows from which a store is forecast; those of the model's own rows are kept."""
+        """The windows from which a store is forecast. Those of the model's own rows are cached."""
         known = self._own_windows
         if known is not None and known[0] is store:
             return known[1]
@@ -241,7 +241,7 @@ class PredictBase:
         return polars_frame(table, columns.names, flat, values.shape[1])
 
     def warn_once(self, key: str, sentence: str) -> None:
-        """Log a warning the first time that it is due."""
+        """Log a warning the first time only."""
         if key not in self._said:
             self._said.add(key)
             log.warning(sentence)

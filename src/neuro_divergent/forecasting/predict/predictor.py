@@ -1,4 +1,4 @@
-"""A fitted model for serving: the module, the schema and the last rows of every series, and nothing else."""
+"""A fitted model for serving: only the module, the schema and the last rows of every series."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class Predictor(PredictBase):
-    """Forecasts of a fitted model, quick and from several threads at once: `fitted.predictor()` makes one.
+    """A fitted model for serving, fast and callable from several threads at once: `fitted.predictor()` makes one.
 
-    It has the weights (those of the forecaster, not a copy), the schema, and of every series the rows that a forecast
-    looks at. `data` is that context. Nothing of the training is kept.
+    It has the weights (shared with the forecaster, not copied), the schema, and the context `data`: the rows of every
+    series that a forecast needs. Nothing else of the training is kept.
 
     >>> import neuro_divergent as nd
     >>> config = nd.TrainingConfig(max_steps=1, progress=False, validation_split=None)
@@ -62,11 +62,11 @@ class Predictor(PredictBase):
         self._seed, self._output_dtype = seed, output_dtype
         self._observing = Lock()
         self.module.eval()
-        _ = model.joint  # made once, before threads ask for it
+        _ = model.joint  # computed once, before threads use it
 
     @property
     def seed(self) -> int:
-        """The key of the draws behind the quantiles of a hierarchy."""
+        """The seed of the draws for the quantiles of a hierarchy."""
         return self._seed
 
     @property
@@ -83,17 +83,17 @@ class Predictor(PredictBase):
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
     ) -> Any:
-        """Forecast the steps after the end of every series, as a frame of the library of the input.
+        """Forecast the steps after the end of every series; return a frame of the input's library.
 
         The numbers, columns and types are those of `Forecaster.predict`.
 
         Args:
             frame: rows of known or other series, of the same kind as the training data; None forecasts after the
                 context.
-            future: a table with the columns known ahead for every step of the horizon; the calendar's are computed.
+            future: a table with the columns known ahead for every step of the horizon. Calendar features are computed.
             level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
-            h: how many steps; None for the model's. More than those are forecast by feeding point forecasts back.
+            h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back.
         """
         return self.forecast_frame(frame, future, level, quantiles, h)
 
@@ -109,28 +109,28 @@ class Predictor(PredictBase):
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
     ) -> npt.NDArray[Any]:
-        """Forecast raw windows: [B, L] → [B, H], or [B, H, K] where a forecast has several columns.
+        """Forecast raw windows: [B, L] → [B, H], or [B, H, K] if a forecast has several columns.
 
-        Everything is in original units. The columns are those of `predict`, `columns(level, quantiles).names` lists
-        them. For a multivariate model x is [B, L, C], one channel for each series of the training (sorted by name), the
-        result is [B, H, C] or [B, H, C, K], and the other arrays have an axis C before their last one.
+        Everything is in original units. The columns are those of `predict`; `columns(level, quantiles).names` lists
+        them. For a multivariate model x is [B, L, C], with one channel per training series (sorted by name), the result
+        is [B, H, C] or [B, H, C, K], and the other arrays have an axis C before their last one.
 
         Args:
-            x: the last L = input_size values, the oldest first; NaN where nothing was observed.
+            x: the last L = input_size values, the oldest first; NaN for a missing value.
             future: [B, L + H, F] the columns known ahead, features of the calendar included, in the order of
                 `data.store.future_names`.
-            historical: [B, L, X] the columns known only up to now, in the order of `data.store.historical_names`.
+            historical: [B, L, X] the columns known only for the past, in the order of `data.store.historical_names`.
             static: [B, S] the columns with one value per series.
-            categorical: [B, L + H, K] codes of categories, 0 for unknown: those that change with time come first.
-            ids: [B] the series of each window. They count where series were scaled one by one, or where the errors of
-                each were measured; a window without a name is a new series.
+            categorical: [B, L + H, K] codes of categories, 0 for unknown; those that change with time come first.
+            ids: [B] the series of each window. They matter if series were scaled one by one, or if the errors of each
+                were measured; a window without a name is a new series.
             level: prediction intervals in percent.
             quantiles: probability levels between 0 and 1.
         """
         if self.model.joint is not None:
             raise DataError(
                 f"{self.model.kind} reconciles the forecasts of all series of a hierarchy, so it cannot forecast "
-                "windows by themselves. Give a frame of all series: predict(frame)"
+                "single windows. Give a frame of all series: predict(frame)"
             )
         columns = self.columns(level, quantiles)
         blocks = {"future": future, "historical": historical, "static": static, "categorical": categorical}
@@ -140,11 +140,11 @@ class Predictor(PredictBase):
         return values if self.model.capabilities.multivariate else values[:, :, 0]
 
     def observe(self, rows: Any) -> Self:
-        """Add new rows to the context, so that `predict()` forecasts after them. The weights stay as they are.
+        """Add new rows to the context, so that `predict()` forecasts after them. The weights do not change.
 
-        Rows come after those known of their series, on their grid; a gap between is treated as in the training data.
-        New series are taken by models that forecast series one by one. A call adds all of its rows, or none: what is
-        refused changes nothing. Forecasts that are being made meanwhile see the context from before or after it.
+        Rows must come after the known rows of their series, on the same time grid. A gap between is treated as in the
+        training data. Univariate models accept new series. A call adds all of its rows, or none: an error changes
+        nothing. Forecasts in other threads see the context before or after the call.
 
         Args:
             rows: any table with the columns of the training data.
@@ -159,7 +159,7 @@ class Predictor(PredictBase):
         return self
 
     def _quickly_joined(self, rows: Any) -> _Context | None:
-        """The context with the next rows of one known series; None where the full reader must look at them."""
+        """The context with the next rows of one known series; None if the full reader must read them."""
         known = self.data
         later = None if self.model.together or known.store.fills is not None else self.reader(known).table(rows)
         if later is None:
@@ -195,13 +195,13 @@ class Predictor(PredictBase):
         return _context_of(self, table, known)
 
     def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:
-        """As measured on all rows that the training table had, where only its end is the context."""
+        """The scaling that was fitted on all rows of the training table; the context is only its end."""
         return table.local if isinstance(table, _Context) else self.local
 
     def mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
-        """As measured on all rows that the training table had, see `scaling`."""
+        """The mean change over all rows of the training table, see `scaling`."""
         found = super().mean_change(table, series, until)
         if not isinstance(table, _Context) or table.changes is None:
             return found
@@ -227,7 +227,7 @@ class Predictor(PredictBase):
 
 
 class _Context(TimeSeriesDataFrame):
-    """The end of a table, with what was measured on all of its rows."""
+    """The end of a table, with statistics of all of its rows."""
 
     def __init__(
         self, store: SeriesStore, like: TimeSeriesDataFrame, changes: Floats | None, local: LocalScaling | None
@@ -236,7 +236,7 @@ class _Context(TimeSeriesDataFrame):
         report = DataReport(rows_read=rows, rows_stored=rows, n_series=len(store.ids), freq=store.freq)
         super().__init__(store, like.schema, report, library=like.library)
         self.changes = changes
-        """[S] mean absolute change from row to row; NaN while all rows are here, None where no interval needs it."""
+        """[S] mean absolute change from row to row; NaN while all rows are here, None if no interval needs it."""
         self.local = local
         """The scaling of the training, and of other series that have rows before the context."""
 
@@ -245,7 +245,7 @@ def predictor_of(fitted: Forecaster) -> Predictor:
     """The predictor of a forecaster; see `Forecaster.predictor`."""
     predictor = Predictor(
         model=fitted.model,
-        module=copy.copy(fitted.module),  # the same weights; another point forecast of the forecaster is not this one's
+        module=copy.copy(fitted.module),  # the same weights, but a later `fitted.point = ...` has no effect here
         data=fitted.data,
         seed=fitted.seed,
         output_dtype=fitted.output_dtype,
@@ -257,7 +257,7 @@ def predictor_of(fitted: Forecaster) -> Predictor:
 
 
 def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Context | None) -> _Context:
-    """The rows of a table that forecasts look at; what was measured for the context known before stays.
+    """The rows of a table that forecasts need. Statistics of the earlier context are kept.
 
     A series that was not trained on is measured by its rows as long as all of them are in the context. The first call
     that fills the context measures it for good.
@@ -278,7 +278,7 @@ def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Contex
 
 
 def appended(store: SeriesStore, number: int, values: npt.NDArray[np.floating], most: int) -> SeriesStore:
-    """A store with observed values at the end of one series, of which the last `most` rows are kept."""
+    """A store with observed values appended to one series, of which the last `most` rows are kept."""
     begin, end = store.offsets[number], store.offsets[number + 1]
     skipped = max(0, int(end - begin) + len(values) - most)
 
@@ -307,7 +307,7 @@ def _check_later(known: TimeSeriesDataFrame, later: TimeSeriesDataFrame) -> None
     early = np.flatnonzero((place >= 0) & (later.store.start <= last))
     if len(early):
         raise DataError(
-            "observed rows must come after those that are known of their series, but got rows from "
+            "observed rows must come after the known rows of their series, but got rows from "
             f"{later.times(int(early[0]), 0, 1)[0]} on of series {listing(later.ids[early].tolist())}, known up to "
-            f"{known._stamps(last[early[:1]])[0]}. Leave out the rows that are known already"
+            f"{known._stamps(last[early[:1]])[0]}. Leave out the rows that are already known"
         )

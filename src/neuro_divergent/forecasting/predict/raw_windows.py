@@ -1,4 +1,4 @@
-"""Forecasts of windows that come as arrays: no frame, no ids, no time stamps.
+"""Forecasts of windows that are given as arrays: no frame, no ids, no time stamps.
 
 Letters: B windows, L lookback, H horizon, C channels (the series of a multivariate model), K columns of the forecast.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 NO_NAME = "\0-"
-"""Of a window whose series is not named. A table cannot have it: ids with a zero byte are refused."""
+"""The id of a window without a name. A table cannot have it: ids with a zero byte are refused."""
 
 
 def forecast_arrays(
     base: PredictBase, x: Any, columns: Columns, blocks: dict[str, Any], ids: Any = None
 ) -> npt.NDArray[Any]:
-    """[B, H, C, K] the columns of windows x; `blocks` are further arrays by the name of their field in `Batch`."""
+    """[B, H, C, K] forecasts of windows x. `blocks` are further arrays by the name of their field in `Batch`."""
     y, mask = _target(base, x)
     given = {name: _block(base, name, array, len(y)) for name, array in blocks.items()}
     names = _names(base, ids, len(y))
@@ -53,7 +53,7 @@ def _forecast(
     blocks: dict[str, Tensor | None],
     names: npt.NDArray[np.generic],
 ) -> Floats:
-    """Each channel of each window is a series of L rows: scaled as one before the network, given intervals after it."""
+    """Each channel of each window is a series of L rows: scaled before the network, with intervals after it."""
     count, lookback, channels = y.shape
     table = _as_table(base, y, mask, names)
     if base.local is not None:
@@ -92,15 +92,15 @@ def _as_table(
 
 
 def _target(base: PredictBase, x: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    """[B, L, C] values, 0 where nothing was observed, and where something was; None for everywhere."""
+    """[B, L, C] values, 0 where missing, and the mask of observed values; None if all are observed."""
     many, lookback = base.model.capabilities.multivariate, base.model.input_size
     array = _numbers("x", x)
     wanted = (lookback, base.module.spec.series) if many else (lookback,)
     if array.ndim != 1 + len(wanted) or array.shape[1:] != wanted or not len(array):
         raise DataError(
             f"x must be windows of shape [B, {', '.join(map(str, wanted))}], but got {list(array.shape)}. Give the "
-            f"last {lookback} values {'of every series' if many else 'of each series'}, the oldest first; NaN where "
-            "there is none"
+            f"last {lookback} values {'of every series' if many else 'of each series'}, the oldest first; NaN for a "
+            "missing value"
         )
     with np.errstate(over="ignore"):
         y = array.astype(base.data.schema.dtype)
@@ -108,13 +108,13 @@ def _target(base: PredictBase, x: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np
     if np.isfinite(y).all():
         return y, None
     if np.isinf(y).any():
-        raise DataError("x must be finite numbers, or NaN where nothing was observed, but got an infinite one")
+        raise DataError("x must be finite numbers, or NaN for missing values, but got an infinite one")
     mask = ~np.isnan(y)
     return np.where(mask, y, 0).astype(y.dtype), mask
 
 
 def _block(base: PredictBase, name: str, array: Any, count: int) -> Tensor | None:
-    """One block of further columns in the shape that the network was built for; None where it has none."""
+    """One block of further columns in the shape that the network needs; None if it takes none."""
     spec, many = base.module.spec, base.model.capabilities.multivariate
     widths = {"future": spec.future, "historical": spec.historical, "static": spec.static}
     width = widths.get(name, len(spec.categories))
@@ -129,7 +129,7 @@ def _block(base: PredictBase, name: str, array: Any, count: int) -> Tensor | Non
         return None
     found = _numbers(name, array)
     if not width or found.shape != shape:
-        rule = f"an array of shape {list(shape)}" if width else "left out: the model takes no such columns"
+        rule = f"an array of shape {list(shape)}" if width else "left out, because the model takes no such columns"
         raise DataError(f"{name}= must be {rule}, but got {list(found.shape)}")
     if name == "categorical":
         codes = torch.from_numpy(_codes(found, spec.categories))
@@ -141,7 +141,7 @@ def _block(base: PredictBase, name: str, array: Any, count: int) -> Tensor | Non
 
 
 def _by_channel(tensor: Tensor) -> Tensor:
-    """[B, T, C, ...] in the memory layout of windows that are cut from a table: other layouts round sums otherwise."""
+    """[B, T, C, ...] in the memory layout of windows from a table: in other layouts, sums are rounded differently."""
     return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
 
@@ -160,8 +160,8 @@ def _names(base: PredictBase, ids: Any, count: int) -> npt.NDArray[np.generic]:
     if base.model.capabilities.multivariate:
         if ids is not None:
             raise DataError(
-                f"ids= names the series of windows of one series, but {base.model.kind} sees all of its series at "
-                "once. Leave it out: the channels of x are those of the training, sorted by name"
+                f"ids= is for univariate models, but {base.model.kind} sees all of its series at once. Leave it out: "
+                "the channels of x are the training series, sorted by name"
             )
         return np.broadcast_to(base.data.ids, (count, base.data.n_series))
     if ids is None:

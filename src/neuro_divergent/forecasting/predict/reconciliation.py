@@ -1,6 +1,6 @@
-"""Coherent forecasts of a hierarchy: base forecasts of all series are moved to where children sum to their parents.
+"""Coherent forecasts of a hierarchy: base forecasts are adjusted so that children sum to their parents.
 
-With S the summing matrix and W the variances that the base errors are given, the reconciled forecast is
+With S the summing matrix and W the assumed variances of the base errors, the reconciled forecast is
 S·(SᵀW⁻¹S)⁻¹·SᵀW⁻¹·ŷ: the nearest coherent one in the metric of W⁻¹ (Wickramasuriya, Athanasopoulos & Hyndman 2019).
 
 Letters: n series, a aggregates, b bottom series, H steps, K columns, N draws, G grid of probabilities.
@@ -35,7 +35,7 @@ LATELY = 8
 """Rows at the end of each series in which the data are compared with S."""
 
 WRONG = 0.2
-"""A series that is so far from the sum of its parts is another series."""
+"""A series that differs from the sum of its parts by more than this share is another series."""
 
 
 class Projection:
@@ -44,7 +44,7 @@ class Projection:
     Args:
         hierarchy: S.
         method: "BottomUp" sums the bottom forecasts; "MinTraceOLS" gives every base forecast the same variance;
-            "MinTraceWLS" gives it the row sum of S, as if all bottom series erred alike and on their own.
+            "MinTraceWLS" gives it the row sum of S, as if all bottom series had equal and independent errors.
     """
 
     def __init__(self, hierarchy: Hierarchy, method: Method) -> None:
@@ -59,12 +59,12 @@ class Projection:
         self.above = torch.from_numpy(above)
         chosen = np.isin(row, above)
         self.A = _sparse(np.searchsorted(above, row[chosen]), column[chosen], value[chosen], (len(above), b))
-        # Structural variances count how much a series sums; a difference of two series is not less than a sum.
+        # Structural variances count how many series are summed; a difference of two series counts like a sum.
         of_above = np.ones(len(above))
         if method == "MinTraceWLS":
             of_above = np.bincount(row, weights=np.abs(value), minlength=n)[above]
-        # A bottom row sums itself alone, so bottom variances are 1 either way. Solving for the aggregates' misfit needs
-        # a matrix of their size only: Sᵀ W⁻¹ S would have the size of the bottom.
+        # A bottom row has only itself, so bottom variances are 1 either way. Solving for the misfit of the aggregates
+        # needs only a matrix of their size: Sᵀ W⁻¹ S would have the size of the bottom.
         self._solver = torch.linalg.cholesky(_crossed(self.A) + torch.diag(torch.from_numpy(of_above)))
 
     def __call__(self, values: Floats) -> Floats:
@@ -91,12 +91,12 @@ def _crossed(A: Tensor) -> Tensor:
 
 
 class Reconciliation:
-    """What happens to the forecasts of all series of a table together.
+    """Reconciles the forecasts of all series of a table.
 
     Args:
         hierarchy: which series are sums of which.
         method: see `Projection`.
-        samples: how many draws stand behind quantiles.
+        samples: number of draws from which quantiles are computed.
     """
 
     def __init__(self, hierarchy: Hierarchy, method: Method, samples: int) -> None:
@@ -104,7 +104,7 @@ class Reconciliation:
         self.projection = Projection(hierarchy, method)
 
     def network_columns(self, columns: Columns, loss: Loss) -> Columns:
-        """What the network is asked for: the point, and with it the whole distribution where quantiles are wanted."""
+        """What the network must compute: the point, and the whole distribution if quantiles are requested."""
         from neuro_divergent.forecasting.predict.sample_paths import probabilities
 
         if not columns.probabilities:
@@ -114,7 +114,7 @@ class Reconciliation:
         return Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid))
 
     def finished(self, forecaster: PredictBase, values: Floats, table: TimeSeriesDataFrame, columns: Columns) -> Floats:
-        """[S, H, K] coherent points and quantiles of reconciled draws, from what `network_columns` asked for."""
+        """[S, H, K] coherent points and quantiles of reconciled draws, from the values of `network_columns`."""
         order = self.order(table)
         coherent = self.placed(self.projection(values[order, :, 0]), order)[:, :, None]
         if values.shape[2] == 1:
@@ -127,25 +127,25 @@ class Reconciliation:
         return np.stack([coherent[:, :, 0] if level is None else parts[level] for level in columns.levels], axis=2)
 
     def draws(self, forecaster: PredictBase, shape: tuple[int, ...], seed: int) -> Floats:
-        """[n, ...] standard normal draws that go together as the errors of the series did."""
+        """[n, ...] standard normal draws, correlated like the errors of the series."""
         generator = numpy_generator(seed, "reconciliation")
         own, common = (generator.standard_normal((count, *shape)) for count in (len(self.hierarchy.rows), FACTORS))
         return mixed(forecaster.network, own, common)
 
     def paths(self, paths: Floats, table: TimeSeriesDataFrame) -> Floats:
-        """[S, N, H] each path of all series made coherent."""
+        """[S, N, H] sample paths, made coherent over all series."""
         order = self.order(table)
         return self.placed(self.projection(paths[order]), order)
 
     def order(self, table: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:
-        """[n] the place of each row of S in a table whose series are those of S and end at the same time."""
+        """[n] the position of each row of S in the table. Its series must be those of S and end at the same time."""
         order = self.hierarchy.positions(table.ids)
         ends = grid_shifts(table.store) + table.store.lengths
         early = table.ids[ends < ends.max()]
         if len(early):
             raise DataError(
                 "forecasts of a hierarchy are sums at the same time, so all series must end together, but these end "
-                f"earlier: {listing(early.tolist())}. Fill them up (with zeros if they are over)"
+                f"earlier: {listing(early.tolist())}. Extend them (with zeros if they have ended)"
             )
         wrong = self.other_order(table, order)
         if wrong:
@@ -153,20 +153,20 @@ class Reconciliation:
         return order
 
     def other_order(self, table: TimeSeriesDataFrame, order: npt.NDArray[np.int64]) -> str:
-        """What is wrong if rows without names seem to stand in another order: most sums are not those of the data."""
+        """The error text if unnamed rows seem to be in another order: most sums do not match the data. Else empty."""
         if self.hierarchy.ids is not None:
             return ""
         wrong = np.flatnonzero(misfits(self.hierarchy, table, order) > WRONG)
         if 2 * len(wrong) <= len(self.hierarchy.rows) - len(self.hierarchy.bottom):
             return ""
         return (
-            "the rows of S stand in the sorted order of the series' names, but the data are not such sums: "
-            f"{listing(table.ids[order[wrong]].tolist())} is not what its row says. Name the rows of S (a frame or a "
+            "the rows of S must be in the sorted order of the series' names, but the data does not match: "
+            f"{listing(table.ids[order[wrong]].tolist())} is not the sum in its row. Name the rows of S (a frame or a "
             "dict), or sort them"
         )
 
     def _quantiles(self, values: Floats, grid: Floats, asked: Floats, draws: Floats) -> Floats:
-        """[n, H, levels] of reconciled draws, step by step: the draws of one step are all that must be in memory."""
+        """[n, H, levels] of reconciled draws. Only the draws of one step are in memory at a time."""
         right, share = located(grid, draws)
         steps = [
             np.quantile(self.projection(drawn(values[:, step], right, share)), asked, axis=1)
@@ -175,14 +175,14 @@ class Reconciliation:
         return np.stack(steps).transpose(2, 0, 1)
 
     def placed(self, values: Floats, order: npt.NDArray[np.int64]) -> Floats:
-        """From the order of S's rows to the table's."""
+        """Values in the order of S's rows → in the order of the table."""
         result = np.empty_like(values)
         result[order] = values
         return result
 
 
 def misfits(hierarchy: Hierarchy, table: TimeSeriesDataFrame, order: npt.NDArray[np.int64]) -> Floats:
-    """[n] how far each series has lately been from the sum that its row says, as a share of what is summed."""
+    """[n] how far each series differed lately from the sum in its row, relative to the summed values."""
     store = table.store
     rows = min(LATELY, int(store.lengths.min()))
     last = store.offsets[1:][order, None] + np.arange(-rows, 0)
@@ -200,7 +200,7 @@ def misfits(hierarchy: Hierarchy, table: TimeSeriesDataFrame, order: npt.NDArray
 
 
 def located(grid: Floats, normal: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Between which probabilities of a grid [G] normal scores [n, N] lie (the number of the right one), and how far."""
+    """The right neighbour of normal scores [n, N] in a grid [G] of probabilities, and the position between the two."""
     if len(grid) == 1:
         return np.zeros(normal.shape, dtype=np.int64), np.zeros_like(normal)
     scores: Floats = torch.special.ndtri(torch.from_numpy(grid)).numpy()
@@ -209,7 +209,7 @@ def located(grid: Floats, normal: Floats) -> tuple[npt.NDArray[np.int64], Floats
 
 
 def drawn(quantiles: Floats, right: npt.NDArray[np.int64], share: Floats) -> Floats:
-    """[n, N] the values of located normal scores in distributions given by quantiles [n, G].
+    """[n, N] the values of located normal scores, in distributions given by quantiles [n, G].
 
     Between two quantiles, and beyond the outermost, a value is linear in the normal score: exact for normal forecasts.
     """
@@ -219,7 +219,7 @@ def drawn(quantiles: Floats, right: npt.NDArray[np.int64], share: Floats) -> Flo
 
 
 def reconciliation(hierarchy: Hierarchy, method: str, samples: int) -> Reconciliation | None:
-    """The work of a method's name; None for "Identity", which leaves forecasts as they are."""
+    """The reconciliation of a method; None for "Identity", which does not change forecasts."""
     if method == "Identity":
         return None
     if method not in ("BottomUp", "MinTraceOLS", "MinTraceWLS"):

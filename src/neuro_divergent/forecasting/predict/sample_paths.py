@@ -1,4 +1,4 @@
-"""Sample paths: draws of whole horizons whose steps depend on each other as the model's errors do.
+"""Sample paths: draws of whole horizons whose steps are correlated like the model's errors.
 
 Letters: S series, H steps, N paths, W windows, G grid of probabilities.
 """
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 Method = Literal["auto", "gaussian_copula", "schaake_shuffle", "model"]
 
 MOST_WINDOWS = 2000
-"""Errors of about so many past windows are enough to see how the steps depend on each other."""
+"""Errors of about this many past windows are enough to measure the correlation of steps."""
 
 
 def simulate(
@@ -47,17 +47,17 @@ def simulate(
     future: Any = None,
     h: int | None = None,
 ) -> pl.DataFrame:
-    """Sample paths of the steps after every series, as rows of id, time, sample_id and value.
+    """Draw sample paths of the steps after every series; return rows of id, time, sample_id and value.
 
     Args:
-        forecaster: a model that gives probabilities: a probabilistic loss, or prediction intervals.
-        table: what to forecast after.
+        forecaster: a model with a probabilistic loss or prediction intervals.
+        table: the table to forecast after.
         n_paths: how many paths of each series.
-        seed: key of the draws; None for the training's.
+        seed: seed of the draws; None for the seed of the training.
         method: "model" draws step by step with models that can (DeepAR, but for implicit quantiles);
-            "gaussian_copula" draws from the forecast distribution of each step, tied together by the correlation of
-            past errors; "schaake_shuffle" draws each step on its own and orders the draws as stretches of the series'
-            own past are ordered (Clark et al. 2004); "auto" is the first if possible.
+            "gaussian_copula" draws from the forecast distribution of each step, with the correlation of past errors;
+            "schaake_shuffle" draws each step independently and orders the draws like windows of the series' own past
+            (Clark et al. 2004); "auto" is the first if possible.
         future: the columns known ahead, as for `predict`.
         h: how many steps; at most the model's.
     """
@@ -69,12 +69,12 @@ def simulate(
     if n_paths < 1:
         raise ConfigError(f"n_paths must be at least 1, but got n_paths={n_paths}")
     seed = forecaster.config.seed if seed is None else seed
-    # What the network feeds back must be drawn from its outputs themselves: those before a head are features.
+    # What the network feeds back must be drawn from its own outputs: before a head these are features.
     own = forecaster.loss.probabilistic and forecaster.module.head is None
     own = own and hasattr(forecaster.network, "sample_paths")
     if method == "model" and not own:
         raise ConfigError(
-            f"{forecaster.model.kind} with {forecaster.loss.kind} draws no paths itself. Use method='gaussian_copula'"
+            f"{forecaster.model.kind} with {forecaster.loss.kind} cannot draw paths. Use method='gaussian_copula'"
         )
     if own and method not in ("gaussian_copula", "schaake_shuffle"):
         paths = _drawn_by_model(forecaster, table, n_paths, seed, future, steps)
@@ -112,7 +112,7 @@ def _drawn_by_copula(
     """[S, N, steps]"""
     if not (forecaster.loss.probabilistic or forecaster.intervals is not None):
         raise ConfigError(
-            f"{forecaster.loss.kind} forecasts a point, so there is nothing to draw from. Train with MQLoss or "
+            f"{forecaster.loss.kind} forecasts a point, so it has no distribution to draw from. Train with MQLoss or "
             "DistributionLoss, or add prediction intervals: forecaster.calibrate(data)"
         )
     name = forecaster.model.name
@@ -131,7 +131,7 @@ def _uniform(table: TimeSeriesDataFrame, n_paths: int, seed: int, steps: int) ->
 
 
 def _shuffled(table: TimeSeriesDataFrame, draws: Floats, seed: int) -> Floats:
-    """[S, N, H] every series' draws in the order of its own past."""
+    """[S, N, H] the draws of every series, ordered like its own past."""
     store, generator = table.store, numpy_generator(seed, "paths shuffled")
     paths = []
     for number, own in enumerate(draws):
@@ -139,7 +139,7 @@ def _shuffled(table: TimeSeriesDataFrame, draws: Floats, seed: int) -> Floats:
         past = store.y[rows] if store.mask is None else store.y[rows][store.mask[rows]]
         if len(past) < draws.shape[2]:
             raise DataError(
-                f"schaake_shuffle orders paths as stretches of {draws.shape[2]} past rows, but series "
+                f"schaake_shuffle needs at least {draws.shape[2]} past rows of each series, but series "
                 f"{table.ids[number]!r} has {len(past)}. Use method='gaussian_copula'"
             )
         paths.append(shuffled_as(own, past, generator))
@@ -147,9 +147,9 @@ def _shuffled(table: TimeSeriesDataFrame, draws: Floats, seed: int) -> Floats:
 
 
 def shuffled_as(draws: Floats, past: npt.NDArray[np.floating], generator: np.random.Generator) -> Floats:
-    """[N, H] the draws of each step, ordered among the paths as N stretches of the past are ordered at that step.
+    """[N, H] the draws of each step, ordered among the paths like N past windows are ordered at that step.
 
-    Every step keeps its draws; which path gets which of them is what the past decides.
+    Every step keeps its draws. The past decides which path gets which draw.
     """
     stretches = np.lib.stride_tricks.sliding_window_view(past, draws.shape[1])
     chosen = stretches[generator.choice(len(stretches), len(draws), replace=len(stretches) < len(draws))]
@@ -158,7 +158,7 @@ def shuffled_as(draws: Floats, past: npt.NDArray[np.floating], generator: np.ran
 
 
 def _normal(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, seed: int) -> Floats:
-    """[S, N, H] standard normal draws, of each series on its own unless their paths are to be summed."""
+    """[S, N, H] standard normal draws, independent between series unless their paths are to be summed."""
     shape, joint = (n_paths, forecaster.model.h), forecaster.model.joint
     if joint is None:
         return numpy_generator(seed, "paths").standard_normal((table.n_series, *shape))
@@ -168,14 +168,14 @@ def _normal(forecaster: Forecaster, table: TimeSeriesDataFrame, n_paths: int, se
 def _distribution(
     forecaster: Forecaster, table: TimeSeriesDataFrame, columns: Columns, future: Any, steps: int
 ) -> Floats:
-    """[S, steps, 1 + G] what is drawn from; where paths are reconciled, the distributions before that."""
+    """[S, steps, 1 + G] the distribution to draw from; if paths are reconciled, the one before reconciliation."""
     if forecaster.model.joint is None or not forecaster.loss.probabilistic:
         return forecaster.forecast_values(table, columns, future=future, h=steps)
     return forecast(forecaster, table, columns, future=future, h=steps)
 
 
 def probabilities(loss: Loss) -> tuple[float, ...]:
-    """The grid on which a forecast distribution is read: the trained quantiles, or fine steps where any will do."""
+    """The probability grid on which a forecast distribution is computed: the trained quantiles, or a fine grid."""
     inner = loss
     while isinstance(inner, Weighted):
         inner = inner.loss
@@ -185,7 +185,7 @@ def probabilities(loss: Loss) -> tuple[float, ...]:
 
 
 def inverted(values: Floats, grid: Floats, uniform: Floats) -> Floats:
-    """[S, N, H] the value of each uniform draw in quantiles [S, H, G]; nothing is drawn beyond the outermost."""
+    """[S, N, H] the value of each uniform draw in quantiles [S, H, G]. Values never exceed the outermost quantiles."""
     if len(grid) == 1:
         return np.broadcast_to(values[:, None, :, 0], uniform.shape).copy()
     right = np.clip(np.searchsorted(grid, uniform), 1, len(grid) - 1)
@@ -199,7 +199,7 @@ def inverted(values: Floats, grid: Floats, uniform: Floats) -> Floats:
 def error_correlation(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Floats:
     """[H, H] correlation of the normal scores of errors at different steps, over past windows of all series.
 
-    Estimates from few windows are drawn towards independence by the share H / (H + W).
+    Estimates from few windows are shrunk towards independence by the share H / (H + W).
     """
     h = forecaster.model.h
     origins = _past_origins(forecaster, table)
@@ -207,7 +207,7 @@ def error_correlation(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Flo
         origins = _past_origins(forecaster, forecaster.data)
     if len(origins) < 3:
         raise DataError(
-            f"paths need at least 3 past windows of h={h} steps to see how errors depend on each other, but the data "
+            f"paths need at least 3 past windows of h={h} steps to measure the correlation of errors, but the data "
             f"has {len(origins)}. Give a longer table: simulate(data=...)"
         )
     origins = origins.where(np.unique(np.linspace(0, len(origins) - 1, MOST_WINDOWS).astype(np.int64)))
@@ -224,7 +224,7 @@ def error_correlation(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Flo
 
 
 def _past_origins(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Origins:
-    """Every origin in about the last fifth of each series."""
+    """Every forecast origin in about the last fifth of each series."""
     model, lengths = forecaster.model, table.store.lengths
     first = np.minimum(np.maximum(lengths - np.maximum(lengths // 5, 20), 1), lengths)
     first = np.maximum(first, min(model.input_size, int(lengths.max(initial=1)) - 1))

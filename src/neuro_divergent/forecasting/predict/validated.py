@@ -1,4 +1,4 @@
-"""What a model was validated on, in words: whoever shows a figure of the validation says it."""
+"""Describes the rows that a model was validated on."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
     from neuro_divergent.training.state.history import History
 
 HELD_OUT = "held_out"
-"""The event in the history of a training whose table ends with rows that it was not trained on: `rows` of each series,
-in their order; `how` they were chosen ("given", "date", "series", "update"); for a date the `time` where they begin, as
-text (in UTC where the table has a time zone) or as a whole number."""
+"""History event: the table ends with rows that were not trained on. `rows` of each series, in their order; `how` they
+were chosen ("given", "date", "series", "update"); for a date the `time` where they begin, as text (in UTC if the table
+has a time zone) or as a whole number."""
 
 TRAINED_BEFORE = "trained_before"
-"""The event in the history of a training that began with the weights, or learned from the forecasts, of another model:
-`until`, the first moment of each series of `ids` that the other one was not trained on. `dates` says what moments are:
-microseconds, or the whole numbers of the table."""
+"""History event: the training began with the weights of another model, or learned from its forecasts. `until` is the
+first time of each series of `ids` that the other model was not trained on. `dates` says whether times are microseconds,
+or the whole numbers of the table."""
 
 How = Literal["given", "date", "series", "update"]
 """Held-out rows were given by the user, begin at one date for all series, are the end of each series, or the end of
 the rows that an update brought."""
 
 _GIVEN_ONLY = "validation_given"
-"""The event of earlier versions, which noted only rows that were given."""
+"""The event of earlier versions, which recorded only rows that were given."""
 
 
 def held_out_event(history: History) -> dict[str, Any] | None:
-    """What a training noted of the rows that it held out; None where it noted nothing."""
+    """The newest record of held-out rows; None without one."""
     return next(held_out_events(history), None)
 
 
 def held_out_events(history: History) -> Iterator[dict[str, Any]]:
-    """All such notes, the newest first."""
+    """All records of held-out rows, the newest first."""
     for event in history.events:
         if event.get("event") in (HELD_OUT, _GIVEN_ONLY):
             yield {"how": "given", "time": None} | event
 
 
 def validated_on(fitted: Forecaster) -> str:
-    """Which rows a model was validated on; empty where it was not."""
+    """Text that names the rows on which a model was validated; empty if it was not validated."""
     if not fitted.history.validation_loss:
         return ""
     noted = held_out_event(fitted.history)

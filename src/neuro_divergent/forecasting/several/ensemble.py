@@ -1,4 +1,4 @@
-"""Several fitted models as one forecast: mean, median, or weights that validation has chosen.
+"""Combines several fitted models into one forecast: mean, median, or weights chosen by validation.
 
 Letters: M members, S series, H steps, N windows, K columns of the forecast.
 """
@@ -39,10 +39,10 @@ class Ensemble:
     """Fitted models whose forecasts are combined, quantile by quantile.
 
     Args:
-        members: at least one forecaster; horizons may differ, the shortest counts.
-        weights: [M] importance of each; None for equal ones.
+        members: at least one forecaster. Horizons may differ; the shortest is used.
+        weights: [M] the weight of each member; None for equal weights.
         method: "mean" (weighted if there are weights) or "median".
-        name: of the forecast's column.
+        name: the name of the forecast's column.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Ensemble:
         for member in members:
             if not isinstance(member, Forecaster):
                 raise ConfigError(
-                    "members of an ensemble are fitted models, such as model.fit(data) gives, but got "
+                    "members of an ensemble must be fitted models, such as model.fit(data) returns, but got "
                     f"{type(member).__name__}"
                 )
         if method not in ("mean", "median"):
-            raise ConfigError(f"members are combined by 'mean' or 'median', but got method={method!r}")
+            raise ConfigError(f"method must be 'mean' or 'median', but got method={method!r}")
         if method == "median" and weights is not None:
-            raise ConfigError("the median has no weights. Use method='mean'")
+            raise ConfigError("weights need method='mean', but got method='median'")
         equal = np.full(len(members), 1.0 / len(members))
         given = equal if weights is None else np.asarray(weights, dtype=np.float64)
         if given.shape != equal.shape or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
@@ -73,7 +73,7 @@ class Ensemble:
             )
         freqs = {member.data.freq for member in members}
         if len(freqs) > 1:
-            raise ConfigError(f"members of an ensemble forecast the same steps, but were trained on {sorted(freqs)}")
+            raise ConfigError(f"members of an ensemble must have one frequency, but were trained on {sorted(freqs)}")
         for member in members:
             check_column_names([name], member.data.schema)
         self.members = tuple(members)
@@ -82,7 +82,7 @@ class Ensemble:
 
     @property
     def h(self) -> int:
-        """How many steps: the shortest horizon of the members."""
+        """The horizon: the shortest one of the members."""
         return min(member.model.h for member in self.members)
 
     @property
@@ -99,9 +99,10 @@ class Ensemble:
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
     ) -> Any:
-        """The combined forecast as a frame; see `Forecaster.predict`.
+        """Return the combined forecast as a frame; see `Forecaster.predict`.
 
-        Without data every member forecasts after its own table: these must end at the same moments for the same series.
+        Without data, every member forecasts after its own table. The tables must have the same series with the same
+        ends.
         """
         asked = [member.columns(level or (), quantiles or ()) for member in self.members]
         steps = checked_horizon(h, self.h)
@@ -117,13 +118,13 @@ class Ensemble:
         return tables[0].as_input_library(self.members[0].long_frame(tables[0], columns, self.combined(values)))
 
     def combined(self, values: Floats) -> Floats:
-        """[M, ...] → [...]; combining quantile by quantile keeps them in order."""
+        """[M, ...] → [...]. Quantiles that are combined one by one stay in order."""
         if self.method == "median":
             return np.asarray(np.median(values, axis=0))
         return np.asarray(np.tensordot(self.weights, values, axes=1))
 
     def save(self, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
-        """Write every member and the weights; `load` gives the ensemble back."""
+        """Write every member and the weights; `load` reads the ensemble."""
         from neuro_divergent.forecasting.storage.several import save_many
 
         facts: dict[str, Any] = {"kind": "Ensemble", "method": self.method, "name": self.name}
@@ -132,7 +133,7 @@ class Ensemble:
 
     @staticmethod
     def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Ensemble:
-        """Read what `save` wrote; see `load`. A directory that holds something else is refused."""
+        """Read an ensemble that `save` wrote; see `load`. A directory with something else is refused."""
         from neuro_divergent.forecasting.storage.save_load import load_one
 
         return load_one(path, Ensemble, **options)
@@ -143,7 +144,7 @@ class Ensemble:
 
 
 def from_saved(forecasters: Sequence[Forecaster], facts: Mapping[str, Any]) -> Ensemble:
-    """What `Ensemble.save` wrote."""
+    """The ensemble that `Ensemble.save` wrote."""
     return Ensemble(forecasters, weights=facts["weights"], method=facts["method"], name=facts["name"])
 
 
@@ -156,25 +157,26 @@ def ensemble(
     rounds: int = 25,
     name: str = "Ensemble",
 ) -> Ensemble:
-    """Combine fitted models.
+    """Combine fitted models and return the ensemble.
 
     Args:
-        members: the models, trained on one kind of table.
-        method: "mean"; "median"; "weighted": by one over the validation error; "greedy": the members that, added one
-            at a time and with repetition, lower the validation error of the mean most (Caruana et al. 2004).
-        validation: a table whose end the models were not trained on; None takes the training data. Of either, only the
-            rows count after the last moment that any member was trained on.
+        members: the models, trained on the same kind of table.
+        method: "mean"; "median"; "weighted": by the inverse of the validation error; "greedy": add members one at a
+            time, with repetition, each time the one that lowers the validation error of the mean most (Caruana et al.
+            2004).
+        validation: a table whose end the models were not trained on; None uses the training data. Only rows after the
+            last training row of every member count.
         metric: mae, mse, rmse, mape or smape.
         rounds: how many times the greedy method adds a member.
-        name: of the forecast's column.
+        name: the name of the forecast's column.
     """
     if method in ("mean", "median"):
         return Ensemble(members, method=method, name=name)
     if metric not in ("mae", "mse", "rmse", "mape", "smape"):
-        raise ConfigError(f"members are weighted by mae, mse, rmse, mape or smape, but got metric={metric!r}")
+        raise ConfigError(f"metric must be mae, mse, rmse, mape or smape, but got metric={metric!r}")
     if method not in ("weighted", "greedy"):
         raise ConfigError(f"method must be mean, median, weighted or greedy, but got method={method!r}")
-    equal = Ensemble(members, name=name)  # refuses members that do not go together
+    equal = Ensemble(members, name=name)  # refuses members that cannot be combined
     forecasts, truth = validation_forecasts(equal.members, validation)
     score = metrics.METRICS[metric]
     if method == "weighted":
@@ -212,24 +214,24 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
         (trained_rows(member, member.data) >= member.data.store.lengths).all() for member in members
     ):
         raise ConfigError(
-            "weights need rows that no member was trained on, but some held nothing back, or were saved, which "
-            "keeps the last rows only. Give validation=..."
+            "weights need rows that no member was trained on, but some members held out no rows, or were saved, which "
+            "keeps only the last rows. Give validation=..."
         )
-    # A forecast looks back at as many rows as in the training, so that no member is judged by less than it needs.
+    # A forecast needs as many rows of lookback as in the training, so that every member gets its full input.
     first = np.maximum(unseen_from(members, table), np.minimum(table.store.lengths, longest.model.input_size))
     together = any(member.model.together for member in members)
     origins = Origins.windows(table, first, steps=h, step_size=max(1, h // 2), together=together)
     if not len(origins):
         raise DataError(
             f"weights need a window of {h} steps that no member was trained on, after {longest.model.input_size} rows "
-            "to look back at, but no series has one. Give a longer validation=..."
+            "of lookback, but no series has one. Give a longer validation=..."
         )
     truth = origins.actual()
     return np.stack([_points(origins, truth, member, validation) for member in members]), truth
 
 
 def _points(origins: Origins, truth: Floats, member: Forecaster, validation: Any) -> Floats:
-    """[N, H] the forecasts of a member, which may know columns that the table of the origins does not have."""
+    """[N, H] the forecasts of a member, which may take columns that the table of the origins does not have."""
     if columns_of(member.model, origins.table.store) == columns_of(member.model, member.data.store):
         return origins.points(member)
     own = origins.on(member.table(validation), member.model.input_size)
@@ -237,7 +239,7 @@ def _points(origins: Origins, truth: Floats, member: Forecaster, validation: Any
     if odd is not None:
         number, step = (int(part) for part in np.argwhere(odd)[0])
         raise DataError(
-            f"members of an ensemble forecast one target in one unit, but series "
+            f"members of an ensemble must forecast the same target in the same unit, but series "
             f"{origins.table.ids[origins.series[number]].item()!r} has {truth[number, step]:g} in one table and "
             f"{own.actual()[number, step]:g} in that of {member.model.name}. Train all on one table"
         )
@@ -254,15 +256,15 @@ def seed_ensemble(
     stacked: Stacked = "auto",
     **options: Any,
 ) -> Ensemble:
-    """Train one model with several seeds, small ones as one computation, and combine them.
+    """Train one model with several seeds and return the ensemble. Small models train as one computation.
 
     Args:
         model: the description.
         data: as in `Model.fit`.
         config: how to train; its seed and the following ones are used.
-        seeds: how many, or which.
+        seeds: the number of seeds, or a list of them.
         method: how the members are combined; see `ensemble`.
-        stacked: whether the seeds are trained together; see `fit_many`.
+        stacked: whether the seeds are trained as one computation; see `fit_many`.
         options: further arguments of `Model.fit`.
     """
     config = config or TrainingConfig()

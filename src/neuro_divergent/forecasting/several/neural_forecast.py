@@ -1,4 +1,4 @@
-"""Several models on one table: trained together, forecast side by side."""
+"""Several models on one table: trained with one call, their forecasts in one frame."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 class NeuralForecast:
-    """Models that are trained on one table and give one frame of forecasts, a column (or several) for each.
+    """Models that are trained on one table and return one frame of forecasts, with one or several columns per model.
 
     Args:
-        models: descriptions; two of one name get a number behind it (NHITS, NHITS1, NHITS2).
-        freq: distance of two rows; None finds it in the data.
+        models: descriptions. Two of one name get a number at the end (NHITS, NHITS1, NHITS2).
+        freq: the time between two rows; None infers it from the data.
         local_scaler_type: scale each series by its own training rows: standard, robust, robust-iqr, minmax or boxcox,
-            or a `SeriesScaler` of your own.
+            or your own `SeriesScaler`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class NeuralForecast:
 
     @classmethod
     def from_forecasters(cls, forecasters: Sequence[Forecaster]) -> Self:
-        """Several fitted models as one."""
+        """A NeuralForecast of several fitted models."""
         local = forecasters[0].local
         self = cls(
             [forecaster.model for forecaster in forecasters],
@@ -91,16 +91,16 @@ class NeuralForecast:
 
     @property
     def data(self) -> TimeSeriesDataFrame:
-        """The table that was trained on, or its end."""
+        """The training table, or its end."""
         return max(self._fitted().values(), key=lambda forecaster: forecaster.model.input_size).data
 
     def table(self, data: Any = None) -> TimeSeriesDataFrame:
-        """Somebody's table read as the training data was; None for the training data."""
+        """The data read with the schema of the training; None for the training data."""
         return max(self._fitted().values(), key=lambda forecaster: forecaster.model.input_size).table(data)
 
     @property
     def h(self) -> int:
-        """The shortest horizon of the models: what one frame can hold."""
+        """The horizon of one frame: the shortest one of the models."""
         return min(model.h for model in self.models)
 
     def fit(
@@ -119,17 +119,17 @@ class NeuralForecast:
 
         Args:
             data: a TimeSeriesDataFrame, or any frame that `from_frame` takes.
-            config: how to train, for all models or by name; None trains with their recipes. Where several models
-                would be saved in one directory, each has a folder of its name in it.
+            config: how to train, for all models or by name; None trains with their recipes. If several models share a
+                directory, each has a folder with its name in it.
             validation: later rows of the same series to validate on, instead of the last part of `data`; rows that are
                 not after the training rows of their series are refused.
             prediction_intervals: how point forecasts get intervals; the models are trained a second time for that.
             short: what to do with series too short for a model: refuse, leave out, or pad them.
-            resume: "auto" goes on with each model in its own directory, a path with each in its folder there. One that
-                was trained to its end gives its result again, one that was cut short goes on, one that had not begun
-                begins; what cannot go on is refused before anything is trained.
-            resume_with: fields of the configuration that are changed on purpose, for all models
-                ({"max_epochs": 50}) or by name ({"NHITS": {"max_epochs": 50}}).
+            resume: "auto" resumes each model in its own directory; a path resumes each model in its folder there. A
+                finished model returns its result, an interrupted one continues, one without a checkpoint starts. A
+                model that cannot be resumed is refused before anything is trained.
+            resume_with: fields of the configuration to change on resume, for all models ({"max_epochs": 50}) or by name
+                ({"NHITS": {"max_epochs": 50}}).
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
         table = self._read(data, columns)
@@ -151,9 +151,9 @@ class NeuralForecast:
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
     ) -> Any:
-        """Forecast the steps after every series with every model, as one frame; see `Forecaster.predict`.
+        """Forecast the steps after every series with every model; return one frame. See `Forecaster.predict`.
 
-        Levels are given by the models that have them; a model that forecasts a point without intervals is refused.
+        All models must have the requested levels: a model that forecasts a point without intervals is refused.
         """
         steps, fitted = checked_horizon(h, self.h), list(self._fitted().values())
         frame: pl.DataFrame | None = None
@@ -170,7 +170,7 @@ class NeuralForecast:
         """Forecasts of the training data itself by every model; see `Forecaster.predict_insample`."""
         if len({model.h for model in self.models}) > 1:
             raise ConfigError(
-                "in-sample forecasts of several models need one horizon. Ask each model by itself: nf['NHITS']"
+                "in-sample forecasts of several models need the same horizon. Use one model at a time: nf['NHITS']"
             )
         frame: pl.DataFrame | None = None
         for forecaster in self._fitted().values():
@@ -182,7 +182,7 @@ class NeuralForecast:
     def cross_validation(self, data: Any = None, config: Configs = None, **options: Any) -> CrossValidation:
         """Train every model on earlier parts of a table and forecast the later ones; see `cross_validation`.
 
-        The fitted models are not used and not changed: they have seen what is to be forecast.
+        The fitted models are not used and not changed: they were trained on the rows that are forecast.
         """
         columns = {name: options.pop(name) for name in list(options) if name in LOAD_OPTIONS}
         table = self.data if data is None else self._read(data, columns)
@@ -194,7 +194,7 @@ class NeuralForecast:
         return evaluate(list(self._fitted().values()), self.table(data), **options)
 
     def update(self, data: Any, config: TrainingConfig | None = None) -> Self:
-        """Go on training every model on newer rows; see `Forecaster.update`."""
+        """Continue training every model on newer rows; see `Forecaster.update`."""
         for forecaster in self._fitted().values():
             forecaster.update(data, config)
         return self
@@ -211,7 +211,7 @@ class NeuralForecast:
         return table.as_input_library(frame if frame is not None else pl.DataFrame())
 
     def explain(self, data: Any = None, *, future: Any = None, **options: Any) -> dict[str, Explanation]:
-        """What the forecasts of every model rest on; see `Forecaster.explain`."""
+        """The attributions of the forecasts of every model; see `Forecaster.explain`."""
         return {name: item.explain(data, future=future, **options) for name, item in self._fitted().items()}
 
     def make_future_dataframe(self, data: Any = None, h: int | None = None) -> Any:
@@ -219,16 +219,16 @@ class NeuralForecast:
         return self._longest().make_future_dataframe(data, h)
 
     def get_missing_future(self, future: Any, data: Any = None, h: int | None = None) -> Any:
-        """The rows that a table of future values lacks; none when it is complete."""
+        """The rows that are missing in a table of future values; empty if it is complete."""
         return self._longest().get_missing_future(future, data, h)
 
     def save(self, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False) -> None:
-        """Write every model as a directory of safetensors and JSON; `load` gives the whole back.
+        """Write every model as a directory of safetensors and JSON; `load` reads them all.
 
         Args:
-            path: the directory to make.
-            context: keep the last rows of each series, so that `predict()` works after loading.
-            overwrite: replace a directory that is there already.
+            path: the directory to create.
+            context: save the last rows of each series, so that `predict()` works after loading.
+            overwrite: replace the directory if it exists.
         """
         from neuro_divergent.forecasting.storage.several import save_many
 
@@ -237,7 +237,7 @@ class NeuralForecast:
 
     @staticmethod
     def load(path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> NeuralForecast:
-        """Read what `save` wrote; see `load`. A directory that holds something else is refused."""
+        """Read a NeuralForecast that `save` wrote; see `load`. A directory with something else is refused."""
         from neuro_divergent.forecasting.storage.save_load import load_one
 
         return load_one(path, NeuralForecast, **options)
@@ -250,7 +250,7 @@ class NeuralForecast:
         level: Sequence[float] | None = None,
         future: Any = None,
     ) -> Figure:
-        """The last stretch of some series with the forecasts of every model; see `Forecaster.plot`."""
+        """Draw the last rows of some series with the forecasts of every model; see `Forecaster.plot`."""
         from neuro_divergent.forecasting.plots import forecasters_figure
         from neuro_divergent.plotting import save
 
@@ -295,11 +295,11 @@ LOAD_OPTIONS = frozenset(
         "infinities", "constant", "all_missing", "min_length", "dtype", "freq", "schema",
     }
 )  # fmt: skip
-"""Arguments of `from_frame` that a call may carry beside its own."""
+"""Arguments of `from_frame` that a call may have beside its own."""
 
 
 def distinct(models: Sequence[Model]) -> list[Model]:
-    """The models with names of their own: the second and third of one name get 1 and 2 behind it."""
+    """The models with unique names: the second and third of one name get 1 and 2 at the end."""
     taken = {model.name for model in models}
     seen: Counter[str] = Counter()
     result = []
@@ -307,7 +307,7 @@ def distinct(models: Sequence[Model]) -> list[Model]:
         name, number = model.name, seen[model.name]
         seen[name] += 1
         if number and f"{name}{number}" in taken:
-            raise ConfigError(f"models need different names, but {name}{number} is there twice. Give alias=...")
+            raise ConfigError(f"models need unique names, but two are named {name}{number}. Give alias=...")
         result.append(model.replace(alias=f"{name}{number}") if number else model)
     check_column_names([model.name for model in result])
     return result
@@ -324,7 +324,7 @@ def train_from_csv(
     resume_with: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NeuralForecast | Forecaster:
-    """Read a CSV file and train on it: a Forecaster for one model, a NeuralForecast for several.
+    """Read a CSV file and train on it; return a Forecaster for one model, a NeuralForecast for several.
 
     Args:
         path: the file.
@@ -332,8 +332,8 @@ def train_from_csv(
         models: one description or several.
         config: how to train; None trains with the recipes.
         prediction_intervals: how point forecasts get intervals.
-        resume: "auto" or a path goes on with what was trained before; see `NeuralForecast.fit`.
-        resume_with: fields of the configuration that are changed on purpose.
+        resume: "auto" or a path resumes earlier trainings; see `NeuralForecast.fit`.
+        resume_with: fields of the configuration to change on resume.
         options: as in `TimeSeriesDataFrame.from_csv`: id_col, time_col, freq, ...
     """
     table = TimeSeriesDataFrame.from_csv(path, target_col=target, **options)
@@ -352,7 +352,7 @@ def train_from_parquet(
     resume_with: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NeuralForecast | Forecaster:
-    """Read Parquet and train on it; see `train_from_csv`."""
+    """Read Parquet files and train on them; see `train_from_csv`."""
     table = TimeSeriesDataFrame.from_parquet(path, target_col=target, **options)
     how = {"prediction_intervals": prediction_intervals, "resume": resume, "resume_with": resume_with}
     return _trained(table, models, config, how)
@@ -367,7 +367,7 @@ def _trained(
 
 
 def _in_own_directories(configs: Mapping[str, TrainingConfig]) -> dict[str, TrainingConfig]:
-    """One directory is one run: models that share one get folders in it."""
+    """The configurations with unique directories: models that share one get folders in it."""
     places = Counter(str(config.checkpoints.directory) for config in configs.values() if config.checkpoints is not None)
 
     def own(name: str, config: TrainingConfig) -> TrainingConfig:
@@ -380,5 +380,5 @@ def _in_own_directories(configs: Mapping[str, TrainingConfig]) -> dict[str, Trai
 
 
 def from_saved(forecasters: list[Forecaster], _: Mapping[str, Any]) -> NeuralForecast:
-    """What `NeuralForecast.save` wrote."""
+    """The NeuralForecast that `NeuralForecast.save` wrote."""
     return NeuralForecast.from_forecasters(forecasters)

@@ -1,4 +1,4 @@
-"""What several fitted models forecast after: their own tables, or one that is given."""
+"""The tables after which several fitted models forecast: their own, or a given one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
 def tables_together(members: Sequence[Forecaster], data: Any = None) -> list[TimeSeriesDataFrame]:
-    """The table of each model, as it reads the data; None for the one that it was trained on.
+    """The table of each model, as it reads the data; without data, its training table.
 
-    They are refused unless all have the same series, up to the same moments, in the same units: only then can forecasts
-    stand side by side, or be averaged.
+    They are refused unless all have the same series, with the same ends, in the same units: only then can forecasts be
+    joined or averaged.
     """
     tables: list[TimeSeriesDataFrame] = []
     for member in members:
-        # A table is read once by all who read it alike.
+        # Models that read a table in the same way share it.
         alike = (t for t, other in zip(tables, members, strict=False) if other.data.schema == member.data.schema)
         known = None if data is None else next(alike, None)
         tables.append(member.table(data if known is None else known))

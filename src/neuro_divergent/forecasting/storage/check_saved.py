@@ -1,7 +1,7 @@
-"""What must hold of a saved model besides its form, so that whoever loads it can also forecast with it.
+"""Checks the content of a saved model, so that a loaded model can also forecast.
 
-A file from a stranger may be right in every checksum and still name an anchor of text, rows of another table, or a
-million draws. Such a file is refused when it is loaded, and nothing of it comes up later.
+A foreign file may have correct checksums and still name an anchor of text, rows of another table, or a million draws.
+Such a file is refused when it is loaded, not later.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from neuro_divergent.forecasting.predict.validated import TRAINED_BEFORE, How, h
 from neuro_divergent.training.state.history import History
 
 MAX_DRAWS = 100_000
-"""How many draws a saved model may ask for behind each forecast."""
+"""Maximum number of draws of a saved model behind each forecast."""
 MAX_HORIZON = 10_000
-"""Steps ahead of a model whose weights are none the larger for them: it computes one after the other."""
+"""Maximum horizon of a model whose weights do not grow with it: it computes one step after the other."""
 MAX_LOOKBACK = 10_000
-"""Past steps of a model that brings neither rows nor weights of that length."""
+"""Maximum lookback of a model without rows or weights of that length."""
 _FIRST, _LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31", "us")
 
 
@@ -41,7 +41,7 @@ def demand(holds: bool, rule: str, got: Any) -> None:
 
 
 def checked_anchor(anchor: Any, lookback: int) -> tuple[int, ...]:
-    """The season lengths of an anchor, each of them inside of the window."""
+    """The season lengths of an anchor, each at most the lookback."""
     lengths = isinstance(anchor, list) and all(type(item) is int and 1 <= item <= lookback for item in anchor)
     demand(lengths, f"an anchor is a list of whole numbers from 1 to the input_size of {lookback}", anchor)
     return tuple(anchor)
@@ -59,11 +59,11 @@ def checked_spec(spec: Any) -> InputSpec:
 
 
 def check_limits(model: Model, rows: int, widest: int) -> None:
-    """Refuse a description that would compute without end, although its file is small.
+    """Refuse a small file whose description needs too much computation.
 
     Args:
-        model: the description; one inside of it is asked too.
-        rows: how many rows its longest series brings.
+        model: the description; one inside of it is checked, too.
+        rows: number of rows of its longest series.
         widest: the longest side of its weights.
     """
     horizon, lookback = max(MAX_HORIZON, widest), max(MAX_LOOKBACK, 2 * rows, widest)
@@ -77,7 +77,7 @@ def check_limits(model: Model, rows: int, widest: int) -> None:
 
 
 def check_rows(store: SeriesStore, schema: DataSchema, model: Model, spec: InputSpec, place: str) -> None:
-    """The rows are a store, the schema is theirs, and the columns that the model takes are those it was built for."""
+    """Check that rows, schema and the columns that the model takes fit together."""
     check_store(store, place)
     demand(len(store.ids) > 0, "a saved model has the names of its series", store.ids)
     demand(bool(np.isfinite(store.y).all()), "y holds finite numbers", "others")
@@ -110,7 +110,7 @@ def _check_schema(store: SeriesStore, schema: DataSchema) -> None:
 
 
 def _check_times(store: SeriesStore, schema: DataSchema, horizon: int) -> None:
-    """Time stamps from the first row to the last one of a forecast are dates of the calendar."""
+    """Check that time stamps from the first row to the last forecast are dates of the calendar."""
     freq, integer = Frequency.parse(store.freq), store.start.dtype.kind == "i"
     demand(freq.integer == integer, "the frequency is one of the kind of time that the rows have", store.freq)
     demand(store.time_zone is None or not integer, "only dates have a time zone", store.time_zone)
@@ -136,7 +136,7 @@ def _check_times(store: SeriesStore, schema: DataSchema, horizon: int) -> None:
 
 
 def check_events(history: History, store: SeriesStore) -> None:
-    """What a training noted of its rows is readable: whoever looks for unseen rows, or shows a model, asks for it."""
+    """Check the records of held-out rows: evaluation and `repr` read them."""
     integer = store.start.dtype.kind == "i"
     for event in held_out_events(history):
         rows: Any = event.get("rows")
@@ -159,7 +159,7 @@ def check_events(history: History, store: SeriesStore) -> None:
 
 
 def _check_reach(store: SeriesStore, rows: npt.NDArray[np.float64]) -> None:
-    """A saved model keeps its last rows only: those that were held out may begin before, but not before the year 1."""
+    """Check that held-out rows begin after the year 1. They may begin before the saved rows."""
     freq = store.frequency
     if freq.integer:
         begin = np.abs(store.start.astype(np.float64) - rows * freq.count)
@@ -186,7 +186,7 @@ def _years(freq: Frequency) -> float:
 
 
 def check_calibration(found: Calibration, horizon: int) -> None:
-    """Errors of each window and step, none of them negative; where nothing was observed they are NaN."""
+    """Check the errors of each window and step: not negative; NaN where a value is missing."""
     scores, scale = found.scores, found.scale
     demand(scores.shape[2] == horizon and scores.shape[1] > 0, f"scores have {horizon} steps", scores.shape)
     good = not np.isinf(scores).any() and not (scores < 0).any()
@@ -195,7 +195,7 @@ def check_calibration(found: Calibration, horizon: int) -> None:
 
 
 def check_scaling(found: LocalScaling) -> None:
-    """A finite state for each series."""
+    """Check that each series has a finite state."""
     arrays = found.scaler.to_arrays()
     demand(all(isinstance(name, str | int) for name in found.ids), "series are named by texts or numbers", found.ids)
     for name, array in arrays.items():
@@ -205,6 +205,6 @@ def check_scaling(found: LocalScaling) -> None:
 
 
 def checked_library(name: Any) -> str:
-    """Which library forecasts are given back in."""
+    """The name of the library in which forecasts are returned."""
     demand(isinstance(name, str), "the name of a library is text", name)
     return str(name)

@@ -1,4 +1,4 @@
-"""The forecaster that a run or a checkpoint holds: the files of its description, and the weights it would return."""
+"""Loads the forecaster of a run or a checkpoint: the description from the run, the weights from the checkpoint."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from neuro_divergent.training.state.history import History
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint, and what its run wrote of the model."""
+    """A checkpoint, and the description of the model that its run wrote."""
 
     place: Path
     snapshot: Snapshot
     context: Mapping[str, bytes]
 
     def weights(self) -> dict[str, Tensor]:
-        """What the run would return if it ended here."""
+        """The weights that the run would return if it ended here."""
         return checkpoint.returned_weights(self.snapshot)
 
     def finish(self, forecaster: Forecaster) -> None:
-        """Give the forecaster its history, and the weights for evaluation of an optimizer that keeps two kinds."""
+        """Give the forecaster its history, and the evaluation weights if the optimizer has two kinds of weights."""
         if type(forecaster.model).after_fit is not Model.after_fit:
             raise StorageError(
-                f"{forecaster.model.kind} learns from its errors after the last step, which no checkpoint holds. "
+                f"{forecaster.model.kind} measures its errors after the last step, which a checkpoint does not have. "
                 "End the run with nd.resume_training(path, data)"
             )
         forecaster.history = self._history()
@@ -59,7 +59,7 @@ class Found:
 
 
 def find_checkpoint(path: Path) -> Found | None:
-    """The checkpoint at a path, or the newest one of a run; None where there is neither."""
+    """The checkpoint at a path, or the newest one of a run; None if there is neither."""
     folder = files.present(path)
     if is_checkpoint(folder):
         snapshot, contents = _read(folder)
@@ -69,7 +69,7 @@ def find_checkpoint(path: Path) -> Found | None:
     if not (folder / CHECKPOINTS).is_dir():
         return None
     refit = folder / REFIT
-    if (refit / CHECKPOINTS).is_dir():  # the weights of a refit are what the run returns
+    if (refit / CHECKPOINTS).is_dir():  # the run returns the weights of the refit
         return _newest(refit, folder)
     return _newest(folder, folder)
 
@@ -79,7 +79,7 @@ def _newest(run: Path, of: Path) -> Found:
     if snapshot is None and damaged:
         raise CorruptFileError(f"{run} must hold a good checkpoint, but all {len(damaged)} are damaged: {damaged[0]}")
     if snapshot is None:
-        raise NoCheckpointError(f"{run} is a run that has neither a model nor a checkpoint yet. Train it first")
+        raise NoCheckpointError(f"{run} must have a model or a checkpoint, but has neither yet. Train it first")
     return Found(run, snapshot, _context(of, run))
 
 
@@ -89,11 +89,11 @@ def _read(path: Path) -> tuple[Snapshot, Mapping[str, bytes]]:
 
 
 def _context(run: Path, asked: Path) -> Mapping[str, bytes]:
-    """What the run wrote of its model before the first step."""
+    """The files about the model that the run wrote before its first step."""
     if not files.present(run / CONTEXT).is_dir():
         raise StorageError(
-            f"a checkpoint becomes a forecaster with the description that its run keeps in {CONTEXT}, but {asked} has "
-            "none: a module of your own was trained (Trainer.load_checkpoint(module, path) gives it the weights), or "
-            "an earlier version wrote it (nd.resume_training(path, data) goes on with it)"
+            f"a checkpoint needs the description that its run writes to {CONTEXT} to become a forecaster, but {asked} "
+            "has none. If it is of your own module, use Trainer.load_checkpoint(module, path). If an earlier version "
+            "wrote it, use nd.resume_training(path, data)"
         )
     return bundle.read(run / CONTEXT)

@@ -1,4 +1,4 @@
-"""Saving and loading fitted models: safetensors and JSON in a bundle, classes through the registry only."""
+"""Saves and loads fitted models: safetensors and JSON in a bundle; classes come only from the registry."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Kind = TypeVar("Kind")
 
 _BLOCKS = (*ROW_ARRAYS, "static", "static_categorical")
 MODEL_FORMAT = 1
-"""Version of model.json. A reader takes this one and older ones; a key that older files lack has a default."""
+"""Version of model.json. This version and older ones can be read; a key that older files lack has a default."""
 
 _HISTORY = "history.safetensors"
 _EXTRAS = "extras.safetensors"
@@ -87,10 +87,10 @@ def context_files(
     history: History | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> dict[str, bytes]:
-    """The files of a saved forecaster without its weights: its description, its last rows, and what else it keeps."""
+    """The files of a saved forecaster without its weights: its description, its last rows, and its extras."""
     data = forecaster.data.tail(context_rows(forecaster.model, forecaster.data.schema))
     if not context:
-        data = data.head(1)  # the names and the schema stay, the values do not
+        data = data.head(1)  # keeps the names and the schema, not the values
     check_limits(
         forecaster.model,
         int(data.store.lengths.max(initial=0)),
@@ -133,11 +133,11 @@ class ReadOptions(TypedDict, total=False):
 
 
 def load_one(path: str | os.PathLike[str], kind: type[Kind], **options: Unpack[ReadOptions]) -> Kind:
-    """What `load` reads, if it is of this kind; anything else is refused."""
+    """The object that `load` reads, if it is of this kind; anything else is refused."""
     found = load(path, **options)
     if not isinstance(found, kind):
         raise StorageError(
-            f"{kind.__name__}.load reads a saved {kind.__name__}, but {path} holds a {type(found).__name__}. Write "
+            f"{kind.__name__}.load reads a saved {kind.__name__}, but {path} is a {type(found).__name__}. Write "
             f"nd.{type(found).__name__}.load({str(path)!r}), or nd.load for either"
         )
     return found
@@ -148,19 +148,19 @@ def load(
 ) -> Forecaster[Any] | NeuralForecast | Ensemble:
     """Read a saved Forecaster, NeuralForecast or Ensemble, or the Forecaster of a run or a checkpoint.
 
-    Nothing in the directory is executed. A run gives the model that it saved, else the one of its newest checkpoint:
+    Nothing in the directory is executed. For a run, the model that it saved is read, else its newest checkpoint, with
     the weights that the run would have returned if it had ended there.
 
-    Its `config` is the one it was trained with, without callbacks and checkpoints: those belong to the run.
+    The `config` of the result is that of the training, without callbacks and checkpoints: those belong to the run.
 
     Args:
-        path: the directory that `save` made, that of a run, or a checkpoint (of a run, or of `save_checkpoint`).
-        device: where to put the weights; a model saved on one device loads on another.
-        using: your own callables and scalers that the file knows only by reference, such as {"my_loss": my_loss}.
+        path: the directory of `save`, of a run, or of a checkpoint (of a run, or of `save_checkpoint`).
+        device: the device of the weights; a model saved on one device loads on another.
+        using: your own callables and scalers that the file names only by reference, such as {"my_loss": my_loss}.
     """
     if is_remote(path):
         raise StorageError(
-            f"nd.load reads a local directory, but got {path}. Copy the model here, or go on with the run: "
+            f"nd.load reads a local directory, but got {path}. Copy the model to this machine, or resume the run: "
             "resume_training(path, data)"
         )
     inside = Path(path) / MODEL
@@ -178,7 +178,7 @@ def load(
 
 
 def _of_checkpoint(found: Found, *, device: str, using: Mapping[str, Callable[..., Any]] | None) -> Forecaster:
-    """The forecaster of a checkpoint: what its run wrote of the model, with the weights and the history of then."""
+    """The forecaster of a checkpoint: the model that its run described, with the checkpoint's weights and history."""
     contents = dict(found.context) | {"weights.safetensors": write_tensors(found.weights())}
     forecaster = _load(found.place, contents, device=device, using=using)
     found.finish(forecaster)
@@ -197,7 +197,7 @@ def _load(
 
     missing = {MODEL_DOCUMENT, "weights.safetensors", "context.safetensors"} - contents.keys()
     if missing:
-        raise CorruptFileError(f"{path} is not a saved forecaster: it lacks {', '.join(sorted(missing))}")
+        raise CorruptFileError(f"{path} must be a saved forecaster, but lacks {', '.join(sorted(missing))}")
     document = bundle.parse_json(contents[MODEL_DOCUMENT], MODEL_DOCUMENT)
     check_format(document, MODEL_FORMAT, f"{path}/{MODEL_DOCUMENT}")
     tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
@@ -226,9 +226,7 @@ def _load(
     except NeuroDivergentError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
-        raise CorruptFileError(
-            f"{path}: {MODEL_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
-        ) from error
+        raise CorruptFileError(f"{path}: {MODEL_DOCUMENT} has a missing or wrong entry: {error!r}") from error
     module.to(resolve_device(device)).eval()
     forecaster = Forecaster(
         model=model,
@@ -249,12 +247,12 @@ def _load(
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write a module's weights as one safetensors file that vouches for its own content."""
+    """Write a module's weights as one safetensors file with a checksum of its content."""
     files.write_bytes(path, write_tensors(_plain_tensors(module), checksum=True))
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Take the weights of a safetensors file; names and shapes must fit."""
+    """Load the weights of a safetensors file. Names and shapes must match."""
     if not Path(path).exists():
         raise StorageError(f"{path} does not exist. Give the file that save_weights() made")
     _take(module, _tensors(bundle.plain_bytes(Path(path), bundle.MAX_BYTES), str(path)))
@@ -265,7 +263,7 @@ def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
     places: set[int] = set()
     for name, tensor in module.state_dict().items():
         plain = tensor.detach().cpu().contiguous()
-        # Weights that two layers share are written under both names: the file has no word for sharing.
+        # Weights that two layers share are written under both names: the format has no shared tensors.
         tensors[name] = plain.clone() if plain.numel() and plain.data_ptr() in places else plain
         places.add(plain.data_ptr())
     for name, tensor in tensors.items():
@@ -287,7 +285,7 @@ def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 
 def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Give a module the tensors of a file, in the file's precision."""
+    """Copy the tensors of a file to a module, in the file's precision."""
     check_shapes(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     own = module.state_dict()
     formats = {tensor.dtype for name, tensor in tensors.items() if own[name].is_floating_point()}
@@ -300,20 +298,20 @@ def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def _config(data: Any, using: Mapping[str, Callable[..., Any]] | None) -> TrainingConfig:
-    """How the model was trained, without the places where that run was kept: going on with it would write there."""
-    if isinstance(data, dict):  # models of versions without this field were split series by series
+    """The configuration of the training without its directories: resuming would write there."""
+    if isinstance(data, dict):  # versions without this field split series by series
         data = {"split_by": "series"} | data
         data |= {name: as_written(data[name]) for name in ("loss", "validation_loss") if name in data}
     config = TrainingConfig.from_dict(data, using=using)
     if config.callbacks:
         raise CorruptFileError(
-            f"a saved model has no callbacks, for they write files, but {MODEL_DOCUMENT} brings {config.callbacks[0]!r}"
+            f"a saved model has no callbacks (they write files), but {MODEL_DOCUMENT} has {config.callbacks[0]!r}"
         )
     return config.unsaved()
 
 
 def _history(data: Any, steps: bytes | None) -> History:
-    """What happened in the training; the first files have the losses of the steps in their JSON too."""
+    """The history of the training. The oldest files also have the losses of the steps in their JSON."""
     data = from_plain(data)
     if steps is not None:
         found = read_tensors(steps, _HISTORY)
@@ -331,7 +329,7 @@ def _history(data: Any, steps: bytes | None) -> History:
 
 
 def _lineage(data: Any) -> Lineage | None:
-    """Where a model came from; files that were written before this was kept do not say."""
+    """The lineage of a model; None for files of versions without it."""
     if data is None:
         return None
     known = {field.name for field in fields(Lineage)}
@@ -370,7 +368,7 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
     except Exception as error:
         raise CorruptFileError(f"context.safetensors must be a safetensors file, but is not: {error}") from None
     start = arrays.pop("start")
-    anchor = arrays.pop("grid_anchor", start)  # models saved before it was kept count from their first row
+    anchor = arrays.pop("grid_anchor", start)  # older models count from their first row
     offsets = arrays.pop("offsets")
     ids = np.array(facts["ids"])
     rows = len(arrays["y"])
@@ -403,7 +401,7 @@ def _unpack(data: bytes, facts: dict[str, Any]) -> SeriesStore:
         raise CorruptFileError(f"context.safetensors must hold rows as they were written, but does not: {broken}")
     if not anchor_fits(store):
         raise CorruptFileError("context.safetensors must hold a grid_anchor whose grid holds the start, but does not")
-    if facts.get("values") is False:  # zeros stand for the values that were left out: nobody is to learn from them
+    if facts.get("values") is False:  # values that were left out are zeros: they must not be used
         return store.replace(mask=np.zeros(rows, dtype=bool))
     return store
 
@@ -413,14 +411,14 @@ def _as_integers(start: np.ndarray) -> np.ndarray:
 
 
 def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """What a forecaster has besides weights and rows: files, and facts for its document; both empty when nothing."""
+    """Files and document entries for what a forecaster has besides weights and rows; both may be empty."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     facts: dict[str, Any] = {}
     if forecaster.intervals is not None:
         facts["intervals"] = forecaster.intervals.facts()
         arrays |= {f"intervals.{name}": array for name, array in forecaster.intervals.to_arrays().items()}
     if forecaster.local is not None:
-        # The file keeps the last rows only: a series that was not trained on is measured now, on all of them.
+        # The file has only the last rows: scale a series that was not trained on now, by all of its rows.
         local = forecaster.local.including(forecaster.data, forecaster.data.store.lengths)
         facts["local"] = local.facts()
         arrays |= {f"local.{name}": array for name, array in local.scaler.to_arrays().items()}
@@ -434,12 +432,12 @@ def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, An
 def _unpack_extras(
     forecaster: Forecaster, contents: Mapping[str, bytes], facts: Mapping[str, Any], using: Mapping[str, Any] | None
 ) -> Forecaster:
-    """Give a loaded forecaster what `_pack_extras` kept."""
+    """Restore what `_pack_extras` saved."""
     if not facts:
         return forecaster
     if _EXTRAS not in contents:
         raise CorruptFileError(
-            f"a model with prediction intervals or series scaling has {_EXTRAS}, but this one has not"
+            f"a model with prediction intervals or series scaling must have {_EXTRAS}, but this one does not"
         )
     bundle.check_safetensors(contents[_EXTRAS], _EXTRAS)
     try:

@@ -1,4 +1,4 @@
-"""Several fitted models in one directory: a bundle for each, and an index that says what they are together.
+"""Several fitted models in one directory: a bundle for each, and an index with their kind and order.
 
 saved/
   index/       kind, names and order, and the sha256 of each model's manifest
@@ -26,14 +26,14 @@ from neuro_divergent.core.runs.saved import read_index as read_index
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
-"""Makes a forecaster of the files of its bundle; the path is for messages."""
+"""Makes a forecaster from the files of its bundle. The path is for messages."""
 
 _MAKERS = {
     "NeuralForecast": "neuro_divergent.forecasting.several.neural_forecast:from_saved",
     "Ensemble": "neuro_divergent.forecasting.several.ensemble:from_saved",
 }
-"""By kind, what makes the whole of its forecasters and the facts of the index. Names, so that nothing is imported here.
-A file gives the kind only: it cannot name a module."""
+"""By kind, the function that makes the object from its forecasters and the facts of the index. Names, so that nothing
+is imported here. A file gives only the kind: it cannot name a module."""
 
 
 def save_many(
@@ -44,7 +44,7 @@ def save_many(
     context: bool = True,
     overwrite: bool = False,
 ) -> None:
-    """Write models and what they are together, whole or not at all."""
+    """Write several models and their index: all of it or nothing."""
     document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         members = [folder / member_name(number) for number in range(len(forecasters))]
@@ -58,11 +58,11 @@ def register_kind(kind: str, maker: str) -> None:
     """Let `load` read another kind of several models.
 
     Args:
-        kind: what `save_many` was given as facts["kind"].
+        kind: the value of facts["kind"] in `save_many`.
         maker: "module:function" of a function that takes the forecasters and the facts.
     """
     if _MAKERS.setdefault(kind, maker) != maker:
-        raise RegistryError(f"a kind of saved models has one loader, but {kind!r} has {_MAKERS[kind]} and {maker}")
+        raise RegistryError(f"a kind of saved model must have one loader, but {kind!r} has {_MAKERS[kind]} and {maker}")
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[Path, dict[str, bytes]]]:
@@ -71,7 +71,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[Path, dict
 
 
 def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
-    """What `save_many` wrote, such as a NeuralForecast or an Ensemble."""
+    """The object that `save_many` wrote, such as a NeuralForecast or an Ensemble."""
     facts, members = settled(Path(path), lambda: _read(path))
     kind = facts.get("kind")
     if not isinstance(kind, str) or kind not in _MAKERS:
@@ -85,6 +85,4 @@ def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
     except NeuroDivergentError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise CorruptFileError(
-            f"{path}: {INDEX_DOCUMENT} lacks something or has it in a wrong form: {error!r}"
-        ) from error
+        raise CorruptFileError(f"{path}: {INDEX_DOCUMENT} has a missing or wrong entry: {error!r}") from error

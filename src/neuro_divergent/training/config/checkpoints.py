@@ -1,4 +1,4 @@
-"""Where and when a run is saved, and what happens when something goes wrong."""
+"""Settings of checkpoints and of fault tolerance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 def _as_address(value: object) -> object:
-    # A Path would make s3:/bucket of s3://bucket.
+    # A Path would turn s3://bucket into s3:/bucket.
     return Path(value) if isinstance(value, str) and not is_remote(value) else value
 
 
@@ -27,11 +27,11 @@ def _as_compression(value: object) -> object:
 
 Compression = Annotated[Literal["zstd"] | None, BeforeValidator(_as_compression)]
 RunAddress = Annotated[Path | str, BeforeValidator(_as_address)]
-"""A local directory, or an address that fsspec knows (s3://, gs://, memory://)."""
+"""A local directory, or an address that fsspec supports (s3://, gs://, memory://)."""
 
 
 class Checkpoints(Description):
-    """Where and when the state of a run is written, and how much of it is kept."""
+    """Where and when the state of a run is saved, and how many checkpoints are kept."""
 
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
@@ -50,27 +50,27 @@ class Checkpoints(Description):
     keep_last: Count | None = 5
     """How many of the newest checkpoints are kept; None keeps all."""
     keep_best: Annotated[int, Field(ge=0)] = 0
-    """How many of the best checkpoints are kept besides."""
+    """How many of the best checkpoints are kept in addition."""
     keep_every: Count | None = None
-    """Every n-th checkpoint is kept for good besides."""
+    """Every n-th checkpoint is kept forever in addition."""
     asynchronous: bool = True
-    """Write in the background while the training goes on; False waits for each write."""
+    """Write in the background while the training continues; False waits for each write."""
     compression: Takes[Compression, bool | str | None] = default(None)
-    """Compress the tensors: "zstd" (or True), None (or False) for plain ones."""
+    """Compress the tensors: "zstd" (or True); None (or False) for no compression."""
     on_failure: Literal["stop", "continue"] = "stop"
-    """When a checkpoint cannot be written: stop with the error, or go on without it, say so and try the next one."""
+    """When a checkpoint cannot be written: stop with the error, or warn and try again at the next checkpoint."""
 
 
 class FaultTolerance(Description):
-    """What a run survives on its own: crashes and hangs of its process, and a memory that is too small."""
+    """What a run survives by itself: crashes and hangs of its process, and too little memory."""
 
     retries: Annotated[int, Field(ge=0)] = 3
-    """How often a crashed or hung training is started again from its last checkpoint; 0 trains unsupervised."""
+    """How often a crashed or hung training is restarted from its last checkpoint; 0 trains without supervision."""
     health_check_interval: Seconds = 60.0
-    """How often the training is looked at, in seconds. One that has finished no step since then counts as hung if that
-    also lasts more than ten times as long as its slowest step so far, the first one with its compilation included."""
+    """How often the training is checked, in seconds. It counts as hung if it has finished no step since the last check,
+    and for more than ten times its slowest step so far (the first step with its compilation included)."""
     startup_seconds: Seconds = 300.0
-    """Seconds that starting up with the first step, one validation, or a checkpoint that is waited for may take; more
-    if ten of the slowest steps take longer."""
+    """Maximum number of seconds for the start with the first step, for one validation, or for waiting for a checkpoint;
+    longer if ten of the slowest steps take longer."""
     halve_on_out_of_memory: bool = True
-    """Compute a batch in two halves, then four quarters, ... when the memory is too small for it; a validation, too."""
+    """If a batch does not fit into memory, compute it in two halves, then four quarters, ...; a validation, too."""

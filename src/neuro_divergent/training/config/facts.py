@@ -1,7 +1,7 @@
-"""The facts of a field: what each way of training does with it, declared where the field is.
+"""Facts about fields: how each way of training handles a field, declared where the field is.
 
-Resuming, compiling, stacking, plain arrays and other processes each read one fact. Nothing is allowed because nobody
-mentioned it: a class with a field that declares no facts is refused when it is made.
+Resuming, compiling, stacking, plain arrays and other processes each read one fact. Nothing is allowed by omission: a
+class with a field without facts is refused when it is defined.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
 
 Members = Literal["any", "same", "formula"]
-"""What the members of a stack must have in common: nothing, the value, or everything but plain numbers in it."""
+"""What the members of a stack must share: nothing, the value, or everything except plain numbers in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """Which values of a field a way of training takes; without arguments every value."""
+    """The values of a field that a way of training accepts; without arguments every value."""
 
     values: tuple[Any, ...] | None = None
-    """The values that it takes; None is all."""
+    """The accepted values; None for all."""
     check: str | None = None
-    """The name of the reader's function that decides: it returns the reason against a value, or None."""
+    """The name of the reader's function that decides: it returns the reason to refuse a value, or None."""
     why: str | None = None
-    """The sentence of a refusal, where the reader's own sentence does not fit; {name} is the field."""
+    """The sentence of a refusal, if the reader's own sentence does not fit; {name} is the field."""
     members: Members = "any"
-    """For stacks: what the members must have in common."""
+    """For stacks: what the members must share."""
     at_start: bool = False
-    """For compiled steps: the limit holds for a run that begins; a resumed run keeps the step that it began with."""
+    """For compiled steps: the limit applies to new runs; a resumed run keeps the step with which it began."""
 
 
 ANY = Limit()
@@ -60,18 +60,18 @@ def checked(check: str, *, members: Members = "any", at_start: bool = False) -> 
 
 @dataclass(frozen=True)
 class Refused:
-    """Only the default value is possible."""
+    """Only the default value is accepted."""
 
     why: str
-    """The reason in words."""
+    """The reason as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What each way of training does with one field."""
+    """How each way of training handles one field."""
 
     resume: Literal["free", "changeable", "fixed"]
-    """A resumed run may have another value: silently (free), if `resume_with` names it (changeable), never (fixed)."""
+    """A resumed run may change the value: always (free), if `resume_with` names it (changeable), never (fixed)."""
     compile: Limit
     """The values with which a full optimizer step can be compiled."""
     stack: Limit
@@ -79,13 +79,13 @@ class Facts:
     arrays: Limit
     """The values that a Trainer on plain arrays takes."""
     process: Literal["json", "live"]
-    """How another process is told: as JSON, which refuses callables; or the field may hold live objects, which are
-    refused, beside descriptions, which are JSON."""
+    """How another process gets the field: as JSON, which refuses callables; or the field may contain live objects,
+    which are refused, and descriptions, which are JSON."""
     distributed: Literal["same", "main"] | Refused
-    """With several processes: all compute with the same value, only the main process acts on it, or it is refused."""
+    """With several processes: all use the same value, only the main process acts on it, or it is refused."""
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        """Pydantic calls this for a JSON schema, of which facts are no part."""
+        """Pydantic calls this for a JSON schema. Facts are not part of it."""
 
 
 def option(
@@ -104,7 +104,7 @@ def option(
 
 
 class DeclaredFields(Description):
-    """A description whose every field declares its facts."""
+    """A description in which every field declares its facts."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -112,19 +112,19 @@ class DeclaredFields(Description):
         silent = [name for name, field in cls.model_fields.items() if not isinstance(field.json_schema_extra, Facts)]
         if silent:
             raise ConfigError(
-                f"every field of {cls.__name__} declares its facts, but got {', '.join(silent)} without. Write "
+                f"every field of {cls.__name__} must declare its facts, but {', '.join(silent)} has none. Write "
                 f"{silent[0]}: ... = option(default, resume=..., ...) with neuro_divergent.training.config.facts.option"
             )
 
     @classmethod
     def facts(cls) -> dict[str, Facts]:
-        """The facts of every field by its name."""
+        """The facts of every field, by name."""
         extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
         return {name: extra for name, extra in extras.items() if isinstance(extra, Facts)}
 
 
 Check = Callable[[Any], str | None]
-"""Gives the reason against a value in words; None when there is none."""
+"""Returns the reason to refuse a value; None to accept it."""
 
 
 def refusals(
@@ -134,14 +134,14 @@ def refusals(
     sentence: Callable[[str, Any, tuple[Any, ...]], str],
     **given: Any,
 ) -> Iterator[tuple[Limit, str]]:
-    """Every limit that a configuration breaks, with the reason in words, in the order of the fields.
+    """Every limit that a configuration breaks, with the reason, in the order of the fields.
 
     Args:
-        config: whose values are looked at.
-        way: the fact that is read.
-        checks: the functions that limits name; a limit with a name that is not there refuses every value.
-        sentence: makes a reason of the field's name, its value and the values that are possible.
-        given: values to look at instead of the configuration's own.
+        config: the configuration to check.
+        way: the fact to read.
+        checks: the functions that limits name; a limit with an unknown name refuses every value.
+        sentence: makes a reason from the field's name, its value and the accepted values.
+        given: values to check instead of those of the configuration.
     """
     for name, facts in config.facts().items():
         limit: Limit = getattr(facts, way)

@@ -1,7 +1,7 @@
-"""Settings that were given in the wrong place, or by the name that another library has for them.
+"""Explains settings that were given in the wrong place, or by their name in another library.
 
-One table, `WORDS`, has the names that users of other libraries write. A field of ours that was given to the wrong
-object needs no entry: `answer` finds its owner.
+One table, `WORDS`, has the names of other libraries. A field of ours that was given to the wrong object needs no
+entry: `answer` finds its owner.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.data.schema.schema import LoadOptions
 
 Owner = Literal["training", "model", "fit"]
-"""Who has a setting: the TrainingConfig, the model's description, or the call of fit."""
+"""The owner of a setting: the TrainingConfig, the model's description, or the call of fit."""
 
 
 class Home(NamedTuple):
-    """Where a setting lives, and what to write there."""
+    """The owner of a setting, and what to write there."""
 
     owner: Owner
     write: str
-    """An argument of the owner; {} is the given value in Python's words."""
+    """An argument of the owner; {} is the given value as Python code."""
     note: str = ""
     """What else a user of the other library should know, as the end of the sentence."""
 
 
 def _named(owner: Owner, **words: str) -> dict[str, Home]:
-    """Names of other libraries for fields of ours: `max_epochs="n_epochs epochs"`. The value stays as it is."""
+    """Names of other libraries for our fields: `max_epochs="n_epochs epochs"`. The value does not change."""
     return {word: Home(owner, f"{field}={{}}") for field, others in words.items() for word in others.split()}
 
 
@@ -122,13 +122,13 @@ _OF_FIT = (
 )
 
 WORDS: Mapping[str, Home] = _OF_TRAINING | _OF_MODEL | _OF_FIT
-"""Where the settings are that users look for elsewhere."""
+"""Names that users write → the owner of the setting."""
 
 _ACCELERATORS = {"gpu": "cuda", "cuda": "cuda", "cpu": "cpu", "mps": "mps"}
 
 
 class Answer(NamedTuple):
-    """What to say to a misplaced setting."""
+    """The answer to a misplaced setting."""
 
     sentence: str
     """What to write, as the end of a sentence."""
@@ -136,13 +136,13 @@ class Answer(NamedTuple):
 
 
 def answer(name: str, value: Any, here: Owner, fields: Mapping[str, Any], training: Mapping[str, Any]) -> Answer | None:
-    """Where a setting lives that somebody gave to `here`; None if nobody knows it.
+    """Where a setting belongs that was given to `here`; None if it is unknown.
 
     Args:
-        name: as it was given.
-        value: what it was to be.
-        here: who was given it and does not have it.
-        fields: the fields of the object that was given it.
+        name: the given name.
+        value: the given value.
+        here: the object that got the setting and does not have it.
+        fields: the fields of that object.
         training: the fields of TrainingConfig.
     """
     home = Home("training", f"{name}={{}}") if name in training and here != "training" else WORDS.get(name)
@@ -168,7 +168,7 @@ def answer(name: str, value: Any, here: Owner, fields: Mapping[str, Any], traini
 
 
 def _advice(owner: Owner, field: str, given: str) -> tuple[Advice, ...]:
-    """The same setting in a run file, if it is plain there."""
+    """The same setting in a run file, if it is a plain value there."""
     if given.startswith("nd.") or (owner == "fit" and field not in LoadOptions.__annotations__):
         return ()
     place = {"training": "training", "model": "model", "fit": "data"}[owner]
@@ -176,7 +176,7 @@ def _advice(owner: Owner, field: str, given: str) -> tuple[Advice, ...]:
 
 
 def _model_with(field: str, write: str) -> str | None:
-    """A model that has the field, in Python's words; the first one in alphabetical order if MLP has it not."""
+    """Python code of a model that has the field: MLP, or else the first one in alphabetical order."""
     having = [kind for kind, cls in registry.members("model").items() if field in cls.model_fields and kind != "HINT"]
     if not having:
         return None
@@ -186,7 +186,7 @@ def _model_with(field: str, write: str) -> str | None:
 
 
 def as_code(value: Any) -> str:
-    """A value as a user would write it: `nd.MAE()`, `[80, 95]`; "..." for what cannot be written.
+    """A value as Python code: `nd.MAE()`, `[80, 95]`; "..." if it cannot be written.
 
     >>> as_code([80, 95]), as_code(lambda: 0)
     ('[80, 95]', '...')
@@ -204,7 +204,7 @@ def as_code(value: Any) -> str:
 
 
 def not_a_config(given: Any, training: Mapping[str, Any]) -> ConfigError:
-    """The error for fit(data, {...}): the same settings as a TrainingConfig, as far as they are ones."""
+    """The error for fit(data, {...}): it shows the same settings as a TrainingConfig, as far as they exist."""
     settings = given if isinstance(given, Mapping) else {}
     homes = {name: WORDS.get(str(name), Home("training", f"{name}={{}}")) for name in settings}
     write = [home.write.format(as_code(settings[name])) for name, home in homes.items()]

@@ -10,7 +10,7 @@ from neuro_divergent.core.config import Description
 
 
 class Regularization(Description):
-    """Penalties on the weights, added to the loss once per optimizer step (biases and norms are left alone)."""
+    """Penalties on the weights, added to the loss once per optimizer step (not on biases and norms)."""
 
     l1: Annotated[float, Field(ge=0.0)] = 0.0
     """Factor of the sum of absolute weights."""
@@ -19,8 +19,8 @@ class Regularization(Description):
 
 
 class ActivationCheckpointing(Description):
-    """Recompute activations in the backward pass instead of keeping them: less memory for more time."""
+    """Recompute activations in the backward pass instead of storing them: less memory for more time."""
 
     every: Annotated[int, Field(ge=1)] = 1
-    """How many blocks share one kept activation: in a Sequential what lies between two layers with weights, in a
-    ModuleList its members, every n-th of which recomputes."""
+    """How many blocks share one stored activation. Blocks are, in a Sequential, the layers between two layers with
+    weights; in a ModuleList, its members, every n-th of which recomputes."""

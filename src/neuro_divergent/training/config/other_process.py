@@ -1,4 +1,4 @@
-"""What of a configuration cannot be told to another process: that is done by files, which hold plain data."""
+"""Finds the parts of a configuration that cannot be sent to another process as files, which contain plain data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 def not_in_files(config: TrainingConfig, *others: Any) -> list[str]:
-    """The names of all live objects and callables in a configuration; empty when a file can hold the whole.
+    """The names of all live objects and callables in a configuration; empty if a file can contain all of it.
 
-    `others` are descriptions, names or live objects that the file is to hold besides.
+    `others` are further descriptions, names or live objects for the file.
 
     >>> not_in_files(TrainingConfig(loss="mae"))
     []

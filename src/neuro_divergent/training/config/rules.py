@@ -1,6 +1,6 @@
-"""Options that cannot work together, each refused with one sentence.
+"""Refuses options that cannot work together, each with one sentence.
 
-What is true of one field by itself is declared at the field: see facts.py.
+Rules about a single field are declared at the field: see facts.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Monitor = TypeVar("Monitor", "EarlyStopping", ReduceOnPlateau)
 
 
 def check(config: TrainingConfig) -> None:
-    """Refuse what contradicts itself, whatever is trained."""
+    """Refuse contradictions that do not depend on what is trained."""
     _gradients(config)
     _weights(config)
     _order(config)
@@ -33,7 +33,7 @@ def check(config: TrainingConfig) -> None:
 
 
 def check_arrays(config: TrainingConfig) -> None:
-    """Refuse what needs a table or a described model, when a module is trained on plain arrays."""
+    """Refuse what needs a table or a described model, if a module is trained on plain arrays."""
     for _, reason in refusals(config, "arrays", ARRAY_CHECKS, _not_on_arrays):
         raise ConfigError(reason)
 
@@ -47,7 +47,7 @@ def _weighs_without_time(loss: Any) -> str | None:
     if not (isinstance(loss, Loss) and any(_by_time(part) for part in _parts(loss))):
         return None
     return (
-        "Weighted by recency or by a function is for windows of series, but a Trainer sees plain arrays. Give "
+        "Weighted by recency or by a function needs windows of series, but a Trainer has plain arrays. Give "
         "the weights as the third array: fit(module, (x, y, w))"
     )
 
@@ -55,18 +55,18 @@ def _weighs_without_time(loss: Any) -> str | None:
 def _needs_no_table(loss: Any) -> str | None:
     if isinstance(loss, Loss) and loss.head() is not None:
         return (
-            f"{loss.kind} brings a layer of its own, which only a model on a table holds. Use MQLoss for quantiles of "
+            f"{loss.kind} has its own layer, which only a model on a table can contain. Use MQLoss for quantiles of "
             "plain arrays"
         )
     return _weighs_without_time(loss)
 
 
 def _stays_in_this_process(tolerance: FaultTolerance | None) -> str | None:
-    """A module of the user's cannot be described to another process."""
+    """A user's module cannot be described to another process."""
     if tolerance is None or tolerance.retries == 0:
         return None
     return (
-        "a Trainer that is restarted in another process builds its module there: give fit a function of an importable "
+        "a restarted Trainer builds its module in another process: give fit a function of an importable "
         "Python module that builds it, or set fault_tolerance=FaultTolerance(retries=0)"
     )
 
@@ -76,16 +76,16 @@ ARRAY_CHECKS: dict[str, Check] = {
     "weighs_without_time": _weighs_without_time,
     "stays_in_this_process": _stays_in_this_process,
 }
-"""The checks that the fact `arrays` names."""
+"""The checks of the fact `arrays`, by name."""
 
 
 def _by_time(loss: Loss) -> bool:
-    """Whether a loss weighs rows by recency or by a function: plain arrays have no time."""
+    """Whether a loss weights rows by recency or by a function: plain arrays have no time."""
     return isinstance(loss, Weighted) and loss.by not in ("column", "horizon")
 
 
 def _parts(loss: Loss) -> Iterator[Loss]:
-    """A loss and all that are inside it."""
+    """A loss and all losses inside it."""
     yield loss
     for name in type(loss).model_fields:
         value = getattr(loss, name)
@@ -115,18 +115,18 @@ def _gradients(config: TrainingConfig) -> None:
     _half_weights(config)
     if config.compile is True and config.activation_checkpointing is not None:
         raise ConfigError(
-            "compile=True plans itself what the backward pass keeps, so it cannot be combined with "
+            "compile=True decides which activations to store, so it cannot be combined with "
             "activation_checkpointing. Leave one of them out"
         )
 
 
 def _half_weights(config: TrainingConfig) -> None:
-    """What weights in half precision cannot take part in: sums of small numbers vanish in them."""
+    """Refuse options that half-precision weights cannot use: sums of small numbers vanish in them."""
     if not config.precision.endswith("-true"):
         return
     if config.averaging is not None:
         raise ConfigError(
-            f"an average adds small parts of the weights, which half precision rounds away, but got averaging with "
+            f"averaging adds small changes to the weights, which half precision rounds to zero, but got it with "
             f"precision={config.precision!r}. Use precision='bf16', which keeps float32 weights",
             advice=[Advice("training.precision", "bf16")],
         )
@@ -150,23 +150,23 @@ def _weights(config: TrainingConfig) -> None:
     if config.schedule not in (None, "auto") and not isinstance(config.schedule, Constant):
         kind = getattr(config.schedule, "kind", config.schedule)
         raise ConfigError(
-            f"ScheduleFreeAdamW takes the place of a schedule, but got schedule={kind}. Set schedule=None; it has "
-            "warmup_steps of its own"
+            f"ScheduleFreeAdamW replaces a schedule, but got schedule={kind}. Set schedule=None; it has its own "
+            "warmup_steps"
         )
 
 
 def _order(config: TrainingConfig) -> None:
     if isinstance(config.curriculum, EasySeriesFirst) and not config.shuffle:
-        raise ConfigError("EasySeriesFirst decides the order itself by drawing windows, but got shuffle=False")
+        raise ConfigError("EasySeriesFirst draws windows in its own order, but got shuffle=False")
     if config.validation_split is None and config.refit_on_all:
-        raise ConfigError("refit_on_all needs a validation to find the number of epochs, but got validation_split=None")
+        raise ConfigError("refit_on_all needs validation to choose the number of epochs, but got validation_split=None")
 
 
 def _metrics(config: TrainingConfig) -> None:
     names = [metric_name(item) for item in config.metrics]
     for number, name in enumerate(names):
         if name in ("loss", "seconds"):
-            raise ConfigError(f"a metric becomes validation_{name} in the history, which is there already: rename it")
+            raise ConfigError(f"a metric becomes validation_{name} in the history, but that name is taken: rename it")
         if name in names[:number]:
             raise ConfigError(f"metrics must have different names, but got {name!r} twice. Leave one out or rename it")
 
@@ -178,13 +178,13 @@ def _monitors(config: TrainingConfig) -> None:
         monitor = getattr(getattr(config, field), "monitor", "train_loss")
         if monitor not in known and monitor not in names:
             raise ConfigError(
-                f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. A metric must be "
-                "named in metrics to be followed"
+                f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. To monitor a metric, "
+                "name it in metrics"
             )
 
 
 def followed(rule: Monitor, metrics: Sequence[str | Metric]) -> Monitor:
-    """The rule with the column that it follows and with "min" or "max", as the metric says, instead of "auto"."""
+    """The rule with its column, and with "min" or "max" (from the metric) instead of "auto"."""
     by_name = {metric_name(item): item for item in metrics}
     name = rule.monitor.removeprefix("validation_") if rule.monitor not in by_name else rule.monitor
     monitor = f"validation_{name}" if name in by_name else rule.monitor

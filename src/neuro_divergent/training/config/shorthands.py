@@ -1,7 +1,7 @@
 """Short forms of settings: `early_stopping=15`, `optimizer=AdamW`, `augmentation=True`, a function as a callback.
 
-Each is turned into the one value that the field holds when the configuration is made. Files, resumed runs and
-comparisons know only that value.
+Each is converted to the one value of the field when the configuration is made. Files, resumed runs and comparisons
+see only that value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from neuro_divergent.training.config.curriculum import TeacherForcing
 
 
 def switch(on: Callable[[], Description], number: Callable[[float], Description] | None = None) -> BeforeValidator:
-    """True is the value of `on`, False is None, and a number is what `number` makes of it."""
+    """True becomes the value of `on`, False becomes None, and a number becomes the result of `number`."""
 
     def read(value: Any) -> Any:
         if isinstance(value, bool):
@@ -41,7 +41,7 @@ def switch(on: Callable[[], Description], number: Callable[[float], Description]
 
 
 def as_loss(value: Any) -> Any:
-    """A plain function becomes a description that refers to it, and a loss's class the loss with its defaults."""
+    """A plain function becomes a description that refers to it; a loss class becomes the loss with its defaults."""
     if isinstance(value, type) and issubclass(value, Loss):
         return value()
     is_function = callable(value) and not isinstance(value, Loss)
@@ -49,28 +49,28 @@ def as_loss(value: Any) -> Any:
 
 
 def as_optimizer(value: Any) -> Any:
-    """A class of torch.optim becomes the description of it; anything else is left as it is."""
+    """A class of torch.optim becomes its description; any other value is unchanged."""
     is_torch = isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
     return TorchOptimizer(cls=value) if is_torch else value
 
 
 def common_augmentation() -> Compose:
-    """What `augmentation=True` means: noise and a smooth change of the amplitude, each in half of the windows."""
+    """The value of `augmentation=True`: noise and a smooth change of the amplitude, each in half of the windows."""
     return Compose(steps=(Jitter(), MagnitudeWarp()))
 
 
 def as_augmentation(value: Any) -> Any:
-    """A list of augmentations becomes one after the other; anything else is left as it is."""
+    """A list of augmentations becomes a Compose; any other value is unchanged."""
     return Compose(steps=value) if isinstance(value, list | tuple) else value
 
 
 def one_or_more(value: Any) -> Any:
-    """A single text becomes a tuple of it."""
+    """A single text becomes a tuple."""
     return (value,) if isinstance(value, str) else value
 
 
 def as_checkpoints(value: Any) -> Any:
-    """A path becomes checkpoints in that directory; anything else is left as it is."""
+    """A path becomes checkpoints in that directory; any other value is unchanged."""
     return Checkpoints(directory=value) if isinstance(value, str | PurePath) else value
 
 
@@ -99,7 +99,7 @@ def _as_callback(item: Any) -> Callback | CallbackSettings:
 
 
 def mixed_precision(device: str) -> str:
-    """The half precision of a device: bf16 where the device computes in it (all CPUs, newer GPUs), else fp16."""
+    """The half precision of a device: bf16 if the device supports it (all CPUs, newer GPUs), else fp16."""
     found = resolve_device(device)
     if found.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
@@ -107,11 +107,11 @@ def mixed_precision(device: str) -> str:
 
 
 FIELD_OF = {"mixed_precision": "precision", "verbose": "progress"}
-"""Short names, and the fields that hold what they say."""
+"""Short names, and the fields that they set."""
 
 
 def written_out(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration, with `mixed_precision`, `verbose` and `accuracy` turned into fields."""
+    """The fields of a configuration, with `mixed_precision`, `verbose` and `accuracy` converted to fields."""
     fields = dict(fields)
     if "mixed_precision" in fields:
         half = _yes_or_no(fields, "mixed_precision")
@@ -145,7 +145,7 @@ def _fill(fields: dict[str, Any], field: str, value: Any, short: str) -> None:
 
 
 def _agreed(given: Any, rate: Any) -> Optimizer:
-    """An optimizer at the rate that stands beside it; one that has another rate of its own is refused."""
+    """The optimizer with the given learning rate. An optimizer with another rate of its own is refused."""
     optimizer = Optimizer.model_validate(as_optimizer(given))
     wanted = at_rate(optimizer, rate)
     if "learning_rate" in optimizer.model_fields_set and optimizer.learning_rate != wanted.learning_rate:
@@ -157,11 +157,11 @@ def _agreed(given: Any, rate: Any) -> Optimizer:
 
 
 def at_rate(optimizer: Optimizer, rate: Any) -> Optimizer:
-    """The optimizer at another rate, which is checked as its own would be."""
+    """The optimizer with another learning rate, which is validated."""
     return optimizer.at_rate(optimizer.replace(learning_rate=rate).learning_rate)
 
 
-# What fields hold, and what they may be given.
+# The types of the fields, and what they accept.
 Auto = Literal["auto"]
 LossField = Annotated[Loss, BeforeValidator(as_loss)]
 GivenLoss = Loss | type[Loss] | str | Callable[..., Any]

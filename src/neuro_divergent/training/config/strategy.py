@@ -1,4 +1,4 @@
-"""The settings of a way to take steps; another room or package implements it."""
+"""The settings of a strategy: a way to take optimizer steps that another package implements."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class StrategySettings(Description):
-    """Settings of a way to take steps that another room or package implements (several processes, private gradients).
+    """Settings of a way to take steps that another package implements (several processes, private gradients).
 
     A subclass is plain data, like every description: it can be written to a file and read back. `build` makes the live
-    strategy, and is the place to import what that strategy needs.
+    strategy. Import there what the strategy needs.
     """
 
     family: ClassVar[str] = "strategy"
 
     @abstractmethod
     def build(self) -> Strategy:
-        """The live strategy of one run.
+        """Return the live strategy of one run.
 
         It is called once per run, in the process that trains. The strategy computes gradients and reduces them over the
         effective batch; its methods are those of the protocol `neuro_divergent.training.step.strategy.Strategy`.

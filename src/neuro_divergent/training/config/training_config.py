@@ -1,4 +1,4 @@
-"""What can be asked of a training, and how "auto" becomes a number.
+"""The settings of a training, and how "auto" becomes a value.
 
 A field is "auto" (the model's recipe decides, then the plain defaults below), None (off) or a value.
 """
@@ -49,16 +49,16 @@ from neuro_divergent.training.config.strategy import StrategySettings
 Auto = Literal["auto"]
 Count = Annotated[int, Field(ge=1)]
 MOST_THREADS = 1024
-"""Each thread takes memory before it works: the math library ends the process when there is none left."""
+"""Maximum number of threads: each one needs memory, and the math library ends the process if there is none left."""
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 PrecisionName = Literal["float32", "float64", "bf16", "fp16", "bf16-true", "fp16-true", "accumulate64"]
 """float32; float64; bf16 or fp16 autocast over float32 weights; weights and optimizer in bf16 or fp16 (-true); float32
-with sums and gradients added in float64."""
+with sums and gradients accumulated in float64."""
 
 
 def monitored(name: str) -> str:
-    """A column of the history whose metric may be given in any case: validation_MAE is validation_mae."""
+    """The column of the history that a name means; metrics may be in any case: validation_MAE is validation_mae."""
     side, _, metric = name.partition("_")
     return f"{side}_{canonical(metric)}" if side in ("train", "validation") else canonical(name)
 
@@ -70,17 +70,17 @@ class EarlyStopping(Description):
     """
 
     patience: Count = 10
-    """How many validations in a row may pass without an improvement."""
+    """How many validations in a row may bring no improvement."""
     min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
-    """By how much a value must be better than the best one to count as an improvement."""
+    """How much better than the best value a new value must be to count as an improvement."""
     monitor: Annotated[str, AfterValidator(monitored)] = "validation_loss"
     """A column of the history: validation_loss, train_loss, or a metric such as validation_mae (or "mae")."""
     mode: Literal["auto", "min", "max"] = "auto"
-    """Whether smaller or larger is better; "auto" asks the metric."""
+    """Whether smaller or larger is better; "auto" uses the metric's direction."""
     warmup: Annotated[int, Field(ge=0)] = 0
-    """Validations at the start that are not counted against the patience."""
+    """Validations at the start that do not count for the patience."""
     restore_best_weights: bool = True
-    """Give back the weights of the best validation instead of the last ones."""
+    """Return the weights of the best validation instead of the last ones."""
 
 
 StoppingField = Annotated[EarlyStopping | Auto | None, short.switch(EarlyStopping, lambda n: EarlyStopping(patience=n))]
@@ -88,27 +88,24 @@ GivenStopping = EarlyStopping | type[EarlyStopping] | Auto | int | None
 
 
 _FOR_WINDOWS = (
-    "{name} is made for windows of time series, but a Trainer sees plain arrays. Set {name}=None, or train a model "
-    "on a table"
+    "{name} needs windows of time series, but a Trainer has plain arrays. Set {name}=None, or train a model on a table"
 )
 _NO_REFIT = (
-    "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a fresh module with "
+    "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a new module with "
     "validation_split=None and max_epochs=history.best_epoch"
 )
 _NO_DATES = (
-    "split_by='date' cuts series at one time, but a Trainer sees plain arrays, of which it holds back the last rows. "
+    "split_by='date' cuts series at one time, but a Trainer has plain arrays, of which it holds out the last rows. "
     "Leave split_by out"
 )
-_ONE_PROCESS_WATCHED = (
-    "a supervisor watches one process, and a batch is halved by the process that has too little memory"
-)
+_ONE_PROCESS_WATCHED = "a supervisor restarts one process, and out-of-memory handling is local to a process"
 _ONE_LOSS = "numerical gradients are differences of the reduced loss of one process"
 
 
 class TrainingConfig(DeclaredFields):
-    """Everything that can be asked of a training. Each field is "auto", None (off) or a value."""
+    """All settings of a training. Each field is "auto", None (off) or a value."""
 
-    if TYPE_CHECKING:  # short names for fields: `precision`, `progress` and `metrics` hold them
+    if TYPE_CHECKING:  # short names, stored in the fields `precision`, `progress` and `metrics`
         mixed_precision: Takes[Never, bool] = default(False)
         verbose: Takes[Never, bool] = default(False)
         accuracy: Takes[Never, bool] = default(False)
@@ -116,11 +113,11 @@ class TrainingConfig(DeclaredFields):
     max_epochs: Count | Auto | None = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Epochs at most; an epoch is all windows once, or steps_per_epoch steps."""
+    """Maximum number of epochs. An epoch is all windows once, or steps_per_epoch steps."""
     max_steps: Count | None = option(
         None, resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Optimizer steps at most."""
+    """Maximum number of optimizer steps."""
     batch_size: Count | Auto = option(
         "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
@@ -128,7 +125,7 @@ class TrainingConfig(DeclaredFields):
     validation_split: Share | Auto | None = option(
         "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Share of the rows, the latest ones, that is held back for validation."""
+    """Share of the rows, the latest ones, that is held out for validation."""
     split_by: Literal["auto", "date", "series"] = option(
         "auto",
         resume="fixed",
@@ -138,17 +135,17 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """Where validation begins: at one time for all series ("date"), so that nothing is trained on rows of the time that
-    another series is validated on, or at the end of each series by itself ("series"). "auto" takes one time where
-    several series have time stamps, and each series by itself where their steps are counted by whole numbers."""
+    """Where validation begins: at one time for all series ("date"), so that no series is trained on a time on which
+    another one is validated, or at the end of each series separately ("series"). "auto" uses one time if several series
+    have time stamps, and each series separately if their time column has whole numbers."""
     shuffle: bool = option(True, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
-    """Draw windows in a random order that the seed decides; False keeps the order of time."""
+    """Draw windows in a random order that depends on the seed; False uses time order."""
     drop_last: bool = option(
         False, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
     """Leave out the last, smaller batch of an epoch."""
     seed: int = option(1, resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
-    """Key of every random draw."""
+    """Seed of every random draw."""
     device: str = option("auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same")
     """auto, cpu, cuda, cuda:N or mps."""
     precision: PrecisionName = option(
@@ -165,7 +162,7 @@ class TrainingConfig(DeclaredFields):
     loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0)] = option(
         "dynamic", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Factor on the loss under fp16; "dynamic" grows it until a gradient overflows."""
+    """Factor on the loss under fp16; "dynamic" raises it until a gradient overflows."""
     accumulate_gradients: Count = option(
         1,
         resume="fixed",
@@ -185,7 +182,7 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """What is minimised: a loss, its name, or a function (output, target) -> unreduced values."""
+    """The loss to minimise: a loss, its name, or a function (output, target) -> unreduced values."""
     validation_loss: Takes[short.LossField | None, short.GivenLoss | None] = option(
         None,
         resume="fixed",
@@ -195,13 +192,13 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """What is computed on the validation set; None means the training loss."""
+    """The loss on the validation set; None for the training loss."""
     metrics: Takes[short.MetricsField, short.GivenMetrics] = option(
         (), resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Metrics that are computed on the validation set besides its loss, as validation_<name>: names, `Metric` objects,
-    or functions (actual, forecast) that give one number per target. Without held-out rows they are computed on the
-    training rows, as train_<name>. `accuracy=True` names accuracy."""
+    """Further metrics on the validation set, as validation_<name>: names, `Metric` objects, or functions
+    (actual, forecast) that return one number per target. Without held-out rows they are computed on the training rows,
+    as train_<name>. `accuracy=True` adds accuracy."""
     optimizer: Takes[short.OptimizerField, short.GivenOptimizer] = option(
         "auto",
         resume="changeable",
@@ -211,16 +208,16 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """What turns gradients into steps: an optimizer, its class or its name, or a class of torch.optim."""
+    """The optimizer: an object, its class or its name, or a class of torch.optim."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = option(
         None, resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """The rate of the optimizer, whichever it is: the given one or the recipe's. It becomes the optimizer's own
-    `learning_rate` as soon as the optimizer is known, and this field None."""
+    """The learning rate of the optimizer, whether given or from the recipe. As soon as the optimizer is known, it
+    becomes the optimizer's `learning_rate`, and this field becomes None."""
     schedule: Takes[AnySchedule | Auto | None, short.GivenSchedule] = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """How the learning rate changes over the run: a schedule, its class or its name, or a function of the step."""
+    """The learning-rate schedule: an object, its class or its name, or a function of the step."""
     gradient_clipping: Takes[short.ClippingField, short.GivenClipping] = option(
         "auto",
         resume="changeable",
@@ -230,11 +227,11 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """Bound on the gradients; a number is the largest norm. Several are applied in order, by value before by norm."""
+    """Limit on the gradients; a number is the largest norm. Several are applied in order, by value before by norm."""
     gradient_noise: GradientNoise | None = option(
         None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
-    """Random noise on the gradients, shrinking over the run."""
+    """Random noise on the gradients, decreasing over the run."""
     regularization: Regularization | None = option(
         None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
@@ -262,11 +259,11 @@ class TrainingConfig(DeclaredFields):
     validate_every: Count = option(
         1, resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Score the validation set after every n-th epoch."""
+    """Validate after every n-th epoch."""
     steps_per_epoch: Count | Auto | None = option(
         "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
-    """Cap on the optimizer steps of one epoch, for big panels."""
+    """Maximum number of optimizer steps per epoch, for large panels."""
     refit_on_all: bool = option(
         False,
         resume="free",
@@ -276,7 +273,7 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """After the best number of epochs is found, train afresh on everything for that many."""
+    """After validation has chosen the number of epochs, train again on all rows for that many."""
     progress: bool | Auto = option(
         "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
     )
@@ -294,18 +291,18 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed="same",
     )
-    """Compile the whole optimizer step with torch.compile, or the network alone where an option does not allow that;
-    "auto" does it for long trainings of small perceptrons, where it pays by far. A machine without a compiler stays
-    eager, which the log says. Decided at the start of a run and kept by a resume."""
+    """Compile the full optimizer step with torch.compile, or only the network if an option does not allow that. "auto"
+    compiles long trainings of small perceptrons, which gain most. A machine without a compiler stays eager, and the log
+    says so. Decided at the start of a run; a resumed run keeps it."""
     threads: Annotated[Count, Field(le=MOST_THREADS)] | Auto = option(
         "auto", resume="changeable", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
     )
-    """Threads of the math library while training; "auto" takes one for steps too small to share, else leaves them as
-    they are. Decided at the start of a run and kept by a resume."""
+    """Threads of the math library while training; "auto" uses one for steps that are too small to share, else does not
+    change them. Decided at the start of a run; a resumed run keeps it."""
     deterministic: bool = option(
         False, resume="changeable", compile=ANY, stack=SAME, arrays=ANY, process="json", distributed="same"
     )
-    """Refuse operations that have no deterministic implementation (it matters on GPUs)."""
+    """Refuse operations without a deterministic implementation (matters on GPUs)."""
     augmentation: Takes[short.AugmentationField, short.GivenAugmentation] = option(
         None, resume="fixed", compile=ANY, stack=ANY, arrays=off(_FOR_WINDOWS), process="json", distributed="same"
     )
@@ -321,8 +318,8 @@ class TrainingConfig(DeclaredFields):
     teacher_forcing: Takes[short.ForcingField, TeacherForcing | type[TeacherForcing] | float | None] = option(
         None, resume="changeable", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
-    """Share of true values fed to a recursive decoder (a network with an attribute `teacher_forcing`) in training;
-    a number is the same share throughout."""
+    """Share of true values that a recursive decoder (a network with an attribute `teacher_forcing`) gets in training; a
+    number is the same share throughout."""
     nonfinite: Literal["stop", "skip"] = option(
         "stop", resume="changeable", compile=ANY, stack=only("stop"), arrays=ANY, process="json", distributed="same"
     )
@@ -335,7 +332,7 @@ class TrainingConfig(DeclaredFields):
         Annotated[ActivationCheckpointing | None, short.switch(ActivationCheckpointing)],
         ActivationCheckpointing | bool | None,
     ] = option(None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same")
-    """Recompute activations instead of keeping them."""
+    """Recompute activations instead of storing them."""
     fault_tolerance: Takes[
         Annotated[FaultTolerance | None, short.switch(FaultTolerance)], FaultTolerance | bool | None
     ] = option(
@@ -347,7 +344,7 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed=Refused(_ONE_PROCESS_WATCHED),
     )
-    """What the run survives on its own: a crash or a hang of its process, a memory that is too small."""
+    """What the run survives by itself: a crash or a hang of its process, too little memory."""
     gradient_method: Literal["autograd", "central", "one_sided"] = option(
         "autograd",
         resume="fixed",
@@ -357,11 +354,11 @@ class TrainingConfig(DeclaredFields):
         process="json",
         distributed=Refused(_ONE_LOSS),
     )
-    """How gradients are found; the numerical ones are for checking and teaching."""
+    """How gradients are computed; numerical ones are for checks and teaching."""
     strategy: StrategySettings | None = option(
         None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
-    """How steps are taken; None is this process, eager, compiled or stacked as the other fields say."""
+    """How steps are taken; None is this process: eager, compiled or stacked as the other fields say."""
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
@@ -375,29 +372,29 @@ class TrainingConfig(DeclaredFields):
 
     @classmethod
     def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:
-        """Where a setting lives that is no field of a training: on the model, or in the call of fit."""
+        """Where a setting belongs that is not a field of a training: in the model, or in the call of fit."""
         return misplaced.answer(name, value, "training", cls.model_fields, cls.model_fields)
 
     def replace(self, **fields: Any) -> Self:
-        """A copy with some fields changed; `learning_rate` changes the rate of the optimizer that is there."""
+        """A copy with some fields changed; `learning_rate` changes the rate of the present optimizer."""
         rate = fields.get("learning_rate")
         if rate is not None and "optimizer" not in fields and isinstance(self.optimizer, Optimizer):
             known = {name: value for name, value in fields.items() if name != "learning_rate"}
             return super().replace(**known, optimizer=short.at_rate(self.optimizer, rate))
         given = set(short.FIELD_OF) & fields.keys()
-        # What a short name stands for is given anew, and a new optimizer comes with its own rate.
+        # Short names are applied again, and a new optimizer has its own learning rate.
         forgotten = {short.FIELD_OF[name] for name in given} | ({"learning_rate"} if "optimizer" in fields else set())
         kept = {name: getattr(self, name) for name in self.model_fields_set - forgotten}
         return type(self)(**kept | fields)
 
     @classmethod
     def quick(cls, **fields: Any) -> Self:
-        """A first look: 10 epochs, batch 32, rate 1e-3."""
+        """A first try: 10 epochs, batch 32, rate 1e-3."""
         return cls(**{"max_epochs": 10, "batch_size": 32, "optimizer": AdamW(learning_rate=1e-3)} | fields)
 
     @classmethod
     def best(cls, **fields: Any) -> Self:
-        """Careful: 50 epochs, batch 64, decay 1e-4, cosine from 1e-3 to 1e-6, clipping, patience 10."""
+        """A thorough training: 50 epochs, batch 64, decay 1e-4, cosine from 1e-3 to 1e-6, clipping, patience 10."""
         preset = {
             "max_epochs": 50,
             "batch_size": 64,
@@ -410,7 +407,7 @@ class TrainingConfig(DeclaredFields):
 
     @classmethod
     def low_memory(cls, **fields: Any) -> Self:
-        """Small batches, accumulated: 20 epochs, batch 16 × 4, rate 5e-4, clipping."""
+        """For little memory: 20 epochs, batch 16 × 4 accumulated, rate 5e-4, clipping."""
         preset = {
             "max_epochs": 20,
             "batch_size": 16,
@@ -421,12 +418,12 @@ class TrainingConfig(DeclaredFields):
         return cls(**preset | fields)
 
     def unsaved(self) -> Self:
-        """The same training, of which nothing is kept: no checkpoints, and so no process to be started again."""
+        """The same training without files: no checkpoints, and so no restarts."""
         tolerance = None if self.fault_tolerance is None else self.fault_tolerance.replace(retries=0)
         return self.replace(checkpoints=None, fault_tolerance=tolerance)
 
     def resolved(self, recipe: TrainingConfig | None = None) -> Self:
-        """The whole without "auto": the recipe first, then the plain defaults."""
+        """The configuration without "auto": from the recipe first, then the plain defaults."""
         recipe = recipe or TrainingConfig()
         fields: dict[str, Any] = {}
         for name in type(self).model_fields:
@@ -438,7 +435,7 @@ class TrainingConfig(DeclaredFields):
         if self.learning_rate is not None:
             fields |= {"optimizer": short.at_rate(fields["optimizer"], self.learning_rate), "learning_rate": None}
         if self.schedule == "auto" and isinstance(fields["optimizer"], ScheduleFreeAdamW):
-            fields["schedule"] = None  # it needs none, and would be worse with one
+            fields["schedule"] = None  # it needs no schedule, and would be worse with one
         loss, clipping = fields["loss"], fields["gradient_clipping"]
         if self.gradient_clipping == "auto" and isinstance(clipping, ClipByNorm) and loss.size != 1.0:
             fields["gradient_clipping"] = clipping.replace(max_norm=clipping.max_norm * loss.size)
@@ -463,7 +460,7 @@ PLAIN_DEFAULTS: dict[str, Any] = {
     "early_stopping": EarlyStopping(),
     "steps_per_epoch": None,
 }
-"""What "auto" means where no recipe speaks."""
+"""The value of "auto" for fields that the recipe does not set."""
 
 __all__ = [
     "PLAIN_DEFAULTS",

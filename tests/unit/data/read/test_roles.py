@@ -204,7 +204,7 @@ def test_future_values_are_found_for_every_step_in_any_order() -> None:
         ({"ds": [2, 2, 2, 3]}, r"several, such as row 1 of series 'a'"),
         ({"price": [1, None, 3, 4]}, "'price' must be known.*row 1"),
         ({"unique_id": [1, 1, 2, 2]}, "text ids"),
-        ({"ds": ["2024-01-01"] * 4}, "kind of the data"),
+        ({"ds": ["2024-01-01"] * 4}, "same kind as the data"),
     ],
 )
 def test_future_values_that_lack_are_named(change: dict[str, Any], message: str) -> None:

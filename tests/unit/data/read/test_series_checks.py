@@ -68,7 +68,7 @@ def test_gaps_are_opened_up_masked_or_filled(gaps: Any, expected: list[float | N
 
 
 def test_gaps_can_be_refused() -> None:
-    with pytest.raises(DataError, match="2 absent rows: column 'ds' jumps to 3 at series 'a', row 1"):
+    with pytest.raises(DataError, match="2 rows are missing: column 'ds' jumps to 3 at series 'a', row 1"):
         load(one([1.0, 4.0, 6.0], [0, 3, 4]), gaps="error", freq=1)
 
 
@@ -325,6 +325,6 @@ def test_series_of_different_frequencies_and_outlying_stamps_are_refused() -> No
 
 def test_one_row_per_series_needs_a_given_frequency() -> None:
     table = {"unique_id": ["a", "b"], "ds": ["2024-01-01", "2024-01-01"], "y": [1.0, 2.0]}
-    with pytest.raises(DataError, match=r'Say it, e\.g\. freq="1d"'):
+    with pytest.raises(DataError, match=r'Give it, e\.g\. freq="1d"'):
         load(table)
     assert load(table, freq="1d").store.lengths.tolist() == [1, 1]

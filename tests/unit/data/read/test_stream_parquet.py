@@ -145,7 +145,7 @@ def test_bad_tables_are_refused_by_name(tmp_path: Path) -> None:
     )
     refused(tmp_path, late, "series 's0' has 2024-03-30T04:07:00.000000 in row 4", freq="1h")
     refused(tmp_path, data, "would become", freq="1us")
-    refused(tmp_path, data, "which do not go with freq='1i'", freq="1i")
+    refused(tmp_path, data, "which do not fit freq='1i'", freq="1i")
     refused(tmp_path, data.drop("y"), "lacks y")
     refused(tmp_path, data[:0], "a table needs rows")
     hole = data.with_columns(price=pl.when(pl.int_range(pl.len()) == 12).then(None).otherwise("price"))

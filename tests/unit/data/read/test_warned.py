@@ -63,7 +63,7 @@ def test_a_given_frequency_that_leaves_most_rows_empty_is_warned_about(caplog, t
     assert said in caplog.text
     assert "The rows look like a frequency of 1d" in caplog.text
     assert said in str(table.report())
-    with pytest.raises(nd.DataError, match="must have no gaps, but got 667 absent rows"):
+    with pytest.raises(nd.DataError, match="must have no gaps, but 667 rows are missing"):
         nd.TimeSeriesDataFrame.from_frame(frame, freq="1h", gaps="error")
     caplog.clear()
     frame.with_columns(pl.col("ds").dt.cast_time_unit("us")).write_parquet(tmp_path / "rows.parquet")

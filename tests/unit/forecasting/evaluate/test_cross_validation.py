@@ -164,13 +164,13 @@ def test_pandas_in_pandas_out():
 
 
 def test_contradictions_are_refused():
-    with pytest.raises(nd.ConfigError, match="a splitter says everything"):
+    with pytest.raises(nd.ConfigError, match="give a splitter, or n_windows and step_size"):
         cross_validation(MODELS, panel(), splitter=TimeSeriesSplit(), n_windows=2)
     with pytest.raises(nd.ConfigError, match="different names"):
         cross_validation([MODELS[0], MODELS[0]], panel())
     with pytest.raises(nd.UnknownNameError, match="did you mean mae"):
         cross_validation(MODELS, panel(), metrics=["maee"])
-    with pytest.raises(nd.ConfigError, match=r"by name \(DLinear, MLP\), but got NHITS"):
+    with pytest.raises(nd.ConfigError, match=r"by model name \(DLinear, MLP\), but got NHITS"):
         cross_validation(MODELS, panel(), config={"NHITS": FAST})
     with pytest.raises(nd.ConfigError, match="refit must be True, False or a number"):
         cross_validation(MODELS[:1], panel(), config=FAST, refit=-1)
@@ -231,9 +231,9 @@ class TestEvaluation:
     def test_figures_of_intervals_need_intervals(self):
         data = nd.TimeSeriesDataFrame.from_frame(panel())
         fitted = MODELS[0].fit(data.drop_last(6), FAST)
-        with pytest.raises(nd.ConfigError, match="coverage is a figure of intervals"):
+        with pytest.raises(nd.ConfigError, match="coverage is a metric of intervals"):
             fitted.evaluate(data, metrics=["coverage"])
-        with pytest.raises(nd.UnknownNameError, match="there is no figure 'r2' of 'DLinear'"):
+        with pytest.raises(nd.UnknownNameError, match="there is no metric 'r2' of 'DLinear'"):
             fitted.evaluate(data)["DLinear", "r2"]
 
 

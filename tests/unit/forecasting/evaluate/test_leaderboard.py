@@ -56,7 +56,7 @@ def test_the_best_model_stands_first_in_text_and_html(compared):
     assert compared.leaderboard("MAPE").by == "mape"
     with pytest.raises(nd.ConfigError, match="name one"):
         compared.mean("mae")
-    with pytest.raises(nd.ConfigError, match="known models"):
+    with pytest.raises(nd.ConfigError, match="Known models"):
         compared.mean("mae", "Prophet")
 
 

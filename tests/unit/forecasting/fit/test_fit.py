@@ -171,7 +171,7 @@ def test_every_scaler_trains_and_forecasts(scaler):
 
 
 def test_the_invariant_scaler_and_a_distribution_are_refused_together():
-    with pytest.raises(nd.ConfigError, match="invariant scaler would bend"):
+    with pytest.raises(nd.ConfigError, match="cannot be used with the invariant scaler"):
         nd.DLinear(h=3, input_size=12, scaler="invariant").fit(
             panel(), FAST.replace(loss=nd.DistributionLoss(distribution="Normal"))
         )

@@ -127,7 +127,7 @@ def test_what_is_not_stacked_comes_out_to_the_same_bits_and_the_log_says_why(mod
 def test_what_contradicts_itself_is_refused():
     with pytest.raises(nd.ConfigError, match=r"one entry for each training, but got \{'configs': 2, 'seeds': 3\}"):
         nd.fit_many(MODEL, panel(), [CONFIG, CONFIG], seeds=[1, 2, 3])
-    with pytest.raises(nd.ConfigError, match="a number of seeds follows one configuration"):
+    with pytest.raises(nd.ConfigError, match="a number of seeds needs one configuration"):
         nd.fit_many(MODEL, panel(), [CONFIG, CONFIG], seeds=2)
     with pytest.raises(nd.ConfigError, match="stacked must be"):
         nd.fit_many(MODEL, panel(), CONFIG, seeds=2, stacked="yes")
@@ -180,9 +180,9 @@ def test_nothing_after_a_cutoff_changes_a_stacked_fold():
 
 def test_several_trainings_in_one_directory_are_refused(tmp_path):
     saved = CONFIG.replace(checkpoints=nd.Checkpoints(tmp_path / "run"))
-    with pytest.raises(nd.ConfigError, match="one directory is one run"):
+    with pytest.raises(nd.ConfigError, match="a run directory is used by one run"):
         nd.fit_many(MODEL, panel(), saved, seeds=2)
-    with pytest.raises(nd.ConfigError, match="one directory is one run"):
+    with pytest.raises(nd.ConfigError, match="a run directory is used by one run"):
         nd.seed_ensemble(MODEL, panel(), saved, seeds=2)
     assert not (tmp_path / "run").exists()
     apart = [CONFIG.replace(checkpoints=nd.Checkpoints(tmp_path / name)) for name in ("a", "b")]

@@ -105,7 +105,7 @@ def test_another_model_is_refused_before_the_ones_before_it_go_on(tmp_path):
 def test_what_cannot_go_on_is_refused(tmp_path):
     several = nd.NeuralForecast(MODELS)
     mixed = {"DLinear": config(tmp_path / "a"), "MLP": config(None), "NLinear": config(None)}
-    with pytest.raises(nd.ConfigError, match=r"each needs checkpoints=.*, but there is none for MLP, NLinear"):
+    with pytest.raises(nd.ConfigError, match=r"needs checkpoints=.* for each run, but there is none for MLP, NLinear"):
         several.fit(panel(), mixed, resume="auto")
     with pytest.raises(nd.NoCheckpointError, match=r"a folder for each run \(DLinear, MLP, NLinear\)"):
         several.fit(panel(), config(tmp_path / "run"), resume=tmp_path / "nothing")
@@ -117,7 +117,7 @@ def test_what_cannot_go_on_is_refused(tmp_path):
         several.fit(panel(), config(tmp_path / "run"), resume_with={"max_epochs": 3})
     with pytest.raises(nd.ConfigError, match=r"resume_with may change .*, but got batch_size"):
         several.fit(panel(), config(tmp_path / "run"), resume="auto", resume_with={"MLP": {"batch_size": 3}})
-    with pytest.raises(nd.ConfigError, match=r"by name \(DLinear, MLP, NLinear\), but got max_epochs"):
+    with pytest.raises(nd.ConfigError, match=r"by model name \(DLinear, MLP, NLinear\), but got max_epochs"):
         several.fit(panel(), config(tmp_path / "run"), resume="auto", resume_with={"MLP": {}, "max_epochs": 3})
     assert not list(tmp_path.iterdir())
     assert not several.fitted
@@ -166,7 +166,7 @@ class TestFitMany:
             nd.fit_many(MODELS[1], panel(), config(None), seeds=2, resume="auto")
         with pytest.raises(nd.ConfigError, match="checkpoints is about one run"):
             nd.fit_many(MODELS[1], panel(), saved, stacked=True, resume="auto")
-        with pytest.raises(nd.ConfigError, match="several trainings would be saved in the same one"):
+        with pytest.raises(nd.ConfigError, match="several trainings have the same one"):
             nd.fit_many(MODELS[1], panel(), saved[0], seeds=2, resume="auto")
         with pytest.raises(nd.ConfigError, match="resume_with changes a resumed run"):
             nd.fit_many(MODELS[1], panel(), saved, resume_with={"max_epochs": 3})

@@ -80,7 +80,7 @@ def test_members_of_which_only_the_end_is_known_are_not_weighted_by_rows_that_ma
     for context in (True, False):
         other.save(tmp_path / str(context), context=context)
     assert first_values([kept, nd.load(tmp_path / "True")]) == first_values([kept, other])
-    with pytest.raises(nd.ConfigError, match="keeps the last rows only"):
+    with pytest.raises(nd.ConfigError, match="keeps only the last rows"):
         ensemble([kept, nd.load(tmp_path / "False")], "weighted")
 
 
@@ -98,7 +98,7 @@ def test_members_that_do_not_go_together_are_refused_before_they_are_weighted():
     members = [
         model.fit(rows, FAST) for model, rows in ((short_lookback(), dated), (short_lookback(), table({"a": 99})))
     ]
-    with pytest.raises(nd.ConfigError, match="forecast the same steps"):
+    with pytest.raises(nd.ConfigError, match="must have one frequency"):
         ensemble(members, "weighted")
     with pytest.raises(nd.ConfigError, match="at least one fitted model"):
         ensemble([], "greedy")

@@ -65,7 +65,7 @@ def test_a_longer_horizon_needs_the_columns_of_all_its_steps(priced):
 def test_columns_known_only_up_to_now_cannot_be_fed_back():
     frame = panel(2).with_columns(load=pl.col("y") * 2)
     fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(frame, FAST, historical=["load"])
-    with pytest.raises(nd.DataError, match=r"the columns load are known only up to now. Train with h=9"):
+    with pytest.raises(nd.DataError, match=r"load are known only for the past \(h=9\). Train with h=9"):
         fitted.predict(h=9)
 
 
@@ -300,7 +300,7 @@ def test_only_steps_that_lack_are_passed_over(priced):
         priced.predict(future=twice, h=2)
     with pytest.raises(nd.DataError, match="known ahead, but got no values for the 2 steps after the last row"):
         priced.predict(h=2)
-    with pytest.raises(nd.DataError, match=r"at 2024-01-06 01:00:00 \(2 rows lack in all\)"):
+    with pytest.raises(nd.DataError, match=r"at 2024-01-06 01:00:00 \(2 rows are missing in all\)"):
         priced.predict(future=prices(priced, 1), h=2)
     empty = prices(priced, 4).with_columns(price=pl.when(pl.int_range(pl.len()) == 5).then(None).otherwise("price"))
     with pytest.raises(nd.DataError, match="got an empty cell at row 5 of the future table"):

@@ -44,7 +44,7 @@ def test_windows_that_begin_in_trained_rows_are_left_out_and_counted(noise, by_h
     """Of 60 windows of 2 that end at row 189, those that begin at 150 to 188 are new: 39."""
     with caplog.at_level(logging.WARNING):
         by_heart.calibrate(noise[:190], INTERVALS)
-    assert "39 of 60 windows are left" in caplog.text
+    assert "39 of 60 windows are used" in caplog.text
     scores = by_heart.intervals.scores[0]
     assert np.isnan(scores).all(axis=1).sum() == 21
     assert np.isfinite(scores[21:]).all()

@@ -173,7 +173,7 @@ def test_predict_gives_levels_after_calibration_and_after_loading(panel, fitted,
 
 
 def test_what_cannot_be_measured_is_refused(panel):
-    with pytest.raises(nd.DataError, match=r"prediction intervals hold back 12000 rows.*at most n_windows=53"):
+    with pytest.raises(nd.DataError, match=r"prediction intervals hold out 12000 rows.*at most n_windows=53"):
         nd.DLinear(h=12, input_size=24).fit(panel, FAST, prediction_intervals=PredictionIntervals(n_windows=1000))
     with pytest.raises(nd.ConfigError, match="method"):
         PredictionIntervals(method="magic")

@@ -140,7 +140,7 @@ def test_in_sample_forecasts_stand_beside_each_other_where_all_models_have_one()
 def test_a_watched_training_cannot_go_on_from_weights_and_an_update_is_not_watched(tmp_path):
     fitted = nd.DLinear(h=6, input_size=24).fit(panel(), FAST)
     watched = FAST.replace(checkpoints=Checkpoints(tmp_path / "run"), fault_tolerance=FaultTolerance(retries=1))
-    with pytest.raises(nd.ConfigError, match="cannot be given the weights to go on from"):
+    with pytest.raises(nd.ConfigError, match="cannot get the weights to start from"):
         fitted.fine_tune(panel(), watched)
     fitted.config = fitted.config.replace(fault_tolerance=FaultTolerance(retries=1))
     fitted.fine_tune(panel())

@@ -59,7 +59,7 @@ def test_nan_is_a_value_that_was_not_observed():
     predictor = fitted.predictor()
     assert np.array_equal(predictor.predict_array(x), expected)
     for wrong in (np.inf, 1e300):
-        with pytest.raises(nd.DataError, match="x must be finite numbers, or NaN where nothing was observed"):
+        with pytest.raises(nd.DataError, match="x must be finite numbers, or NaN for missing values"):
             predictor.predict_array(np.where(np.isnan(x), wrong, x))
 
 
@@ -164,7 +164,7 @@ def test_what_is_no_number_and_what_the_model_does_not_take_is_refused():
     predictor = model().fit(panel(), FAST).predictor()
     with pytest.raises(nd.DataError, match="x must be an array of numbers"):
         predictor.predict_array([["a"] * L])
-    with pytest.raises(nd.DataError, match="future= must be left out: the model takes no such columns"):
+    with pytest.raises(nd.DataError, match="future= must be left out, because the model takes no such columns"):
         predictor.predict_array(np.zeros((1, L)), future=np.zeros((1, L + H, 1)))
 
 

@@ -85,7 +85,7 @@ def test_another_kind_of_several_models_registers_its_loader(fitted, tmp_path, m
     several.register_kind("Pair", f"{__name__}:by_hand")
     several.save_many([fitted, fitted], {"kind": "Pair", "title": "two"}, tmp_path / "pair")
     assert nd.load(tmp_path / "pair") == ["two", "MLP", "MLP"]
-    with pytest.raises(nd.NeuroDivergentError, match="has one loader"):
+    with pytest.raises(nd.NeuroDivergentError, match="must have one loader"):
         several.register_kind("Ensemble", f"{__name__}:by_hand")
 
 

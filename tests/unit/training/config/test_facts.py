@@ -60,7 +60,7 @@ def test_every_check_that_a_fact_names_is_there_and_every_check_is_named(way, ch
 
 
 def test_a_field_without_facts_is_refused_when_its_class_is_made():
-    with pytest.raises(nd.ConfigError, match="every field of Silent declares its facts, but got privacy without"):
+    with pytest.raises(nd.ConfigError, match="every field of Silent must declare its facts, but privacy has none"):
 
         class Silent(nd.TrainingConfig):
             privacy: float | None = None

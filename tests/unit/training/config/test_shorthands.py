@@ -78,7 +78,7 @@ def test_short_forms_of_parts():
         ({"gradient_clipping": -1.0}, "max_norm must be greater than 0"),
         ({"teacher_forcing": 2}, "start must be at most 1"),
         ({"schedule": nd.MultiStepDecay}, "MultiStepDecay needs the field 'milestones'"),
-        ({"optimizer": nd.Optimizer}, "Optimizer is the base of a family"),
+        ({"optimizer": nd.Optimizer}, "Optimizer is a base class"),
     ],
     ids=str,
 )

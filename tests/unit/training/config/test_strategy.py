@@ -27,7 +27,7 @@ def test_a_strategy_comes_back_from_the_configuration_file():
 
 
 def test_the_base_is_not_a_strategy_and_an_unknown_name_is_answered():
-    with pytest.raises(nd.ConfigError, match="base of a family"):
+    with pytest.raises(nd.ConfigError, match="is a base class"):
         nd.TrainingConfig(strategy={})
     with pytest.raises(nd.NeuroDivergentError, match=r"no strategy named 'halfrat'.*HalfRate"):
         nd.TrainingConfig(strategy="halfrat")

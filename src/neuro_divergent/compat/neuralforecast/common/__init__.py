@@ -1,1 +1,1 @@
-"""What neuralforecast keeps in `common` and scripts import: names of columns and explainers, window scalers."""
+"""The parts of neuralforecast's `common` that scripts import: names of columns and explainers, window scalers."""

@@ -1,4 +1,4 @@
-"""The place of neuralforecast's base classes; of them only what scripts hand over is here."""
+"""Stands in for neuralforecast's base classes; only what scripts pass as arguments is here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DistributedConfig"]
 
 @dataclass
 class DistributedConfig:
-    """Where several machines would train; `fit` refuses it, for a training runs in one process."""
+    """Settings of a training on several machines. `fit` refuses it: a training runs in one process."""
 
     partitions_path: str
     num_nodes: int
@@ -21,6 +21,6 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     raise ImportError(
-        f"{name} is a base class for plugins of neuralforecast, which are out of scope here: write a model of your own "
+        f"{name} is a base class for plugins of neuralforecast, which are not supported here. Write your own model "
         "as a subclass of neuro_divergent.Model (docs/plugins.md)"
     )

@@ -1,3 +1,3 @@
-"""The place of neuralforecast's building blocks, which only its own plugins import."""
+"""Stands in for neuralforecast's building blocks, which only its own plugins import."""
 
 from neuro_divergent.compat.neuralforecast.common._base_model import __getattr__ as __getattr__

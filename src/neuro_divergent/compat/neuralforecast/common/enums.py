@@ -1,4 +1,4 @@
-"""Names as text."""
+"""Names as text enums."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TimeSeriesDatasetEnum(StrEnum):
-    """Columns of a table, as they are called when nobody says otherwise."""
+    """Default names of the columns of a table."""
 
     Datetime = "ds"
     UniqueId = "unique_id"

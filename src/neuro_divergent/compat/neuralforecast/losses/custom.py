@@ -1,4 +1,4 @@
-"""Losses as neuralforecast means them: one number for a batch, percentages as fractions."""
+"""Losses with the conventions of neuralforecast: one number for a batch, percentages as fractions."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from neuro_divergent.losses import MAPE, SMAPE, Loss, check_shapes
 class ReducedLoss(Loss):
     """function(y, y_hat, mask=..., y_insample=...) → the mean over a batch, repeated for every value.
 
-    The mean over the repeated values is that mean again, with the same gradient. A file keeps the function's name only.
+    The mean over the repeated values is the same mean, with the same gradient. A file contains only the function's
+    name.
     """
 
     function: Function
-    """Called with tensors [B, H, C] in scaled units; several outputs per step lie along the last one."""
+    """Called with tensors [B, H, C] in scaled units; several outputs per step are along the last axis."""
     number_of_outputs: int = Field(default=1, ge=1)
-    """Numbers that the network gives per step."""
+    """Number of outputs of the network per step."""
 
     @property
     def outputs(self) -> int:
-        """Numbers that the network gives per step."""
+        """Number of outputs of the network per step."""
         return self.number_of_outputs
 
     def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
-        """The function's answer, once for each target value."""
+        """The function's result, once for each target value."""
         check_shapes(output, target, self.number_of_outputs)
         mask = torch.ones_like(target)
         if context is not None and context.target_mask is not None:
@@ -42,12 +43,12 @@ class ReducedLoss(Loss):
         answer = self.function(target, output.flatten(2), **{name: known[name] for name in known if name in takes})
         if not isinstance(answer, Tensor) or answer.numel() != 1:
             shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
-            raise ConfigError(f"a loss gives one number for a batch (the mean over its values), but got {shape}")
+            raise ConfigError(f"a loss must return one number for a batch (the mean over its values), but got {shape}")
         return answer.reshape(()).expand(target.shape)
 
 
 class FractionMAPE(MAPE):
-    """neuralforecast's MAPE: |e| / |y|, a fraction. A target of 0 counts, as no error at all."""
+    """neuralforecast's MAPE: |e| / |y|, a fraction. A target of 0 counts with an error of 0."""
 
     size: ClassVar[float] = 1.0
 

@@ -1,4 +1,4 @@
-"""Metrics of arrays; weights and axis mean what they mean to numpy.average, and missing values are left out."""
+"""Metrics of arrays. `weights` and `axis` are those of numpy.average, and missing values are left out."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def smape(y: Any, y_hat: Any, weights: Any = None, axis: int | None = None) -> A
 
 
 def mase(y: Any, y_hat: Any, y_train: Any, seasonality: int, weights: Any = None, axis: int | None = None) -> Any:
-    """Mean absolute error, in units of the seasonal naive one inside y_train."""
+    """Mean absolute error relative to that of the seasonal naive forecast inside y_train."""
     return mae(y, y_hat, weights, axis) / mae(y_train[:-seasonality], y_train[seasonality:], None, axis)
 
 
 def rmae(y: Any, y_hat1: Any, y_hat2: Any, weights: Any = None, axis: int | None = None) -> Any:
-    """Mean absolute error of one forecast, in units of another one's."""
+    """Mean absolute error of one forecast relative to that of another one."""
     return mae(y, y_hat1, weights, axis) / mae(y, y_hat2, weights, axis)
 
 
@@ -59,7 +59,7 @@ def quantile_loss(y: Any, y_hat: Any, q: float = 0.5, weights: Any = None, axis:
 
 
 def mqloss(y: Any, y_hat: Any, quantiles: Any, weights: Any = None, axis: int | None = None) -> Any:
-    """Mean quantile loss of several quantiles, which lie along the last dimension of y_hat."""
+    """Mean quantile loss of several quantiles, which are along the last dimension of y_hat."""
     error = np.expand_dims(y, -1) - y_hat
     levels = np.asarray(quantiles)
     values = np.maximum(levels * error, (levels - 1) * error).mean(axis=-1)

@@ -1,6 +1,6 @@
-"""neuralforecast's losses: a name, arguments as there, and behind each a loss of ours.
+"""neuralforecast's losses: the same names and arguments, each with one of our losses behind it.
 
-A loss of one's own is a subclass with a `__call__(y, y_hat, mask=None, ...)` that gives the weighted mean.
+Your own loss is a subclass with a `__call__(y, y_hat, mask=None, ...)` that returns the weighted mean.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from neuro_divergent.core.registry import closest
 from neuro_divergent.losses import Loss
 
 Outputs = tuple[tuple[str, float | None], ...]
-"""Endings of a forecast's columns, and the probability of each (None for the point)."""
+"""Suffixes of a forecast's columns, and the probability of each (None for the point)."""
 
 POINT: Outputs = (("", None),)
 
 
 class BasePointLoss(nn.Module):
-    """Base of losses; a loss of one's own overrides `__call__`.
+    """Base class of losses; your own loss overrides `__call__`.
 
     Args:
-        horizon_weight: how much each step ahead counts; None for all the same.
-        outputsize_multiplier: numbers that the network gives per step.
-        output_names: endings of the forecast's columns.
+        horizon_weight: the weight of each step ahead; None for equal weights.
+        outputsize_multiplier: number of outputs of the network per step.
+        output_names: suffixes of the forecast's columns.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class BasePointLoss(nn.Module):
             return weights
         if len(self.horizon_weight) != y.shape[1]:
             raise ConfigError(
-                f"horizon_weight has one weight per step, {y.shape[1]}, but got {len(self.horizon_weight)}"
+                f"horizon_weight must have one weight per step, {y.shape[1]}, but got {len(self.horizon_weight)}"
             )
         steps: Tensor = self.horizon_weight.to(y).reshape(1, -1, *[1] * (y.ndim - 2))
         return weights * steps
 
     def describe(self) -> Loss:
-        """The loss of ours: this object, called on whole batches."""
+        """Our loss for this object, which is called on whole batches."""
         return ReducedLoss(function=self, number_of_outputs=self.outputsize_multiplier)
 
     def outputs(self) -> Outputs:
@@ -68,7 +68,7 @@ class BasePointLoss(nn.Module):
 
 
 class _Described(BasePointLoss):
-    """A loss that ours has: `description` says which."""
+    """A loss with a counterpart here: `description` names it."""
 
     description: Loss
 
@@ -89,7 +89,7 @@ class _Described(BasePointLoss):
         return self.description.finish((values * weights).sum() / weights.sum().clamp(min=1e-12))
 
     def describe(self) -> Loss:
-        """The loss of ours, weighted by step if asked; a subclass with a formula of its own is called instead."""
+        """Our loss, weighted by step if needed; a subclass with its own formula is called instead."""
         if type(self).__call__ is not _Described.__call__:
             return super().describe()
         if self.horizon_weight is None:
@@ -133,14 +133,14 @@ class SMAPE(_Described):
 
 
 class MASE(_Described):
-    """Mean absolute error, in units of the seasonal naive one."""
+    """Mean absolute error relative to that of the seasonal naive forecast."""
 
     def __init__(self, seasonality: int, horizon_weight: Any = None) -> None:
         super().__init__(ours.MASE(seasonality=seasonality), horizon_weight)
 
 
 class relMSE(_Described):  # noqa: N801  (their spelling)
-    """Mean squared error, in units of the naive one; that is measured on each window, so y_train is not needed."""
+    """Mean squared error relative to the naive one, which is measured on each window: y_train is not needed."""
 
     def __init__(self, y_train: Any = None, horizon_weight: Any = None) -> None:  # noqa: ARG002
         super().__init__(ours.RelativeMSE(), horizon_weight)
@@ -161,7 +161,7 @@ class HuberLoss(_Described):
 
 
 class TukeyLoss(_Described):
-    """Errors beyond c are outliers; windows are scaled already, so `normalize` changes nothing."""
+    """Errors beyond c are outliers. Windows are already scaled, so `normalize` has no effect."""
 
     def __init__(self, c: float = 4.685, normalize: bool = True) -> None:  # noqa: ARG002
         super().__init__(ours.Tukey(c=c))
@@ -189,7 +189,7 @@ class HuberQLoss(QuantileLoss):
 
 
 def level_outputs(level: Sequence[float], *, median: bool = True) -> Outputs:
-    """Columns of central intervals: the median, then the bounds in rising order."""
+    """Columns of central intervals: the median, then the bounds in increasing order."""
     bounds = sorted(
         [((50 - item / 2) / 100, f"-lo-{item}") for item in level]
         + [((50 + item / 2) / 100, f"-hi-{item}") for item in level]
@@ -211,7 +211,7 @@ def quantile_outputs(quantiles: Sequence[float]) -> Outputs:
 
 
 class _Levelled(_Described):
-    """Losses that are asked for levels or for quantiles."""
+    """Losses with levels or quantiles."""
 
     with_point: ClassVar[bool] = False
     """Whether the forecast has a column for the mean before those of the levels."""
@@ -228,7 +228,7 @@ class _Levelled(_Described):
         self.is_distribution_output = self.with_point
 
     def outputs(self) -> Outputs:
-        """What was asked for."""
+        """The requested levels or quantiles."""
         return self._outputs
 
 
@@ -249,11 +249,11 @@ class HuberMQLoss(_Levelled):
 
 
 class sCRPS(MQLoss):  # noqa: N801  (their spelling)
-    """For validation: the mean quantile loss, of which the scaled score is a fixed multiple on a given set."""
+    """For validation: the mean quantile loss. On a given set, the scaled score is a fixed multiple of it."""
 
 
 class DistributionLoss(_Levelled):
-    """Likelihood of a distribution. Parameters of the distribution are no columns here: return_params is refused."""
+    """Likelihood of a distribution. Its parameters cannot be columns here: return_params is refused."""
 
     with_point = True
 
@@ -292,7 +292,7 @@ class _Mixture(_Levelled):
         _no_params(return_params)
         if batch_correlation or horizon_correlation or weighted:
             raise ConfigError(
-                f"{type(self).__name__} has components of their own weight at every step, but got "
+                f"{type(self).__name__} has separate component weights at every step, but got "
                 f"{batch_correlation=}, {horizon_correlation=}, {weighted=}. Leave them out"
             )
         super().__init__(type(self).build, level, quantiles, components=n_components, num_samples=num_samples)
@@ -321,7 +321,7 @@ class NBMM(_Mixture):
 
 
 class IQLoss(_Described):
-    """Any quantile: the level is an input of the network. Levels are drawn evenly: concentrations are refused."""
+    """Any quantile: the level is an input of the network. Levels are drawn uniformly: concentrations are refused."""
 
     def __init__(
         self,
@@ -356,7 +356,7 @@ class HuberIQLoss(IQLoss):
 class Accuracy(BasePointLoss):
     """Share of forecasts that are the actual class, for evaluation: it has no gradient.
 
-    As `valid_loss` it gives way to the training loss: the share moves in jumps, and larger is better.
+    As `valid_loss` it is replaced by the training loss: the share changes in jumps, and larger is better.
     """
 
     def __call__(
@@ -373,16 +373,16 @@ class Accuracy(BasePointLoss):
 
 def _no_params(return_params: bool) -> None:
     if return_params:
-        raise ConfigError("return_params=True has no counterpart: ask for level or quantiles of the forecast instead")
+        raise ConfigError("return_params=True has no counterpart: use level or quantiles of the forecast instead")
 
 
 def _even(*concentrations: float) -> None:
     if any(value != 1.0 for value in concentrations):
-        raise ConfigError(f"levels are drawn evenly, so concentrations must be 1.0, but got {concentrations}")
+        raise ConfigError(f"levels are drawn uniformly, so concentrations must be 1.0, but got {concentrations}")
 
 
 def as_peer_loss(loss: Any) -> BasePointLoss:
-    """Whatever may stand for a loss: None is MAE, a class its default, a loss of ours and a function are wrapped."""
+    """The loss for any accepted value: None is MAE, a class is its default, our losses and functions are wrapped."""
     if loss is None:
         return MAE()
     if isinstance(loss, str):
@@ -413,7 +413,7 @@ def _by_name(name: str) -> BasePointLoss:
 
 
 def as_loss(loss: Any) -> Loss:
-    """The loss of ours behind one of theirs."""
+    """Our loss behind one of theirs."""
     return as_peer_loss(loss).describe()
 
 

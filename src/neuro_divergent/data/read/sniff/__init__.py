@@ -1,1 +1,1 @@
-"""Reading the form of a strange file out of the file itself: each step returns what it found as plain data."""
+"""Infers the format of an unknown file from its content. Each step returns its findings as plain data."""

@@ -1,4 +1,4 @@
-"""Bytes to UTF-8 text: the encoding as given, by its mark, or by what decodes."""
+"""Converts bytes to UTF-8 text: the encoding is given, marked in the file, or inferred."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UTF8 = ("utf-8", "utf8", "utf-8-sig")
 
 
 def as_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str]:
-    """The text as UTF-8 without a mark at its start, and the encoding that it had."""
+    """The text as UTF-8 without a byte-order mark, and its original encoding."""
     found = encoding or found_encoding(data)
     try:
         codecs.lookup(found)
@@ -22,7 +22,7 @@ def as_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str]:
         line = data[: getattr(error, "start", 0)].count(b"\n") + 1
         likely = found_encoding(data)
         raise DataFileError(
-            f"{name} must be {found}, but line {line} has bytes that are not. Say encoding={likely!r} or what it is.",
+            f"{name} must be {found}, but line {line} has bytes that are not. Say encoding={likely!r} or the true one.",
             advice=[Advice("data.encoding", likely)],
         ) from None
     plain = plain.removeprefix(b"\xef\xbb\xbf")
@@ -33,7 +33,7 @@ def as_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str]:
 
 
 def found_encoding(data: bytes) -> str:
-    """The encoding that bytes say or show: UTF-16 by its mark or its zeros, UTF-8 if it decodes, else Windows-1252."""
+    """The encoding of bytes: UTF-16 by its mark or its zero bytes, UTF-8 if it decodes, else Windows-1252."""
     for mark, name in _MARKS:
         if data.startswith(mark):
             return name

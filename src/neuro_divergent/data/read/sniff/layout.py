@@ -1,4 +1,4 @@
-"""Where the table stands in a text: its separator, the line of its column names, and the notes above and below it."""
+"""Finds the table in a text: its separator, the line of its column names, and the notes above and below it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SEPARATORS = (",", ";", "\t", "|")
 SAMPLE_BYTES = 2**16
 SAMPLE_ROWS = 200
 MOST_ABOVE = 50
-"""Lines that may stand above the column names."""
+"""Maximum number of lines above the column names."""
 MOST_BELOW = 20
-"""Lines that may stand below the table."""
+"""Maximum number of lines below the table."""
 _VALUE = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,' \u00a0:/%-]*\)?|\d{4}-\d\d-\d\d.*")
 """A cell of digits and marks: a number, a date or a time."""
 
 
 @dataclass(frozen=True)
 class TextLayout:
-    """Where the table stands in a text."""
+    """The position of the table in a text."""
 
     separator: str
     header_line: int
@@ -33,13 +33,13 @@ class TextLayout:
     """The byte where the header line begins."""
     names: tuple[str, ...]
     below: tuple[str, ...] = ()
-    """Lines below the table that are no rows."""
+    """Lines below the table that are not rows."""
     end: int | None = None
     """The byte after the last row; None for the end of the text."""
 
 
 def find_layout(data: bytes, name: str, *, separator: str | None, header_line: int | None) -> TextLayout:
-    """Where the table stands in UTF-8 text; what is given is not looked for."""
+    """The position of the table in UTF-8 text. Given values are not inferred."""
     if separator is not None and (len(separator.encode()) != 1 or separator in '\r\n"'):
         raise DataFileError(f"separator must be one character, but got separator={separator!r}")
     lines = _first_lines(data)
@@ -74,7 +74,7 @@ def _rows(text: str, separator: str, name: str) -> list[list[str]]:
 
 
 def _line_of(row: int, lines: Sequence[str], separator: str) -> int:
-    """The line in which a row begins, where cells with line breaks stand above it."""
+    """The line in which a row begins; rows above it may have cells with line breaks."""
     reader = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=separator)
     for _ in range(row - 1):
         next(reader)
@@ -82,7 +82,7 @@ def _line_of(row: int, lines: Sequence[str], separator: str) -> int:
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
-    """The commonest number of cells, blank lines left out; the larger one of two that are equally common."""
+    """The most common number of cells, without blank lines; the larger one of two that are equally common."""
     widths = Counter(len(row) for row in rows if any(cell.strip() for cell in row))
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
@@ -102,7 +102,7 @@ def _score(rows: list[list[str]], header_line: int | None) -> tuple[float, ...]:
 
 
 def _header_place(rows: Sequence[Sequence[str]]) -> int | None:
-    """The first row that names all columns of the table, None if no row does."""
+    """The first row that names all columns of the table; None if there is none."""
     width = _usual_width(rows)
     for number, row in enumerate(rows[:MOST_ABOVE]):
         cells = [cell.strip() for cell in row]
@@ -115,7 +115,7 @@ def _header_place(rows: Sequence[Sequence[str]]) -> int | None:
 
 
 def _is_data(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row looks like the row below it: values in the same columns, and somewhere there are values."""
+    """Whether a row looks like the row below it: values in the same columns, and at least one value."""
     if not below or len(below[0]) != len(cells):
         return False
     here = [bool(_VALUE.fullmatch(cell)) for cell in cells]
@@ -126,14 +126,14 @@ def _is_data(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 
 def _are_years(cells: Sequence[str]) -> bool:
-    """Whether cells are the years of a table that has a column for each."""
+    """Whether the cells are years, in a table with one column per year."""
     if len(cells) < 4 or not all(re.fullmatch(r"1[5-9]\d\d|2[01]\d\d", cell) for cell in cells):
         return False
     return list(cells) in (sorted({*cells}), sorted({*cells}, reverse=True))
 
 
 def header_row(rows: Sequence[Sequence[str]], name: str) -> int:
-    """The row of column names, counted from 0; titles, notes and blank lines may stand above it."""
+    """The row of column names, counted from 0. Titles, notes and blank lines may come before it."""
     filled = [number for number, row in enumerate(rows) if any(cell.strip() for cell in row)]
     if not filled:
         raise DataFileError(f"{name} must begin with a line of column names, but its first line is empty.")
@@ -145,14 +145,14 @@ def header_row(rows: Sequence[Sequence[str]], name: str) -> int:
         shown = ", ".join(map(repr, first[:5]))
         raise DataFileError(
             f"{name} must have a line of column names above its rows, but its first line is a row: {shown}. "
-            "Write the names above it, such as ds,y, or say header_line=... if they stand further below.",
+            "Write the names above it, such as ds,y, or say header_line=... if they are further below.",
             advice=[Advice("data.header_line")],
         )
     return filled[0]
 
 
 def checked_names(header: Sequence[str], name: str, separator: str) -> tuple[str, ...]:
-    """The names of the columns; each must be there once."""
+    """The names of the columns, which must be unique."""
     if not header or not any(cell.strip() for cell in header):
         raise DataFileError(f"{name} must begin with a line of column names, but its first line is empty.")
     twice = sorted({cell for cell in header if cell and header.count(cell) > 1})
@@ -169,7 +169,7 @@ def checked_names(header: Sequence[str], name: str, separator: str) -> tuple[str
 
 
 def _below(data: bytes, begin: int, separator: str, width: int) -> tuple[tuple[str, ...], int | None]:
-    """Notes below the table: lines with another number of cells than it has, and no number or date among them."""
+    """Notes below the table: lines with another number of cells, without a number or date."""
     tail = max(begin, len(data) - SAMPLE_BYTES)
     lines = data[tail:].split(b"\n")
     end, found, notes = len(data), [], 0

@@ -1,8 +1,8 @@
-"""Decimal and thousands marks of the numbers in a file, with evidence from all rows.
+"""Infers the decimal and thousands marks of the numbers in a file, from all rows.
 
-One file is written in one way, so its number columns vote together. A cell such as "1,234" says nothing alone: it may
+A file is written in one way, so all number columns are used together. A cell such as "1,234" alone is ambiguous: it may
 be 1.234 or 1234. Another cell decides ("1,5", "0,123", "1.234,5", "1,234,567"), or the fact that whole numbers from
-1000 on always have the mark and smaller ones never do. Where nothing decides, an error asks.
+1000 on always have the mark and smaller ones never do. If nothing decides, an error asks the user.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from neuro_divergent.data.read.columns import MISSING_TEXT, first_true
 
 SAMPLE = 1000
 EMPTY_TEXT = (*MISSING_TEXT, "-", "--", "–", "—", "..", "...", ":", "#value!", "#div/0!", "#ref!")
-"""Cells that stand for nothing, in small letters."""
+"""Texts of empty cells, in lower case."""
 _SPACES = r"[ \u00a0\u2009\u202f]"
 _AROUND = rf"^[-+−(]?{_SPACES}?(?:[$€£¥]|EUR|USD|CHF|GBP)?{_SPACES}?[-+−]?"
 _BEHIND = rf"{_SPACES}?(?:[$€£¥%]|EUR|USD|CHF|GBP)?\)?-?$"
 _DIGITS = r"(?:\d[\d.,'’ \u00a0\u2009\u202f]*|[.,]\d+)(?:[eE][-+]?\d+)?"
 NUMBER = _AROUND + _DIGITS + _BEHIND
-"""A cell that a person would call a number."""
+"""A cell that a person would read as a number."""
 _PLAIN = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
 _GROUPS = rf"\d({_SPACES}|['’])\d{{3}}(?:\D|$)"
 
@@ -35,13 +35,13 @@ class Marks(NamedTuple):
     thousands: str
 
     def described(self) -> str:
-        """In words, with an example."""
+        """The marks as text, with an example."""
         example = f"1{self.thousands}234{self.decimal}5"
         return f"{example} is the number 1234.5"
 
 
 class Evidence(NamedTuple):
-    """What the cells of a column say: how many there are of each kind."""
+    """Counts of the kinds of cells in a column."""
 
     comma_decimal: int
     point_decimal: int
@@ -58,14 +58,14 @@ class Evidence(NamedTuple):
 
 
 def looks_numeric(column: pl.Series) -> bool:
-    """Whether the first cells of a text column are numbers with any marks, apart from those that stand for nothing."""
+    """Whether the first cells of a text column, except empty markers, are numbers with any marks."""
     text = column.drop_nulls().head(SAMPLE).str.strip_chars()
     text = text.filter(~text.str.to_lowercase().is_in(list(EMPTY_TEXT)))
     return len(text) > 0 and bool(text.str.contains(NUMBER).mean() > 0.9)  # type: ignore[operator]
 
 
 def is_plain(column: pl.Series) -> bool:
-    """Whether every cell is written as programs write numbers, with no decimals that could be thousands."""
+    """Whether every cell is a number in the usual form of programs, without decimals that could be thousands."""
     text = column.drop_nulls()
     if not bool(text.str.contains(_PLAIN).all()):
         return False
@@ -74,7 +74,7 @@ def is_plain(column: pl.Series) -> bool:
 
 
 def evidence(column: pl.Series) -> Evidence:
-    """What the cells of a text column say about the marks of the file."""
+    """The evidence in the cells of a text column about the marks of the file."""
     core = column.drop_nulls().str.strip_chars().str.replace(_AROUND, "").str.replace(_BEHIND, "")
     core = core.str.replace(r"[eE][-+]?\d+$", "")
     group = core.str.extract(_GROUPS, 1).drop_nulls()
@@ -124,10 +124,10 @@ def decide(
 
     Args:
         columns: text columns whose cells are numbers.
-        decimal: the mark as given, None to find it.
-        thousands: the mark as given, None to find it.
-        known: how an earlier file was written. It decides where this one does not contradict it.
-        usual_point: whether a point before three digits is a decimal one unless other cells contradict.
+        decimal: the given mark; None to infer it.
+        thousands: the given mark; None to infer it.
+        known: the marks of an earlier file. They are used unless this file contradicts them.
+        usual_point: whether a point before three digits is a decimal point unless other cells contradict.
     """
     if decimal is not None and thousands is not None:
         return Marks(decimal, thousands)
@@ -159,9 +159,9 @@ def decide(
 
 
 def _by_size(found: list[Evidence], groups: str) -> str | None:
-    """Where only cells such as 1,234 have the mark: it is between thousands if it follows the size of the number.
+    """The meaning of a mark that only cells such as 1,234 have: thousands, if it depends on the size of the number.
 
-    Fixed decimals would be on small numbers too, and whole numbers without marks would reach 1000.
+    Fixed decimals would also be in small numbers, and whole numbers without marks would reach 1000.
     """
     for mark, other in (("unsure_comma", "."), ("unsure_point", ",")):
         columns = [one for one in found if getattr(one, mark)]
@@ -182,7 +182,7 @@ def _ask(column: pl.Series) -> str:
     mark = "," if "," in cell else "."
     thousand, fraction = cell.replace(mark, ""), cell.replace(",", ".")
     raise DataError(
-        f"column {column.name!r} must say which mark is the decimal one, but {cell!r} may be {thousand} or {fraction}, "
+        f"column {column.name!r} must show which mark is the decimal one, but {cell!r} may be {thousand} or {fraction} "
         f"and no other cell decides. Say thousands={mark!r} or decimal_comma={mark == ','}.",
         advice=[Advice("data.thousands", mark), Advice("data.decimal_comma", mark == ",")],
     )
@@ -207,9 +207,9 @@ def _example(column: pl.Series, pattern: str) -> str:
 
 
 def converted(column: pl.Series, marks: Marks) -> tuple[pl.Series, int | None]:
-    """The cells as text that programs read, and the first row whose cell is no number with these marks.
+    """The cells as text that programs can parse, and the first row whose cell is not a number with these marks.
 
-    Currency signs and a percent sign are taken away, (5) and 5- become -5, and a cell that stands for nothing is null.
+    Currency signs and a percent sign are removed, (5) and 5- become -5, and an empty marker becomes null.
     """
     text = column.str.strip_chars()
     text = text.set(text.str.to_lowercase().is_in(list(EMPTY_TEXT)).fill_null(False), None)
@@ -229,7 +229,7 @@ def converted(column: pl.Series, marks: Marks) -> tuple[pl.Series, int | None]:
 
 
 def typed(column: pl.Series) -> pl.Series:
-    """Whole numbers or decimals if every cell is one; codes such as 007 and everything else stay text."""
+    """Whole numbers or decimals if every cell is one. Codes such as 007 and everything else stay text."""
     if bool(column.str.contains(r"^0\d+$").any()):
         return column
     for kind in (pl.Int64, pl.Float64):

@@ -1,4 +1,4 @@
-"""Which column of an unknown table is what: taken where one answer is left, asked where there are several."""
+"""Infers the roles of columns: a role is assigned if there is one candidate; several candidates raise a question."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ TARGETS = (
     "trips", "passengers", "umsatz", "menge", "absatz", "ventes", "ventas",
 )  # fmt: skip
 WEAK_TARGETS = ("close", "value", "price", "count", "amount", "cnt", "wert", "valeur", "valor")
-"""Names of a target that also stand for a column beside one."""
+"""Names of a target that are also common for other columns."""
 MOST_TOGETHER = 6
 MOST_KEYS = 3
 
 
 @dataclass
 class Roles:
-    """The roles that were found, what was assumed for them, and the questions that are left."""
+    """The inferred roles, the assumptions behind them, and the open questions."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     assumptions: list[Assumption] = field(default_factory=list)
     problems: list[DataError] = field(default_factory=list)
 
     def take(self, name: str, value: Any, what: str) -> None:
-        """Take a role and list it."""
+        """Assign a role and list the assumption."""
         self.fields[name] = value
         self.assumptions.append(Assumption(what, Advice(f"data.{name}", "..." if value is not True else False)))
 
 
 def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any]) -> Roles:
-    """The time, id and target columns that nobody named and that do not have their usual names.
+    """The time, id and target columns that were not given and do not have their usual names.
 
     Args:
-        frame: the table; numbers are numbers already.
-        asked: what was given, in the names of `DataSchema`.
+        frame: the table, with numbers already parsed.
+        asked: the given roles, under the field names of `DataSchema`.
     """
     found = Roles()
     others = _with_roles(asked, "future", "historical", "static", "categorical", "weight", "available_mask")
@@ -60,7 +60,7 @@ def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any]) -> Roles:
         return found
     keys = _given_id(frame, asked)
     if keys is None and not asked.get("wide"):
-        varying = _with_roles(asked, "future", "historical", "weight", "available_mask")  # a key may be static as well
+        varying = _with_roles(asked, "future", "historical", "weight", "available_mask")  # an id may also be static
         keys = _id(frame, time, varying, _named_or(frame, asked, "target_col", "y"), found)
     if asked.get("wide") or _named_or(frame, asked, "target_col", "y") is not None:
         return found
@@ -77,7 +77,7 @@ def _with_roles(asked: Mapping[str, Any], *roles: str) -> set[str]:
 
 
 def _named_or(frame: pl.DataFrame, asked: Mapping[str, Any], role: str, usual: str) -> str | None:
-    """The column that was named, or the one of the usual name."""
+    """The given column, or the one with the usual name."""
     return str(asked[role]) if role in asked else usual if usual in frame.columns else None
 
 
@@ -88,7 +88,7 @@ def _given_id(frame: pl.DataFrame, asked: Mapping[str, Any]) -> tuple[str, ...] 
 
 
 def likely_name(names: Sequence[str], likely: Sequence[str]) -> str | None:
-    """The first of the likely names that is there.
+    """The first of the likely names that is a column.
 
     >>> likely_name(["Price", "Sales"], ["sales", "price"])
     'Sales'
@@ -123,11 +123,11 @@ def _dated(column: pl.Series) -> bool:
     try:
         return decide_whole(column) is not None
     except DataError:
-        return True  # times of which only the form is open
+        return True  # times; only their format is unclear
 
 
 def _id(frame: pl.DataFrame, time: str, others: set[str], target: str | None, found: Roles) -> tuple[str, ...] | None:
-    """Columns of names or numbers that tell rows of the same time apart."""
+    """Columns of names or numbers that distinguish rows of the same time."""
     possible = _possible_ids(frame, {time, target or time, *others})
     if frame[time].n_unique() == len(frame):
         constant = [name for name in possible if likely_name([name], IDS) and frame[name].n_unique() == 1]
@@ -155,7 +155,7 @@ def _id(frame: pl.DataFrame, time: str, others: set[str], target: str | None, fo
 
 
 def _possible_ids(frame: pl.DataFrame, taken: set[str]) -> list[str]:
-    """Text columns, and whole numbers whose name says so, the likeliest first."""
+    """Text columns, and whole-number columns with the name of an id, the likeliest first."""
     named, texts = [], []
     for name, kind in frame.schema.items():
         if name in taken or not (kind == pl.String or kind.is_integer()):
@@ -179,9 +179,7 @@ def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, 
     rest = [name for name in frame.columns if name not in taken and name not in numbers]
     one_kind = len(numbers) > 1 and not likely and not keyed and not rest
     if one_kind and not columns_asked and len({re.sub(r"\d+", "#", name) for name in numbers}) == 1:
-        found.take(
-            "wide", True, f"each of the {len(numbers)} columns {listing(numbers, 3)} is a series of its own (wide)"
-        )
+        found.take("wide", True, f"each of the {len(numbers)} columns {listing(numbers, 3)} is a series (wide)")
         return
     if not numbers:
         texts = likely_name(rest, (*TARGETS, *WEAK_TARGETS))
@@ -191,7 +189,7 @@ def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, 
         got = f"none among the columns {listing(frame.columns, 20)}"
     else:
         got = f"several: {listing(likely or numbers, 10)}"
-    wide = "" if keyed or not numbers else ", or wide=True if each of them is a series of its own"
+    wide = "" if keyed or not numbers else ", or wide=True if each of them is a series"
     found.problems.append(
         DataError(
             f"the table must have one column to forecast, but got {got}. Name it with target_col=...{wide}",

@@ -1,4 +1,4 @@
-"""The rows of a text file or workbook as a table: columns typed where that is safe, text where it must be decided."""
+"""The rows of a text file or workbook as a table: columns are typed if that is safe, else they stay text."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _HEADER_SAMPLE = 200
 
 
 class RawTable(NamedTuple):
-    """The rows of a file, how it is written, and what was assumed about it."""
+    """The rows of a file, its format, and the assumptions about it."""
 
     frame: pl.DataFrame
     file: FileFormat
     assumptions: list[Assumption]
     typed: bool
-    """Whether the reader typed the columns already, as a plain comma-separated file allows."""
+    """Whether the reader already typed the columns, as a plain comma-separated file allows."""
     usual_point: bool
-    """Whether the decimal mark is a point unless cells contradict: where commas separate cells, and in workbooks."""
+    """Whether a point is the decimal mark unless cells contradict: if commas separate cells, and in workbooks."""
     as_text: Callable[[], pl.DataFrame]
     """The same table with every column as text."""
 
@@ -42,7 +42,7 @@ def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
 
     Args:
         source: a path, or a stream opened in binary mode.
-        given: what is known about it: separator, encoding, header_line, decimal_comma, thousands, sheet.
+        given: known settings: separator, encoding, header_line, decimal_comma, thousands, sheet.
     """
     name, data = source_name(source), contents(source)
     if is_workbook(data):
@@ -73,14 +73,14 @@ def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[p
             with guarded(name, DataFileError):
                 raise
     if not len(frame):
-        raise DataFileError(f"{name} must have rows, but got a header only.")
+        raise DataFileError(f"{name} must have rows, but got only a header.")
     if frame.width != len(layout.names) or frame.to_series(frame.width - 1).null_count():
         _check_ragged(body, layout, name)
     return frame, typed
 
 
 def _typed(body: bytes, options: dict[str, Any]) -> pl.DataFrame | None:
-    """Numbers and ISO dates recognised by the reader; None if a later row contradicts the types of the first ones."""
+    """The table with numbers and ISO dates typed by the reader; None if a later row contradicts the first rows."""
     try:
         first = pl.read_csv(io.BytesIO(body), n_rows=100, try_parse_dates=True, **options)
         texts = _undecided(body, first, options)
@@ -92,9 +92,9 @@ def _typed(body: bytes, options: dict[str, Any]) -> pl.DataFrame | None:
 
 
 def _undecided(body: bytes, first: pl.DataFrame, options: dict[str, Any]) -> dict[str, type[pl.String]]:
-    """Columns of dates such as 02/01/2026, and of stamps with an offset, to be read as the text that they are.
+    """Columns of dates such as 02/01/2026, and of stamps with an offset, which must be read as text.
 
-    The reader would take the day first, and bring the stamps to UTC, without a word.
+    The reader would silently take the day first, and convert the stamps to UTC.
     """
     dates = [name for name, kind in first.schema.items() if kind == pl.Date or isinstance(kind, pl.Datetime)]
     if not dates:
@@ -118,7 +118,7 @@ def _check_ragged(body: bytes, layout: TextLayout, name: str) -> None:
 
 
 def _tidied(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without empty columns that have no name, rows that are wholly empty, and spaces around names."""
+    """The table without unnamed empty columns, without empty rows, and without spaces around names."""
     names = frame.columns
     spare = [
         name
@@ -147,7 +147,7 @@ def _assumed(file: FileFormat, layout: TextLayout, given: dict[str, Any]) -> lis
         what = f"line {file.header_line} names the columns, and the lines above it are notes"
         found.append(Assumption(what, Advice("data.header_line")))
     if layout.below:
-        found.append(Assumption(f"what stands below the table are notes: {listing(layout.below, 3)}"))
+        found.append(Assumption(f"the lines below the table are notes: {listing(layout.below, 3)}"))
     return found
 
 
@@ -215,7 +215,7 @@ def _from_sheet(data: bytes, name: str, sheet: str, given: dict[str, Any]) -> Ra
 
 
 def _midnights_off(column: pl.Series) -> pl.Series:
-    """Days without the hour that a workbook gives to each of them."""
+    """Dates without the midnight hour that a workbook adds."""
     midnight = column.str.contains(r"^\d{4}-\d\d-\d\d 00:00:00$")
     dated = column.str.contains(r"^\d{4}-\d\d-\d\d ")
     return column.str.strip_suffix(" 00:00:00") if bool((midnight == dated).all()) else column

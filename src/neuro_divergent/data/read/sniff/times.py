@@ -1,7 +1,7 @@
-"""How the time column of a file is written, decided by all of its rows.
+"""Infers the format of the time column of a file, from all of its rows.
 
-A form is a pattern of `strptime`, with three additions: %q is the quarter (1 to 4), a form without a day means the
-first one, and "epoch:s", "epoch:ms", "epoch:us" and "epoch:ns" count from 1970 in UTC.
+A format is a pattern of `strptime`, with three additions: %q is the quarter (1 to 4), a format without a day means the
+first day, and "epoch:s", "epoch:ms", "epoch:us" and "epoch:ns" count from 1970 in UTC.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _PERIODS = (
 _PACKED = {6: ("%Y%m",), 8: ("%Y%m%d",), 10: ("%Y%m%d%H",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
 EPOCHS = {"epoch:s": 1, "epoch:ms": 10**3, "epoch:us": 10**6, "epoch:ns": 10**9}
 _EPOCH_SECONDS = (10**8, 42 * 10**8)
-"""The years 1973 to 2103: whole numbers outside are counted, not dated."""
+"""The years 1973 to 2103: whole numbers outside are plain counts, not dates."""
 SAMPLE = 100
 MOST_BELOW = 20
 
 
 class Reading(NamedTuple):
-    """A time column that was understood."""
+    """A parsed time column."""
 
     values: pl.Series
     """Dates or datetimes; null where a cell does not fit."""
@@ -58,7 +58,7 @@ class Reading(NamedTuple):
 
 
 def parse(text: pl.Series, form: str) -> pl.Series:
-    """The cells by one form, null where they do not fit."""
+    """The cells parsed by one format, null where they do not fit."""
     try:
         if form in EPOCHS:
             return _from_epoch(text.cast(pl.Int64, strict=False), form)
@@ -77,7 +77,7 @@ def parse(text: pl.Series, form: str) -> pl.Series:
             return (text + "-01").str.to_date(f"{form}-%d", strict=False)
         return text.str.to_date(form, strict=False)
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"time_format must be a known form, but got time_format={form!r}: {error}") from None
+        raise DataError(f"time_format must be a known format, but got time_format={form!r}: {error}") from None
 
 
 def _from_epoch(ticks: pl.Series, form: str) -> pl.Series:
@@ -96,7 +96,7 @@ def _quarters(text: pl.Series, form: str) -> pl.Series:
 
 
 def fitting_forms(text: pl.Series) -> list[str]:
-    """The forms that the first cells of a text column have, ISO forms left out."""
+    """The formats that fit the first cells of a text column, without ISO formats."""
     head = text.drop_nulls().head(SAMPLE)
     if not len(head) or not bool(head.str.contains(r"\d").all()):
         return []
@@ -114,12 +114,12 @@ def fitting_forms(text: pl.Series) -> list[str]:
 
 
 def _sensible(values: pl.Series) -> bool:
-    """Whether every cell was read, and none as a year of the first centuries: the year 20 is a part of 2015."""
+    """Whether every cell was parsed, and none as an early year: the year 20 is a part of 2015."""
     return not values.null_count() and int(values.dt.year().min()) > 1000  # type: ignore[arg-type]
 
 
 def holds_times(column: pl.Series) -> bool:
-    """Whether the first cells of a text column are time stamps in a form that is known here."""
+    """Whether the first cells of a text column are time stamps in a known format."""
     head = column.head(len(column) - notes_at_end(column)).drop_nulls().head(SAMPLE).str.strip_chars()
     if not len(head):
         return False
@@ -137,14 +137,14 @@ def notes_at_end(column: pl.Series) -> int:
 
 
 def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
-    """Read a text column whose cells are no ISO forms; None if no form fits its first cells.
+    """Parse a text column that is not in ISO format; None if no format fits its first cells.
 
-    Where several forms fit every row, the one that alone gives evenly spaced rows is taken; else DataError names each
-    reading with the setting that chooses it.
+    If several formats fit every row, the only one that gives evenly spaced rows is used. Otherwise a DataError lists
+    each reading with the setting that selects it.
 
     Args:
         text: the cells, stripped.
-        known: the form of an earlier file. It is taken if every row fits it.
+        known: the format of an earlier file. It is used if every row fits it.
     """
     if known is not None:
         values = parse(text, known)
@@ -162,7 +162,7 @@ def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
 
 
 def _different(read: dict[str, pl.Series]) -> dict[str, pl.Series]:
-    """One form for each different reading of the column."""
+    """One format for each different reading of the column."""
     kept: dict[str, pl.Series] = {}
     for form, values in read.items():
         if not any(values.dtype == other.dtype and values.equals(other, null_equal=True) for other in kept.values()):
@@ -178,7 +178,7 @@ def _chosen(text: pl.Series, read: dict[str, pl.Series]) -> Reading:
         if len(even) != 1:
             raise _ambiguous(text, read, len(even))
         forms = even
-        reason = "only so the rows are evenly spaced"
+        reason = "only then the rows are evenly spaced"
     form = forms[0]
     cell, value = text.drop_nulls()[0], read[form].drop_nulls()[0]
     what = f"column {text.name!r} is written as {form}, so that {cell!r} is {value}: {reason}"
@@ -189,9 +189,9 @@ def _ambiguous(text: pl.Series, read: dict[str, pl.Series], even: int) -> DataEr
     differing = _first_difference(list(read.values()))
     cell = str(text[differing])
     options = " or ".join(f"{values[differing]} with time_format={form!r}" for form, values in read.items())
-    spacing = "and the rows are evenly spaced in more than one" if even else "and in none the rows are evenly spaced"
+    spacing = "and the rows are evenly spaced in more than one" if even else "and the rows are evenly spaced in none"
     return DataError(
-        f"column {text.name!r} must say which number is the month, but every row fits {len(read)} readings, {spacing}: "
+        f"column {text.name!r} must show which part is the month, but every row fits {len(read)} readings, {spacing}: "
         f"{cell!r} is {options}. Say which it is.",
         advice=[Advice("data.time_format", form) for form in read],
     )
@@ -204,7 +204,7 @@ def _first_difference(readings: list[pl.Series]) -> int:
 
 
 def evenly_spaced(values: pl.Series) -> bool:
-    """Whether the different times of a column, sorted, are one step apart: a fixed one, months, or working days."""
+    """Whether the sorted distinct times of a column are one step apart: a fixed one, months, or working days."""
     times = values.drop_nulls().unique().sort().cast(pl.Datetime("us")).to_numpy()
     if len(times) < 3:
         return False
@@ -221,12 +221,12 @@ def evenly_spaced(values: pl.Series) -> bool:
 
 
 def decide_whole(column: pl.Series, *, known: str | None = None, likely: bool = True) -> Reading | None:
-    """Read whole numbers such as 20201231 or seconds since 1970; None if they are plain counts.
+    """Parse whole numbers such as 20201231 or seconds since 1970; None if they are plain counts.
 
     Args:
         column: whole numbers without empty cells.
-        known: the form of an earlier file. It is taken if every row fits it.
-        likely: whether something else says that the column holds times.
+        known: the format of an earlier file. It is used if every row fits it.
+        likely: whether other evidence says that the column contains times.
     """
     low, high = column.min(), column.max()
     if not isinstance(low, int) or not isinstance(high, int) or low <= 0:

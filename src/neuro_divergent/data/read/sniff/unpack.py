@@ -17,9 +17,9 @@ PathLike = str | os.PathLike[str]
 Source = PathLike | IO[bytes]
 
 MAX_UNPACKED = 16 * 2**30
-"""Bytes that a compressed file may have in the end."""
+"""Maximum size of a decompressed file in bytes."""
 FREE_UNPACKED = 2**30
-"""Bytes that any compressed file may have; more only in proportion to its size."""
+"""Size in bytes that any decompressed file may have; more only in proportion to the compressed size."""
 MAX_RATIO = 100
 _PIECE = 2**20
 _ZSTD_BLOCK = 128 * 2**10
@@ -27,14 +27,14 @@ _WORKBOOK = "xl/workbook.xml"
 
 
 def source_name(source: Source) -> str:
-    """How messages call it."""
+    """The name of the source in messages."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     return "standard input" if getattr(source, "name", None) in ("<stdin>", 0) else "the stream"
 
 
 def existing(path: PathLike) -> Path:
-    """The path of a file that is there and not empty."""
+    """The path of a file that exists and is not empty."""
     file = Path(path)
     try:
         if file.is_dir():
@@ -51,7 +51,7 @@ def existing(path: PathLike) -> Path:
 
 
 def contents(source: Source) -> bytes:
-    """Everything in a file or stream, decompressed. A workbook comes as its own bytes."""
+    """The content of a file or stream, decompressed. A workbook is returned unchanged."""
     name = source_name(source)
     try:
         if isinstance(source, str | os.PathLike):
@@ -72,7 +72,7 @@ def contents(source: Source) -> bytes:
 
 
 def is_workbook(data: bytes) -> bool:
-    """Whether bytes are an .xlsx file, which is a zip file of its own."""
+    """Whether the bytes are an .xlsx file, which is a zip file itself."""
     if not data.startswith(b"PK\x03\x04"):
         return False
     try:
@@ -143,7 +143,7 @@ def _unzipped(data: bytes, name: str, limit: int) -> bytes:
 
 
 def _from_zstd(data: bytes, name: str, limit: int) -> bytes:
-    """By the reader of polars, which decompresses all at once: so the blocks are counted first."""
+    """Decompressed by polars, which does it all at once: so the blocks are counted first."""
     if _zstd_bound(data, name) > limit:
         raise _too_big(name, limit)
     try:
@@ -158,7 +158,7 @@ def _from_zstd(data: bytes, name: str, limit: int) -> bytes:
 
 
 def _zstd_bound(data: bytes, name: str) -> int:
-    """How many bytes the blocks of all frames can give at most."""
+    """The maximum number of bytes that the blocks of all frames can have."""
     place, bound = 0, 0
     try:
         while place < len(data):

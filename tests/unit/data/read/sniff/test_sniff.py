@@ -65,7 +65,7 @@ def test_marks_are_decided_by_all_cells(cells: list[str], expected: list[float |
 def test_marks_that_no_cell_decides_are_asked_about(
     cells: list[str], said: dict[str, Any], values: list[float]
 ) -> None:
-    with pytest.raises(nd.DataError, match=r"may be 1234 or 1\.234, and no other cell decides") as caught:
+    with pytest.raises(nd.DataError, match=r"may be 1234 or 1\.234 and no other cell decides") as caught:
         read(column(cells))
     assert {advice.field for advice in caught.value.advice} == {"data.thousands", "data.decimal_comma"}
     assert read(column(cells), **said).to_polars()["y"].to_list() == values
@@ -178,7 +178,7 @@ def test_everything_that_is_open_is_asked_at_once() -> None:
         read(f"day;x;z\n{rows}")
     said = str(caught.value)
     assert "needs 3 answers" in said
-    for part in ("no other cell decides", "one column to forecast", "which number is the month"):
+    for part in ("no other cell decides", "one column to forecast", "which part is the month"):
         assert part in said
     asked = {advice.field for advice in caught.value.advice}
     assert {"data.thousands", "data.target_col", "data.time_format"} <= asked
