@@ -8,11 +8,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import cos, floor, log, pi
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Never
 
 from pydantic import Field, model_validator
 
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.optim.schedules import (
     Schedule,
     ScheduleContext,
@@ -100,6 +101,9 @@ class CosineWarmRestarts(_Falling):
 
 class _Warmed(_Falling):
     """Base of schedules with a linear warm-up, factor(t) = (t + 1) / (w + 1), and then a decay."""
+
+    if TYPE_CHECKING:  # another word for `warmup`, which holds it
+        warmup_steps: Takes[Never, int] = default(0)
 
     warmup: int | float = 0.1
     """Warm-up as a share of the run (below 1) or in optimizer steps (a whole number; also `warmup_steps=4000`)."""

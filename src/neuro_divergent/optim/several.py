@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -74,9 +74,7 @@ class Optimizers(Optimizer):
     [['0.weight'], ['0.bias', '1.weight', '1.bias']]
     """
 
-    positional: ClassVar[tuple[str, ...]] = ("by",)
-
-    by: dict[str, Optimizer] = Field(min_length=1)
+    by: dict[str, Optimizer] = Field(min_length=1, kw_only=False)
     """Shell-style pattern of parameter names → its optimizer. No parameter may fit two patterns."""
     default: Optimizer = Field(default_factory=AdamW)
     """The optimizer of all other parameters."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import polars as pl
 
@@ -313,6 +313,14 @@ def distinct(models: Sequence[Model]) -> list[Model]:
     return result
 
 
+@overload
+def train_from_csv(
+    path: str | os.PathLike[str], target: str, models: Model, config: Configs = None, **options: Any
+) -> Forecaster: ...
+@overload
+def train_from_csv(
+    path: str | os.PathLike[str], target: str, models: Sequence[Model], config: Configs = None, **options: Any
+) -> NeuralForecast: ...
 def train_from_csv(
     path: str | os.PathLike[str],
     target: str,
@@ -341,6 +349,14 @@ def train_from_csv(
     return _trained(table, models, config, how)
 
 
+@overload
+def train_from_parquet(
+    path: str | os.PathLike[str], target: str, models: Model, config: Configs = None, **options: Any
+) -> Forecaster: ...
+@overload
+def train_from_parquet(
+    path: str | os.PathLike[str], target: str, models: Sequence[Model], config: Configs = None, **options: Any
+) -> NeuralForecast: ...
 def train_from_parquet(
     path: str | os.PathLike[str],
     target: str,
