@@ -118,8 +118,8 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     page.heading("How good is it")
     if held is None:
         page.text(
-            "Nothing was held back, or less than one forecast: rows that were trained on cannot say how good it is. "
-            "Test the model on several cutoffs:"
+            "No rows were held out, or fewer than one forecast needs. Training rows cannot show how good the model is. "
+            "Test it at several cutoffs by cross-validation:"
         )
         page.code(again.compare or CROSS_VALIDATION)
         return
@@ -127,10 +127,10 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     part = validated_on(fitted)
     page.text(
         f"{count:,} forecasts of {held.n_series:,} series over the last {percent} of their rows, each from the rows "
-        f"before it.{f' Held out were {part}.' if part else ''} The network never learned from these rows; they only "
-        f"decided when to stop. The seasonal naive forecast, which repeats the last {season} "
-        f"step{'s' if season > 1 else ''}, was given the same rows. Figures that decided nothing come "
-        "from several cutoffs:"
+        f"before it.{f' Held out were {part}.' if part else ''} The network was not trained on these rows, but they "
+        "decided when to stop, so the metrics are a little too good. The seasonal naive forecast repeats the last "
+        f"{season} step{'s' if season > 1 else ''} of the same rows. Cross-validation gives metrics of rows that "
+        "decided nothing:"
     )
     page.code(again.compare or CROSS_VALIDATION)
     sections.score_table(page, held.evaluation.table, metric, held.truth.naive_name)

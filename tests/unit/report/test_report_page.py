@@ -108,7 +108,7 @@ def test_nothing_is_claimed_where_nothing_was_held_out(fitted):
     trained = nd.DLinear(h=7, input_size=21).fit(data, nd.TrainingConfig(max_epochs=1, validation_split=None))
     assert held_out_forecasts(trained) is None
     text = training_report(trained).render()
-    assert "Nothing was held back" in text
+    assert "No rows were held out" in text
     assert "better" not in text.split("<h2")[0]
 
 
