@@ -389,9 +389,9 @@ def test_trainings_that_run_as_one_give_signs_of_life(tmp_path: Path, monkeypatc
 def test_a_supervised_training_says_what_it_needs(tmp_path: Path) -> None:
     model, _ = MODELS["mlp"]
     tolerant = {"fault_tolerance": FaultTolerance()}
-    with pytest.raises(ConfigError, match="needs a run directory, but checkpoints is None"):
+    with pytest.raises(ConfigError, match=r"needs checkpoints=Checkpoints.* but got checkpoints=None"):
         model.fit(table(), config_of("mlp", None, **tolerant))
-    with pytest.raises(ConfigError, match="cannot hold your own callables, but got Callback"):
+    with pytest.raises(ConfigError, match="cannot contain your own callables, but got Callback"):
         model.fit(table(), config_of("mlp", tmp_path, callbacks=(nd.Callback(),), **tolerant))
     with pytest.raises(ConfigError, match="retries=0"):
         nd.Trainer(config_of("mlp", tmp_path, **tolerant)).fit(None, None)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from neuro_divergent.nn.normalisation import BatchNorm
+from neuro_divergent.nn.batch_norm import BatchNorm
 
 
 class FeatureNorm(BatchNorm):

@@ -21,11 +21,11 @@ from neuro_divergent.core.seeding import isolated
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.arrays import Rows, as_rows
-from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.loader_source import is_loader
-from neuro_divergent.training.process.supervisor import supervise
+from neuro_divergent.training.own_source import is_source
+from neuro_divergent.training.process.supervisor import checkpoints_to_restart_from, supervise
 from neuro_divergent.training.process.worker import error_of
 from neuro_divergent.training.runs.checkpoint_store import forget
 from neuro_divergent.training.runs.resume import Resume
@@ -71,28 +71,19 @@ def reference_of(factory: Any) -> str:
 def train_in_process(factory: str, config: TrainingConfig, data: Any, validation: Any, resume: Resume) -> Resume:
     """Train in a watched process; the result says how this process takes over the finished run."""
     config = resume.applied(config)
-    settings, tolerance = config.checkpoints, config.fault_tolerance
+    settings, tolerance = checkpoints_to_restart_from(config.checkpoints, resume.source), config.fault_tolerance
     assert tolerance is not None
-    if settings is None or is_remote(settings.directory):
+    if any(is_loader(given) or is_source(given) for given in (data, validation)):
         raise ConfigError(
-            "fault_tolerance restarts from the last checkpoint, so it needs checkpoints=Checkpoints(...) with a local "
-            f"directory, but got checkpoints={settings!r}"
-        )
-    if resume.source not in (None, "auto"):
-        raise ConfigError(
-            f"a watched training goes on from its own directory: use resume='auto', not {resume.source!r}"
-        )
-    if is_loader(data) or is_loader(validation):
-        raise ConfigError(
-            "a watched training is told its rows by a file, but a DataLoader lives in this process. Give arrays, or "
-            "set fault_tolerance=FaultTolerance(retries=0)"
+            "a supervised training reads its rows from a file, but a DataLoader or a source exists in this process "
+            "only. Give arrays, or set fault_tolerance=FaultTolerance(retries=0)"
         )
     own = config.replace(
         fault_tolerance=tolerance.replace(retries=0), progress=False, checkpoints=settings.replace(on_stop=True)
     )
     if found := not_in_files(own):
         raise ConfigError(
-            "a watched training is described to its process by files, which cannot hold your own callables, but got "
+            "a supervised training gets its settings as files, which cannot contain your own callables, but got "
             f"{', '.join(found)}. Use fault_tolerance=FaultTolerance(retries=0)"
         )
     folder = Path(settings.directory) / FOLDER
@@ -128,7 +119,7 @@ def imported(name: str) -> Any:
 
 
 def read_job(folder: Path) -> tuple[TrainingConfig, Any, Any, Resume]:
-    """Configuration, data, validation and where to begin, of the folder of a watched training."""
+    """Configuration, data, validation and where to begin, of the folder of a supervised training."""
     document = parse_json(plain_bytes(folder / _JOB, MAX_JSON_BYTES), _JOB)
     config = TrainingConfig.from_dict(document["config"])
     tensors = read_tensors(plain_bytes(folder / _ARRAYS, _LARGEST), _ARRAYS)

@@ -100,11 +100,11 @@ def test_a_file_is_read_in_pieces_with_runs_put_together(tmp_path: Path, monkeyp
     ("content", "message"),
     [
         (b"", "empty"),
-        (b"unique_id,ds,y\n", "header only"),
+        (b"unique_id,ds,y\n", "only a header"),
         (b"\n\n", "column names"),
         (b"unique_id,ds,y\na,2024-01-01,1\na,2024-01-02\n", "row 1 .line 3. has 2"),
         (b"unique_id,ds,y\na,2024-01-01,1\na,2024-01-02,3,4\n", "row 1 .line 3. has 4"),
-        (b"\xff\xfeu\x00", "header only"),
+        (b"\xff\xfeu\x00", "only a header"),
         (b"a,2024-01-01,1\nb,2024-01-02,2\n", "line of column names above its rows"),
         (b"unique_id,y,y\na,1,2\n", "'y' more than once"),
         (b"unique_id,ds,y\na,2024-01-01,\x001\n", "zero byte on line 2"),
@@ -160,7 +160,7 @@ def test_wide_tables_become_one_series_per_column() -> None:
     [
         ({"timestamp": [datetime(2024, 1, 1)], "y": [1.0]}, "'timestamp'.*time_col='timestamp'"),
         ({"ds": [1, 2], "sales": [1.0, 2.0]}, "target_col='sales'"),
-        ({"ds": [], "y": []}, "header only"),
+        ({"ds": [], "y": []}, "only a header"),
         ({}, "columns"),
     ],
 )

@@ -150,7 +150,7 @@ def test_ranges_and_infinite_norms_survive_json() -> None:
     [
         (lambda: ClipByNorm(0.0), "max_norm must be greater than 0"),
         (lambda: ClipByNorm(1.0, 2.0), "takes its fields by name, .* but got 2.0"),
-        (lambda: ClipByNorm(1.0, max_norm=2.0), "max_norm is given once, but got 1.0 and max_norm=2.0"),
+        (lambda: ClipByNorm(1.0, max_norm=2.0), "max_norm must be given once, but got 1.0 and max_norm=2.0"),
         (lambda: ClipByValue(-1, 1, 2), "takes one bound, or low and high"),
         (lambda: ClipByNorm(1.0, norm=0.5), "norm must be at least 1"),
         (lambda: ClipByValue((1.0, 2.0)), "must contain zero"),

@@ -139,7 +139,7 @@ def test_a_report_without_a_forecast_says_why():
     rows = data.filter(~((pl.col("unique_id") == "b") & (pl.col("ds") > DAYS[110])))
     fitted = nd.TSMixer(h=3, input_size=14).fit(rows, QUICK)
     text = training_report(fitted).render()
-    assert "There is no forecast: TSMixer forecasts all series from one moment" in text
+    assert "There is no forecast: TSMixer has one forecast origin for all series" in text
 
 
 def test_coverage_by_hand():

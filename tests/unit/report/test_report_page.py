@@ -126,7 +126,7 @@ def test_validation_rows_that_were_given_are_the_ones_that_were_held_out():
     assert held_out_forecasts(without).truth.time.tolist() == [190, 191, 192, 193, 194]
     too_few = model.fit(rows[:195], config, validation=rows[195:])
     assert held_out_forecasts(too_few) is None
-    assert "less than one forecast" in training_report(too_few).render()
+    assert "fewer than one forecast" in training_report(too_few).render()
 
 
 def test_the_page_says_how_much_was_held_back_where_a_horizon_is_longer_than_the_split():

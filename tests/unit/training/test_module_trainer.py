@@ -223,5 +223,5 @@ def test_restarts_need_a_factory_that_can_be_imported(tmp_path):
         nd.Trainer(tolerant).fit(linear(), (X, Y))
     with pytest.raises(nd.ConfigError, match="no other process can import it"):
         nd.Trainer(tolerant).fit(lambda: linear(), (X, Y))
-    with pytest.raises(nd.ConfigError, match="DataLoader lives in this process"):
+    with pytest.raises(nd.ConfigError, match="exists in this process"):
         nd.Trainer(tolerant.replace(batch_size="auto")).fit(build, loader())

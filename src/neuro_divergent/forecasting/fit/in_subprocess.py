@@ -10,10 +10,9 @@ from pathlib import Path
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.fit.job import Job
-from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.process.supervisor import supervise
+from neuro_divergent.training.process.supervisor import checkpoints_to_restart_from, supervise
 from neuro_divergent.training.process.worker import error_of
 from neuro_divergent.training.runs.checkpoint_store import forget
 from neuro_divergent.training.runs.resume import Resume
@@ -32,16 +31,7 @@ def supervised(config: TrainingConfig) -> bool:
 def train_supervised(job: Job) -> Resume:
     """Train in a supervised process. The result says how this process loads the finished run."""
     config, resume = job.config, job.resume
-    settings = config.checkpoints
-    if settings is None or is_remote(settings.directory):
-        raise ConfigError(
-            "fault_tolerance restarts from the last checkpoint, so it needs checkpoints=Checkpoints(...) with a local "
-            f"directory, but got checkpoints={settings!r}"
-        )
-    if resume.source not in (None, "auto"):
-        raise ConfigError(
-            f"a supervised training is resumed from its own directory: use resume='auto', not {resume.source!r}"
-        )
+    settings = checkpoints_to_restart_from(config.checkpoints, resume.source)
     tolerance = config.fault_tolerance
     assert tolerance is not None
     alone = tolerance.replace(retries=0)  # inside the process only out-of-memory handling is left

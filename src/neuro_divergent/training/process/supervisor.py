@@ -17,7 +17,7 @@ from neuro_divergent.core import files
 from neuro_divergent.core.errors import Advice, ConfigError, TrainingError
 from neuro_divergent.core.runs.names import ATTEMPTS, HEARTBEAT
 from neuro_divergent.core.runs.process import stop_requested, withdraw_stop
-from neuro_divergent.training.config.checkpoints import FaultTolerance
+from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance, is_remote
 from neuro_divergent.training.process.heartbeat import SUPERVISOR, VARIABLE
 from neuro_divergent.training.process.signals import give_back, raise_as, take_over
 
@@ -33,6 +33,18 @@ SLOWER_THAN_EVER = 10.0
 """A step counts as a hang if it takes this many times as long as the slowest step so far."""
 
 _POLL_SECONDS = 0.05
+
+
+def checkpoints_to_restart_from(settings: Checkpoints | None, resume: object) -> Checkpoints:
+    """The checkpoints of a supervised training; raises unless they are local and the training resumes from them."""
+    if settings is None or is_remote(settings.directory):
+        raise ConfigError(
+            "fault_tolerance restarts from the last checkpoint, so it needs checkpoints=Checkpoints(...) with a local "
+            f"directory, but got checkpoints={settings!r}"
+        )
+    if resume not in (None, "auto"):
+        raise ConfigError(f"a supervised training is resumed from its own directory: use resume='auto', not {resume!r}")
+    return settings
 
 
 def supervise(command: Sequence[str], settings: FaultTolerance, directory: str | os.PathLike[str]) -> list[str]:

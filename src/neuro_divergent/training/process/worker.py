@@ -1,4 +1,4 @@
-"""The process of a watched training, from the inside: its errors become exit codes and a file for who waits for it."""
+"""The worker process of a supervised training: it turns errors into exit codes and a file for the supervisor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class HandOver(Callback):
         if step_name(state.step) not in state.saver.place.names():
             failed = [event["why"] for event in state.history.events if event.get("event") == "checkpoint_failed"]
             raise TrainingError(
-                "a watched training hands over its result as its last checkpoint, but that of step "
+                "a supervised training hands over its result as its last checkpoint, but that of step "
                 f"{state.step} could not be written: {failed[-1] if failed else 'it is not there'}"
             )
 

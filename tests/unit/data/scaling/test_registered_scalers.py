@@ -119,7 +119,7 @@ def test_a_series_scaler_as_an_object_is_saved_and_given_back(tmp_path):
 
 def test_other_processes_cannot_be_told_of_an_object():
     model = nd.MLP(h=2, input_size=6, hidden_size=4, scaler=TimesOfTests(2.0))
-    with pytest.raises(ConfigError, match=r"cannot hold your own callables.*TimesOfTests.*n_jobs=1"):
+    with pytest.raises(ConfigError, match=r"cannot contain your own callables.*TimesOfTests.*n_jobs=1"):
         nd.cross_validation([model], nd.samples.air_passengers(), config=QUICK, n_windows=2, refit=True, n_jobs=2)
 
 

@@ -17,7 +17,8 @@ VALUES = {
     "level": [80], "quantiles": [0.1, 0.9], "point": "mean", "distribution": "Gaussian", "betas": (0.9, 0.99),
     "accelerator": "gpu", "freq": "1mo", "id_col": "unique_id", "time_col": "ds", "progress": False,
     "mixed_precision": True, "validation_split": 0.2,
-    "label_smoothing": 0.1, "dropout": 0.1, "momentum": 0.9, "weight_decay": 0.1,
+    "label_smoothing": 0.1, "quantile_levels": [0.1, 0.9], "teacher_forcing": 0.5,
+    "dropout": 0.1, "momentum": 0.9, "weight_decay": 0.1,
 }  # fmt: skip
 """A value that each setting can have; any other one is given 2."""
 

@@ -186,7 +186,7 @@ def test_everything_that_is_open_is_asked_at_once() -> None:
 
 def test_a_target_whose_marks_are_open_is_not_asked_for() -> None:
     text = "Day,Load (kW)\n" + "".join(f'{day},"13,{500 + n}"\n' for n, day in enumerate(DAYS))
-    with pytest.raises(nd.DataError, match=r"^column 'Load .kW.' must say which mark is the decimal one") as raised:
+    with pytest.raises(nd.DataError, match=r"^column 'Load .kW.' must show which mark is the decimal one") as raised:
         read(text)
     assert "one column to forecast" not in str(raised.value)
     assert read(text, thousands=",").to_polars()["Load (kW)"][1] == 13501.0
