@@ -295,6 +295,19 @@ def decide_whole(column: pl.Series, *, known: str | None = None, likely: bool = 
     return _chosen(text.alias(column.name), read)
 
 
+_SERIAL_NAMES = {"date", "datum", "fecha", "data", "day", "tag", "datetime", "timestamp", "ds", "time", "dates", "jour"}
+
+
+def serial_days(column: pl.Series) -> bool:
+    """Whether a column of numbers is named like a date and holds days as workbooks count them."""
+    if not column.dtype.is_numeric() or column.null_count() or not len(column):
+        return False
+    if not {*re.split(r"[^a-z]+", column.name.lower())} & _SERIAL_NAMES:
+        return False
+    low, high = column.min(), column.max()
+    return _EXCEL_DAYS[0] <= low and high < _EXCEL_DAYS[1]  # type: ignore[operator,return-value]
+
+
 def years(column: pl.Series) -> bool:
     """Whether whole numbers are years."""
     low, high = column.min(), column.max()
