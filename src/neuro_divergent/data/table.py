@@ -442,7 +442,17 @@ def _without_keys(schema: DataSchema, static: pl.DataFrame | None) -> DataSchema
 
 def _named_roles(schema: DataSchema) -> dict[str, Any]:
     """The roles of a schema as loading options."""
-    names = ("time_col", "time_parts", "target_col", "future", "historical", "static", "categorical", "weight", "available_mask")
+    names = (
+        "time_col",
+        "time_parts",
+        "target_col",
+        "future",
+        "historical",
+        "static",
+        "categorical",
+        "weight",
+        "available_mask",
+    )
     roles = {name: getattr(schema, name) for name in (*names, "freq", "time_zone", "time_format")}
     roles["id_col"] = list(schema.id_parts) or schema.id_col
     roles["static"] = [name for name in schema.static if name not in schema.static_table]

@@ -115,14 +115,20 @@ def static_per_series(static: pl.DataFrame, lazy: pl.LazyFrame, schema: DataSche
     twice = static.select(parts).filter(static.select(parts).is_duplicated())
     if len(twice):
         raise DataError(
-            f"a static table with the columns {listing(parts)} of the key has one row for each of them, but got several "
-            f"for {listing(map(str, twice.row(0)))}. Remove them, or add the other columns of the key."
+            f"a static table with the columns {listing(parts)} of the key has one row for each of them, but got "
+            f"several for {listing(map(str, twice.row(0)))}. Remove them, or add the other columns of the key."
         )
     series = lazy.select(schema.id_col, *parts).unique(maintain_order=True).collect()
     if [series.schema[part].is_integer() for part in parts] != [static.schema[part].is_integer() for part in parts]:
         raise DataError(f"the columns {listing(parts)} of the static table must have the types of the main table.")
     kinds = {part: series.schema[part] for part in parts}
-    found = series.join(static.cast(kinds).with_columns(pl.lit(True).alias("\0there")), on=parts, how="left")
+    found = series.join(
+        static.with_columns(pl.col(name).cast(kind) for name, kind in kinds.items()).with_columns(
+            pl.lit(True).alias("\0there")
+        ),
+        on=parts,
+        how="left",
+    )
     absent = found.filter(pl.col("\0there").is_null())
     if len(absent):
         raise DataError(

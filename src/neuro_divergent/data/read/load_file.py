@@ -14,10 +14,11 @@ from neuro_divergent.data.read.sniff import marks as number_marks
 from neuro_divergent.data.read.sniff import times as time_forms
 from neuro_divergent.data.read.sniff.across import left_out, series_in_rows
 from neuro_divergent.data.read.sniff.marks import Marks
-from neuro_divergent.data.read.sniff.parts import named_kinds, numbers_of
+from neuro_divergent.data.read.sniff.parts import named_kinds
 from neuro_divergent.data.read.sniff.roles import Roles, find_roles, with_time_parts
 from neuro_divergent.data.read.sniff.text_table import RawTable, read_text_table
 from neuro_divergent.data.read.sniff.unpack import Source
+from neuro_divergent.data.read.sniff.words import MONTHS, MOST_WORDS, plain
 from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 
@@ -111,16 +112,30 @@ def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
 
 
 def _without_last_sums(raw: RawTable) -> tuple[RawTable, list[Assumption]]:
-    """The table without last rows that have a word where all other rows have a year, a month or a day."""
+    """The table without last rows that have a word or nothing where all other rows have a year, a month or a day."""
     for column in raw.frame.get_columns():
-        if column.dtype != pl.String or not named_kinds(column.name) or numbers_of(column, "month") is not None:
+        if not {*named_kinds(column.name)} - {"clock", "hour"}:
             continue
-        notes = time_forms.notes_at_end(column)
-        if notes and bool(column.head(len(column) - notes).str.contains(r"\d").all()):
-            rows, as_text = len(column) - notes, raw.as_text
-            shorter = raw._replace(frame=raw.frame.head(rows), as_text=lambda: as_text().head(rows))
-            return shorter, [left_out(raw.frame, notes)]
+        tail = column.tail(time_forms.MOST_BELOW)
+        values = [bool(re.search(r"\d", str(cell))) or plain(str(cell)) in MONTHS for cell in tail]
+        notes = next((number for number, value in enumerate(reversed(values)) if value), len(values))
+        if not notes or notes > len(column) // 2 or notes == len(values):
+            continue
+        before = column.head(len(column) - notes)
+        if before.null_count() or (column.dtype == pl.String and _has_words(before)):
+            continue
+        return _first_rows(raw, len(before)), [left_out(raw.frame, notes)]
     return raw, []
+
+
+def _first_rows(raw: RawTable, count: int) -> RawTable:
+    return raw._replace(frame=raw.frame.head(count), as_text=lambda: raw.as_text().head(count))
+
+
+def _has_words(column: pl.Series) -> bool:
+    """Whether a cell has neither a digit nor the name of a month."""
+    words = column.filter(~column.str.contains(r"\d")).unique()
+    return len(words) > MOST_WORDS or any(plain(word) not in MONTHS for word in words.to_list())
 
 
 def _numbers(
@@ -195,7 +210,7 @@ def _signs(texts: pl.DataFrame, frame: pl.DataFrame) -> list[Assumption]:
             if signs:
                 what = f"the signs {listing(signs)} in column {column.name!r} are ignored"
                 found.append(Assumption(f"{what}: {column.drop_nulls()[0]!r} is {frame[column.name].drop_nulls()[0]}"))
-            if bool(column.str.contains(r"^\s*\(.*\)\s*$|\d-\s*$").any()):
+            if bool(column.str.contains(r"^\s*\(.*\)\s*%?$|\d-\s*$").any()):
                 found.append(Assumption(f"numbers like (5) or 5- in column {column.name!r} are negative"))
     return found
 
@@ -225,7 +240,7 @@ def _times(
     if column.dtype.is_numeric() and not column.null_count() and not str(asked.get("freq")).endswith("i"):
         if form == time_forms.EXCEL:
             return _serial(frame, column, [])
-        if form is None and (time_forms.serial_days(column) or earlier == time_forms.EXCEL):
+        if form is None and time_forms.serial_days(column, named=earlier == time_forms.EXCEL):
             return _serial(frame, column, assumptions)
     if column.dtype.is_float() and not column.null_count() and bool((column == column.floor()).all()):
         column = column.cast(pl.Int64)
@@ -242,7 +257,8 @@ def _times(
         frame, column = _without_notes(frame, column.str.strip_chars(), assumptions)
         if form is not None:
             return frame, None  # read_stamps parses it
-        if (
+        sure = time_forms.week_form(column) or time_forms.fits(column, earlier)
+        if not sure and (
             not len(column)
             or column.null_count()
             or bool(column.head(1).str.contains(_OFFSET).any())
@@ -265,9 +281,7 @@ def _times(
     return frame.with_columns(values), found.form
 
 
-def _serial(
-    frame: pl.DataFrame, column: pl.Series, assumptions: list[Assumption]
-) -> tuple[pl.DataFrame, str | None]:
+def _serial(frame: pl.DataFrame, column: pl.Series, assumptions: list[Assumption]) -> tuple[pl.DataFrame, str | None]:
     """The table with days as workbooks count them turned into dates."""
     values = time_forms.from_serial(column.cast(pl.Float64)).alias(column.name)
     what = f"column {column.name!r} counts days as workbooks do, so that {column[0]} is {values[0]}"

@@ -11,7 +11,17 @@ import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Stamps, Where, first_true, is_text
-from neuro_divergent.data.read.sniff.times import EXCEL, ISO_FORMS, Reading, decide, decide_whole, from_serial, parse
+from neuro_divergent.data.read.sniff.times import (
+    EXCEL,
+    ISO_FORMS,
+    Reading,
+    decide,
+    decide_whole,
+    fits,
+    from_serial,
+    parse,
+    week_form,
+)
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")
@@ -178,7 +188,8 @@ def _from_text(
 def _recognised(text: pl.Series, where: Where, known: str | None = None, *, iso_only: bool = True) -> Reading:
     """Infer the format from the first cell. Every other cell must have it too, or be a longer or shorter ISO form."""
     result: pl.Series | None = None
-    for form in ISO_FORMS:
+    decided = not iso_only and (week_form(text) is not None or fits(text, known))
+    for form in () if decided else ISO_FORMS:
         parsed = parse(text.head(1), form)
         if parsed.null_count():
             continue

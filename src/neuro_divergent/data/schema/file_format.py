@@ -28,7 +28,7 @@ class FileFormat(Description):
     thousands: str = ""
     """The mark between the thousands of a number: a comma, a point, a space, an apostrophe, or nothing."""
     header_line: int = 1
-    """The line with the names of the columns, counted from 1; 0 for a file without names, whose columns are numbered."""
+    """The line with the names of the columns, counted from 1; 0 if there are none and the columns are numbered."""
     time_format: str | None = None
     """Format of the time column; None for ISO formats and whole numbers."""
     first_hour: Literal[0, 1] = 0

@@ -119,7 +119,9 @@ class DataSchema(Description):
         times = value.get("time_col") if isinstance(value, dict) else None
         if isinstance(times, list | tuple):
             if not times or not all(isinstance(name, str) for name in times) or len(set(times)) != len(times):
-                raise ConfigError(f"time_col must be a column or a list of different columns, but got time_col={times!r}")
+                raise ConfigError(
+                    f"time_col must be a column or a list of different columns, but got time_col={times!r}"
+                )
             joined = {"time_col": "ds", "time_parts": tuple(times)}
             value = value | (joined if len(times) > 1 else {"time_col": times[0]})
         keys = value.get("id_col") if isinstance(value, dict) else None

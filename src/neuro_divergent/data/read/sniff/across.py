@@ -46,7 +46,7 @@ class Across(NamedTuple):
 
 
 def series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: list[Assumption]) -> pl.DataFrame:
-    """A table whose columns are times, turned into one row per series and time. Any other table is returned as it is."""
+    """A table whose columns are times, turned into one row per series and time. Any other table stays as it is."""
     time, target = str(asked.get("time_col", "ds")), str(asked.get("target_col", "y"))
     if {time, target} & {*frame.columns} or "wide" in asked:
         return frame
@@ -134,12 +134,15 @@ def _joined(
     together = [part.name, *parts] if found.kind == "year" else [*parts, part.name]
     joined = join_parts(long.with_columns(part), together)
     hours = "; hour 1 begins at 00:00" if found.kind == "hour" and joined.first_hour else ""
-    what = f"the columns {listing(columns, 2)} are the {_WORDS[found.kind]}, beside {', '.join(map(repr, parts))}{hours}"
+    what = (
+        f"the columns {listing(columns, 2)} are the {_WORDS[found.kind]}, beside {', '.join(map(repr, parts))}{hours}"
+    )
     example = f"{columns[0]!r} of the first row is {joined.values[0]}" if len(long) else "they are empty"
     assumptions.append(Assumption(f"{what}: {example}", Advice("data.wide", False)))
     wanted = str([asked.get(role) for role in ("future", "historical", "categorical")])
     spare = [name for name in parts if repr(name) not in wanted]
-    return long.drop(PART, *spare).with_columns(joined.values.alias(time)).sort(time, maintain_order=True)
+    texts = [name for name in rest if frame.schema[name] == pl.String and name not in parts]
+    return long.drop(PART, *spare).with_columns(joined.values.alias(time)).sort(*texts, time, maintain_order=True)
 
 
 def _coarser(base: Mapping[str, str], finest: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 from neuro_divergent.data.read.columns import MISSING_TEXT
@@ -60,7 +61,7 @@ def _in_order(cells: Sequence[str]) -> bool:
     if len(cells) < 4 or not all(cell.isascii() and cell.isdigit() and len(cell) < 9 for cell in cells):
         return False
     numbers = [int(cell) for cell in cells]
-    steps = {after - before for before, after in zip(numbers, numbers[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(numbers)}
     years = all(_YEAR.fullmatch(cell) for cell in cells) and (max(steps) < 0 or min(steps) > 0)
     return years or steps == {1}
 

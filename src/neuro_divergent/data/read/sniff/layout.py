@@ -96,7 +96,12 @@ def find_header(rows: Sequence[Sequence[str]], name: str, separator: str, given:
     second = _next_filled(rows, header + 1)
     if second is not None and _is_second(rows, second, len(names)):
         names = _together(names, rows[second])
-        return HeaderPlace(header, _next_filled(rows, second + 1) or second + 1, checked_names(names, name, separator), tuple(rows[second]))
+        return HeaderPlace(
+            header,
+            _next_filled(rows, second + 1) or second + 1,
+            checked_names(names, name, separator),
+            tuple(rows[second]),
+        )
     above = rows[header - 1] if header and given is None else ()
     if len({*filter(None, names)}) < len([*filter(None, names)]) and len(above) == len(names) and any(above):
         names = _together(above, names)

@@ -1,4 +1,4 @@
-"""Times that several columns write together, such as year and month, or date and hour: finds the columns, joins them."""
+"""Times that several columns form together, such as year and month, or date and hour."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NAMES = {
     "hour": "hour hr hh time stunde std heure hora ora uur he hour_ending hourending hour_of_day hourofday",
     "minute": "minute minutes",
     "second": "second seconds",
-    "clock": "time clock uhrzeit zeit heure hora ora tijd uur anfang beginn von from start begin debut inicio inizio van"
-    " timeofday time_of_day hour",
+    "clock": "time clock uhrzeit zeit heure hora ora tijd uur anfang beginn von from start begin debut inicio inizio"
+    " van timeofday time_of_day hour",
 }
 """Names of columns with a part of the time, in lower case without accents."""
 _KINDS = {kind: set(words.split()) for kind, words in NAMES.items()}
@@ -37,6 +37,8 @@ _RANGES = {"year": (1500, 2200), "quarter": (1, 4), "month": (1, 12), "week": (1
 _FINER = ("year", "month", "day", "hour", "minute", "second")
 _CLOCK = r"^(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}))?\s*(?:([aApP])\.?\s?[mM]\.?)?(?:\s*[-–].*)?$"
 SAMPLE = 1000
+NUMBERED = r"column_\d+"
+"""The names of columns in a file without names."""
 
 
 class Joined(NamedTuple):
@@ -72,9 +74,13 @@ def find_parts(frame: pl.DataFrame, others: set[str]) -> tuple[str, ...]:
             if kind not in found and numbers_of(column, kind) is not None:
                 found[kind] = column.name
                 break
-    stamps = [column for column in columns if is_stamp(column)]
+    stamps = [
+        column for column in columns if is_stamp(column) or (column.name not in found.values() and is_packed(column))
+    ]
     if any(has_clock(column) for column in stamps):
         return ()
+    if all(re.fullmatch(NUMBERED, column.name) for column in columns):
+        return _numbered_parts(frame, columns)
     day = [name for name in _day_parts(found, [column.name for column in stamps]) if name]
     if not day:
         return ()
@@ -84,6 +90,34 @@ def find_parts(frame: pl.DataFrame, others: set[str]) -> tuple[str, ...]:
         if len(day) == 3 or stamps or "yearday" in found:
             parts += clock if frame.select(*day, *clock).n_unique() > frame.select(day).n_unique() else []
     return tuple(parts) if len(parts) > 1 and frame.select(parts).n_unique() > frame[parts[0]].n_unique() else ()
+
+
+def _numbered_parts(frame: pl.DataFrame, columns: Sequence[pl.Series]) -> tuple[str, ...]:
+    """The first columns of a file without names, if their values are parts of evenly spaced times."""
+    names = [column.name for column in columns[:4]]
+    for count in range(len(names), 1, -1):
+        parts = names[:count]
+        try:
+            values = join_parts(frame, parts).values
+        except (DataError, KeyError):
+            continue
+        several = frame.select(parts).n_unique() > frame.select(parts[:-1]).n_unique()
+        if several and times.evenly_spaced(values):
+            return tuple(parts)
+    return ()
+
+
+def is_packed(column: pl.Series) -> bool:
+    """Whether whole numbers are dates such as 20201231."""
+    if not column.dtype.is_integer() or column.null_count() or not len(column):
+        return False
+    if column.min() < 15_000_101 or column.max() > 22_001_231:  # type: ignore[operator]
+        return False
+    try:
+        found = times.decide_whole(column)
+    except DataError:
+        return False
+    return found is not None and found.values.dtype == pl.Date
 
 
 def _day_parts(found: Mapping[str, str], stamps: Sequence[str]) -> list[str]:
@@ -123,14 +157,16 @@ def numbers_of(column: pl.Series, kind: str) -> pl.Series | None:
         if named is not None:
             return named
     if column.dtype == pl.String:
-        digits = r"^[^\W\d_]*[\s.\-_]*(\d{1,4})(?:[\s.]*[^\W\d_]*\.?|\s*[-–]\s*\d{1,2})$" if kind != "year" else r"^(\d{4})$"
+        digits = (
+            r"^[^\W\d_]*[\s.\-_]*(\d{1,4})(?:[\s.]*[^\W\d_]*\.?|\s*[-–]\s*\d{1,2})$" if kind != "year" else r"^(\d{4})$"
+        )
         column = column.str.strip_chars().str.extract(digits, 1).cast(pl.Int64, strict=False)
     if column.dtype.is_float() and bool((column == column.floor()).all()):
         column = column.cast(pl.Int64, strict=False)
     if not column.dtype.is_integer() or column.null_count() or not len(column):
         return None
     low, high = _RANGES[kind]
-    fits = int(column.min()) >= low and int(column.max()) <= high  # type: ignore[call-overload]
+    fits = int(column.min()) >= low and int(column.max()) <= high  # type: ignore[arg-type]
     return column.cast(pl.Int64) if fits else None
 
 
@@ -194,9 +230,7 @@ def join_parts(
 
 
 def _is_date(column: pl.Series) -> bool:
-    if column.dtype.is_integer():
-        return not column.null_count() and not times.years(column) and times.decide_whole(column) is not None
-    return is_stamp(column)
+    return is_stamp(column) or is_packed(column)
 
 
 def _dates(column: pl.Series, form: str | None, known: str | None) -> times.Reading:
@@ -248,13 +282,13 @@ def _assembled(
 ) -> Joined:
     day = read["date"] if "date" in read else _day(read)
     if "hour" in read:
-        low, high = int(read["hour"].min()), int(read["hour"].max())  # type: ignore[call-overload]
+        low, high = int(read["hour"].min()), int(read["hour"].max())  # type: ignore[arg-type]
         first_hour = 0 if low == 0 else 1 if high == 24 else first_hour
     values = day
     if "clock" in read or "hour" in read:
         seconds = read["clock"] if "clock" in read else (read["hour"] - first_hour) * 3600
         seconds = seconds + (read["minute"] * 60 if "minute" in read else 0)
-        seconds = seconds + (read["second"] if "second" in read else 0)
+        seconds = seconds + read.get("second", 0)
         values = (day.cast(pl.Datetime("us")).to_physical() + seconds * 10**6).cast(pl.Datetime("us"))
     row = first_true(values.is_null()) if values.null_count() else None
     if row is not None:

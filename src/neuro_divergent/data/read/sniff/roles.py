@@ -11,10 +11,18 @@ from typing import Any
 import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
-from neuro_divergent.data.read.sniff.parts import Joined, described, find_parts, join_parts, named_kinds, numbers_of
+from neuro_divergent.data.read.sniff.parts import (
+    NUMBERED,
+    Joined,
+    described,
+    find_parts,
+    join_parts,
+    named_kinds,
+    numbers_of,
+)
 from neuro_divergent.data.read.sniff.times import decide_whole, holds_times, serial_days, years
-from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.read.sniff.words import plain
+from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import Assumption, listing
 
 TIMES = (
@@ -33,7 +41,20 @@ WEAK_TARGETS = ("close", "value", "price", "count", "amount", "cnt", "wert", "va
 """Names of a target that are also common for other columns."""
 JOINED_TIME = "ds"
 """The name of a time that several columns form together."""
-ROW_NUMBERS = ("", "#", "no", "nr", "row", "rownum", "row_number", "lfd nr", "lfd. nr", "index", "instant", "unnamed: 0")
+ROW_NUMBERS = (
+    "",
+    "#",
+    "no",
+    "nr",
+    "row",
+    "rownum",
+    "row_number",
+    "lfd nr",
+    "lfd. nr",
+    "index",
+    "instant",
+    "unnamed: 0",
+)
 """Names of columns that number the rows."""
 BEGINNINGS = ("start", "begin", "beginn", "anfang", "von", "from", "debut", "inicio", "inizio", "van")
 """Words in the name of the first of two time columns."""
@@ -189,6 +210,11 @@ def _row_numbers(column: pl.Series) -> bool:
     return column[0] in (0, 1) and bool((column.diff().drop_nulls() == 1).all())
 
 
+def _part_of_time(column: pl.Series) -> bool:
+    """Whether a column has a part of the time, which does not name series."""
+    return any(numbers_of(column, kind) is not None for kind in named_kinds(column.name))
+
+
 def _calendar(column: pl.Series) -> bool:
     """Whether a column has a part of the time, which is no target."""
     return any(kind != "clock" and numbers_of(column, kind) is not None for kind in named_kinds(column.name))
@@ -233,7 +259,7 @@ def _possible_ids(frame: pl.DataFrame, taken: set[str]) -> list[str]:
     """Text columns, and whole-number columns with the name of an id, the likeliest first."""
     named, texts = [], []
     for name, kind in frame.schema.items():
-        if name in taken or not (kind == pl.String or kind.is_integer()):
+        if name in taken or not (kind == pl.String or kind.is_integer()) or _part_of_time(frame[name]):
             continue
         words = re.split(r"[^a-z0-9]+", name.lower())
         if any(word in IDS or word in ("no", "nr", "code", "number") for word in (name.lower(), *words)):
@@ -253,7 +279,8 @@ def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, 
         found.take("target_col", name, f"column {name!r} is the target")
         return
     rest = [name for name in frame.columns if name not in taken and name not in numbers]
-    one_kind = len(numbers) > 1 and not likely and not keyed and not rest
+    unnamed = any(re.fullmatch(NUMBERED, name) for name in numbers)  # their common pattern says nothing
+    one_kind = len(numbers) > 1 and not likely and not keyed and not rest and not unnamed
     if one_kind and not columns_asked and len({re.sub(r"\d+", "#", name) for name in numbers}) == 1:
         found.take("wide", True, f"each of the {len(numbers)} columns {listing(numbers, 3)} is a series (wide)")
         return

@@ -79,7 +79,9 @@ def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[p
     if frame.width != len(layout.names) or frame.to_series(frame.width - 1).null_count():
         _check_ragged(body, layout, name)
     if frame.width < len(layout.names):  # the first lines are empty
-        frame = frame.with_columns(pl.lit(None, pl.String).alias(f"\0{n}") for n in range(len(layout.names) - frame.width))
+        frame = frame.with_columns(
+            pl.lit(None, pl.String).alias(f"\0{n}") for n in range(len(layout.names) - frame.width)
+        )
     frame.columns = _different(layout.names)
     return frame, typed
 
@@ -143,7 +145,9 @@ def _tidied(frame: pl.DataFrame) -> pl.DataFrame:
             for name, kind in frame.schema.items()
         )
         frame = frame.filter(~empty)
-    padded = [c.name for c in frame.get_columns() if c.dtype == pl.String and bool(c.head(100).str.contains(_PADDED).any())]
+    padded = [
+        c.name for c in frame.get_columns() if c.dtype == pl.String and bool(c.head(100).str.contains(_PADDED).any())
+    ]
     frame = frame.with_columns(pl.col(padded).str.strip_chars()) if padded else frame
     stripped = [name.strip() for name in frame.columns]
     return frame.rename(dict(zip(frame.columns, stripped, strict=True))) if len({*stripped}) == len(stripped) else frame
@@ -160,7 +164,9 @@ def _assumed(file: FileFormat, layout: TextLayout, given: dict[str, Any]) -> lis
         what = f"the file has no line of column names: they are {listing(layout.names, 3)}"
         found.append(Assumption(what, Advice("data.header_line", layout.first_line)))
     if layout.second_names:
-        what = f"line {layout.first_line - 1} has further names or units: {listing(filter(None, layout.second_names), 3)}"
+        what = (
+            f"line {layout.first_line - 1} has further names or units: {listing(filter(None, layout.second_names), 3)}"
+        )
         found.append(Assumption(what, Advice("data.header_line")))
     if "header_line" not in given and file.header_line > 1:
         what = f"line {file.header_line} names the columns, and the lines above it are notes"
@@ -217,9 +223,7 @@ def _from_sheet(data: bytes, name: str, sheet: str, given: dict[str, Any]) -> Ra
     place = find_header(rows, name, ",", None if said is None else said - 1)
     line, header = 0 if place.header is None else place.header + 1, place.names
     cells = cells[place.first :]
-    named = [
-        number for number, cell in enumerate(header) if cell.strip() or cells.to_series(number).drop_nulls().len()
-    ]
+    named = [number for number, cell in enumerate(header) if cell.strip() or cells.to_series(number).drop_nulls().len()]
     frame = cells.select(cells.columns[number] for number in named)
     frame.columns = [header[number] or f"column_{number + 1}" for number in named]
     if not len(frame) or frame.width < 2:

@@ -55,6 +55,7 @@ SPAN = " - "
 _SPAN_MARKS = r"\s+(?:-|–|—|bis|to|until|à|hasta|tot)\s+"
 _EPOCH_SECONDS = (10**8, 42 * 10**8)
 """The years 1973 to 2103: whole numbers outside are plain counts, not dates."""
+_WEEK_NAMES = {"week", "wk", "kw", "woche", "kalenderwoche", "semaine", "semana", "settimana", "isoweek", "yearweek"}
 SAMPLE = 100
 MOST_BELOW = 20
 
@@ -174,7 +175,7 @@ def holds_times(column: pl.Series) -> bool:
         return False
     plain = head.str.replace(r"\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$", "") if ":" in str(head[0]) else head
     iso = any(not parse(plain, form).null_count() for form in ISO_FORMS)
-    return iso or bool(fitting_forms(head))
+    return iso or week_form(head) is not None or bool(fitting_forms(head))
 
 
 def notes_at_end(column: pl.Series) -> int:
@@ -183,6 +184,11 @@ def notes_at_end(column: pl.Series) -> int:
     note = (~tail.str.contains(r"\d")).fill_null(True).to_list()
     count = next((number for number, one in enumerate(reversed(note)) if not one), len(note))
     return count if count < len(note) and count <= len(column) // 2 else 0
+
+
+def fits(text: pl.Series, form: str | None) -> bool:
+    """Whether every cell has the format of an earlier file."""
+    return form is not None and len(text) > 0 and not parse(text, form).null_count()
 
 
 def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
@@ -199,7 +205,8 @@ def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
         values = parse(text, known)
         if not values.null_count():
             return Reading(values, known)
-    forms = fitting_forms(text)
+    weeks = week_form(text)
+    forms = fitting_forms(text) if weeks is None else [weeks]
     read = {form: parse(text, form) for form in forms}
     if not read:
         return None
@@ -208,6 +215,23 @@ def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
         best = min(read, key=lambda form: read[form].null_count())
         return Reading(read[best], best)
     return _chosen(text, _different(whole))
+
+
+def week_form(text: pl.Series) -> str | None:
+    """The format of weeks such as 2015-52 or 52/2015; None if the numbers may be months."""
+    for pattern, form in ((r"^\d{4}([-/.])(\d{1,2})$", "%G{}%V"), (r"^\d{1,2}([-/.])\d{4}$", "%V{}%G")):
+        first = re.fullmatch(pattern, str(text[0])) if len(text) and text[0] is not None else None
+        if first is None or text.null_count():
+            continue
+        week = text.str.extract(r"^\d{4}[-/.](\d{1,2})$" if form[1] == "G" else r"^(\d{1,2})[-/.]\d{4}$", 1)
+        numbers = week.cast(pl.Int64, strict=False)
+        if not numbers.null_count() and (0 if _named_week(text.name) else 12) < int(numbers.max()) < 54:  # type: ignore[arg-type]
+            return form.format(first[1])
+    return None
+
+
+def _named_week(name: str) -> bool:
+    return bool({*re.split(r"[^a-z]+", name.lower())} & _WEEK_NAMES)
 
 
 def _different(read: dict[str, pl.Series]) -> dict[str, pl.Series]:
@@ -290,6 +314,9 @@ def decide_whole(column: pl.Series, *, known: str | None = None, likely: bool = 
         if _EPOCH_SECONDS[0] * factor <= low and high < _EPOCH_SECONDS[1] * factor:
             read[form] = parse(text, form)
     read = {form: values for form, values in read.items() if not values.null_count()}
+    if forms == ["%Y%m"] and (not read or _named_week(column.name)):
+        weeks = parse(text, "%G%V")  # 201552
+        read = {"%G%V": weeks} if not weeks.null_count() else read
     if not read or not likely:
         return None
     return _chosen(text.alias(column.name), read)
@@ -298,11 +325,11 @@ def decide_whole(column: pl.Series, *, known: str | None = None, likely: bool = 
 _SERIAL_NAMES = {"date", "datum", "fecha", "data", "day", "tag", "datetime", "timestamp", "ds", "time", "dates", "jour"}
 
 
-def serial_days(column: pl.Series) -> bool:
-    """Whether a column of numbers is named like a date and holds days as workbooks count them."""
+def serial_days(column: pl.Series, *, named: bool = False) -> bool:
+    """Whether a column of numbers holds days as workbooks count them. Its name must say so, unless `named`."""
     if not column.dtype.is_numeric() or column.null_count() or not len(column):
         return False
-    if not {*re.split(r"[^a-z]+", column.name.lower())} & _SERIAL_NAMES:
+    if not named and not {*re.split(r"[^a-z]+", column.name.lower())} & _SERIAL_NAMES:
         return False
     low, high = column.min(), column.max()
     return _EXCEL_DAYS[0] <= low and high < _EXCEL_DAYS[1]  # type: ignore[operator,return-value]
