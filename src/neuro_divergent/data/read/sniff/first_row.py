@@ -54,7 +54,11 @@ def read_first_row(cells: Sequence[str], below: Sequence[Sequence[str]], *, stri
 def _are_names(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int]) -> bool:
     """Whether numbers are names of columns: years in order, or 1, 2, 3 and so on, and the next row is not like that."""
     following = [rows[0][n].strip() for n in columns] if rows else []
-    return _in_order(heads) and not _in_order(following)
+    return _in_order(heads) and (_years_only(heads) > _years_only(following) or not _in_order(following))
+
+
+def _years_only(cells: Sequence[str]) -> bool:
+    return all(_YEAR.fullmatch(cell) for cell in cells)
 
 
 def _in_order(cells: Sequence[str]) -> bool:
@@ -62,7 +66,7 @@ def _in_order(cells: Sequence[str]) -> bool:
         return False
     numbers = [int(cell) for cell in cells]
     steps = {after - before for before, after in pairwise(numbers)}
-    years = all(_YEAR.fullmatch(cell) for cell in cells) and (max(steps) < 0 or min(steps) > 0)
+    years = _years_only(cells) and (max(steps) < 0 or min(steps) > 0)
     return years or steps == {1}
 
 
