@@ -57,7 +57,11 @@ def months():
 
 
 def hours():
-    rows = [f"1,2024,1,{day}," + ",".join(str(day * 10 + n % 7) for n in range(24)) for day in range(1, 20)]
+    rows = [
+        f"{zone},2024,1,{day}," + ",".join(str(day * 10 + n % 7) for n in range(24))
+        for zone in (1, 2)
+        for day in range(1, 20)
+    ]
     return "\n".join(["zone_id,year,month,day," + ",".join(f"h{n}" for n in range(1, 25)), *rows]).encode()
 
 

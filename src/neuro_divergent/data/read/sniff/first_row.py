@@ -89,3 +89,10 @@ def _column_kind(cells: Sequence[str]) -> str:
         return "empty"
     kind, count = kinds.most_common(1)[0]
     return kind if count >= 0.9 * kinds.total() else "mixed"
+
+
+def whole_cells(rows: Sequence[Sequence[str]]) -> float:
+    """The share of cells that are a number, a date or a word, and not a piece of one or several of them."""
+    cells = [cell for row in rows[:LOOKED_AT] for cell in row]
+    kinds = Counter("label" if re.search(r"[\t;|]", cell) else _kind(cell) for cell in cells)
+    return round(1 - kinds["label"] / max(1, kinds.total()), 2)

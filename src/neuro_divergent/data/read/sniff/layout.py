@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from neuro_divergent.core.errors import Advice, DataFileError
-from neuro_divergent.data.read.sniff.first_row import NAMES, ROW, UNCLEAR, read_first_row
+from neuro_divergent.data.read.sniff.first_row import NAMES, ROW, UNCLEAR, read_first_row, whole_cells
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE_BYTES = 2**16
@@ -172,7 +172,7 @@ def _score(rows: list[list[str]], header_line: int | None) -> tuple[float, ...]:
         return (0.0, 0.0, 0.0)
     found = _header_place(rows) if header_line is None else min(header_line, len(rows)) - 1
     if found is None:
-        return (0.5, 0.0, float(width))
+        return (0.5, whole_cells([row for row in rows if len(row) == width]), float(width))
     below = [row for row in rows[found + 1 :] if any(cell.strip() for cell in row)]
     same = sum(len(row) == len(rows[found]) for row in below) / max(1, len(below))
     split = sum(len(row) > 1 for row in rows) / len(rows)
