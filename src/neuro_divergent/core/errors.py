@@ -39,7 +39,7 @@ class Advice(NamedTuple):
     """
 
     field: str
-    value: str | bool | None = "..."
+    value: str | int | None = "..."
 
 
 class NeuroDivergentError(Exception):

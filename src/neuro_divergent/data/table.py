@@ -17,7 +17,7 @@ from neuro_divergent.data.features.attach import add_features, horizon_features
 from neuro_divergent.data.read.build import build
 from neuro_divergent.data.read.files import scan_parquet, take_over
 from neuro_divergent.data.read.future_values import FutureValues, read_future
-from neuro_divergent.data.read.keys import with_joined_id, with_parts
+from neuro_divergent.data.read.keys import with_joined_keys, with_parts
 from neuro_divergent.data.read.load_file import assumed_roles, load_file, raise_all
 from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
 from neuro_divergent.data.read.sniff.roles import Roles
@@ -61,7 +61,7 @@ class TimeSeriesDataFrame:
     ) -> Self:
         """Return the table of a text file (CSV with any separator, also compressed) or of an .xlsx sheet.
 
-        The file needs a line of column names. Settings that are not given are detected in the file and listed as
+        Settings that are not given are detected in the file and listed as
         assumptions in `report()`. If the file leaves some of them open, one error lists all of them.
 
         Args:
@@ -70,7 +70,8 @@ class TimeSeriesDataFrame:
             encoding: the text encoding of the file.
             decimal_comma: whether 3,5 is a number.
             thousands: the mark between thousands: "," or "." or " " or "'", "" for none.
-            header_line: the line of the column names, counted from 1.
+            header_line: the line of the column names, counted from 1; 0 if there is none. The columns are then named
+                column_1, column_2 and so on.
             sheet: the sheet of a workbook.
             schema: the schema of a table that was loaded before, to read new data in the same way. It replaces all
                 options but `static`.
@@ -83,8 +84,12 @@ class TimeSeriesDataFrame:
             "header_line": header_line, "sheet": sheet,
         }  # fmt: skip
         loaded = load_file(path, given, options if schema is None else _named_roles(schema), request.file)
-        request = request.replace(**loaded.roles, file=loaded.file)
-        return cls._checked(*build(loaded.frame.lazy(), request, static), assumptions=loaded.assumptions)
+        request = _without_keys(request.replace(**loaded.roles, file=loaded.file), static)
+        parts = request.time_parts  # load_file has joined them
+        store, built, report = build(loaded.frame.lazy(), request.replace(time_parts=()) if parts else request, static)
+        built = built.replace(time_parts=parts) if parts else built
+        report.ignored_columns = tuple(name for name in report.ignored_columns if name not in parts)
+        return cls._checked(store, built, report, assumptions=loaded.assumptions)
 
     @classmethod
     def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -102,7 +107,7 @@ class TimeSeriesDataFrame:
         if schema is None:
             found = assumed_roles(lazy, options)
             raise_all(found.problems)
-            request = request.replace(**found.fields)
+            request = _without_keys(request.replace(**found.fields), static)
         return cls._checked(*build(lazy, request, static, from_file=True), assumptions=found.assumptions)
 
     @classmethod
@@ -226,7 +231,7 @@ class TimeSeriesDataFrame:
                 advice=[Advice("future")],
             )
         if own:
-            future = with_joined_id(take_over(frame)[0], self.schema)[0].collect()
+            future = with_joined_keys(take_over(frame)[0], self.schema)[0].collect()
             own_values = read_future(future, self.store, self.schema, self._horizon(h), least)
         if not self.schema.features:
             return own_values
@@ -424,15 +429,30 @@ def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchem
             raise ConfigError(f"a schema replaces all options, but got {listing(given)} as well. Use one of the two.")
         return schema, table
     request = DataSchema(**given)
-    if table is not None:
-        names = tuple(name for name in table.columns if name not in (request.id_col, *request.id_parts))
-        request = request.replace(static_table=names)
-    return request, table
+    return _without_keys(request, table), table
+
+
+def _without_keys(schema: DataSchema, static: pl.DataFrame | None) -> DataSchema:
+    """The schema, with the columns of a static table that do not name series. The file says which ones do."""
+    if static is None or schema.resolved:
+        return schema
+    names = tuple(name for name in static.columns if name not in (schema.id_col, *schema.id_parts))
+    return schema.replace(static_table=names)
 
 
 def _named_roles(schema: DataSchema) -> dict[str, Any]:
     """The roles of a schema as loading options."""
-    names = ("time_col", "target_col", "future", "historical", "static", "categorical", "weight", "available_mask")
+    names = (
+        "time_col",
+        "time_parts",
+        "target_col",
+        "future",
+        "historical",
+        "static",
+        "categorical",
+        "weight",
+        "available_mask",
+    )
     roles = {name: getattr(schema, name) for name in (*names, "freq", "time_zone", "time_format")}
     roles["id_col"] = list(schema.id_parts) or schema.id_col
     roles["static"] = [name for name in schema.static if name not in schema.static_table]

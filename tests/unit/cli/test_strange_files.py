@@ -51,9 +51,36 @@ def keys():
     return "\n".join(["store|item|day|sold", *rows]).encode("utf-16")
 
 
+def months():
+    rows = [f"{name};{2015 + n // 12};{n % 12 + 1};{n},5" for name in ("Süd", "Nord") for n in range(60)]
+    return "\n".join(["Filiale;Jahr;Monat;Umsatz", *rows, "Summe;;;99,5"]).encode("cp1252")
+
+
+def hours():
+    rows = [
+        f"{zone},2024,1,{day}," + ",".join(str(day * 10 + n % 7) for n in range(24))
+        for zone in (1, 2)
+        for day in range(1, 20)
+    ]
+    return "\n".join(["zone_id,year,month,day," + ",".join(f"h{n}" for n in range(1, 25)), *rows]).encode()
+
+
+def unnamed():
+    return "\n".join(f"{day:%d.%m.%Y}\t{n % 7},5" for n, day in enumerate(DAYS)).encode("utf-16")
+
+
+def weekdays():
+    rows = [f"{datetime(2024, 1, 1) + timedelta(hours=n):%a %d %b %Y %H:%M};{n % 24}" for n in range(96)]
+    return "\n".join(["When;Load [MW]", *rows]).encode()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "columns", "last"),
     [
+        ("months.csv", months(), ["Filiale", "ds", "DLinear"], "2020-03-01"),
+        ("hours.csv", hours(), ["zone_id", "ds", "DLinear"], "2024-01-20 02:00:00"),
+        ("unnamed.txt", unnamed(), ["column_1", "DLinear"], "2024-02-20"),
+        ("weekdays.csv", weekdays(), ["When", "DLinear"], "2024-01-05 02:00:00"),
         ("umsatz.csv", german(), ["Filiale", "Tag", "DLinear"], "2024-02-20"),
         ("trips.tsv.gz", quarters(), ["Region", "Quarter", "DLinear"], "2013-07-01"),
         ("btc.csv", seconds(), ["symbol", "unix", "DLinear"], "2024-01-03 14:00:00"),
@@ -177,3 +204,31 @@ def test_init_writes_down_how_the_file_is_written(tmp_path):
     done = run("train", "--config", "run.yaml", "--max-epochs", 1, "--no-report", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["series"] == 2
+
+
+def test_the_columns_of_a_time_are_a_flag_and_in_the_commands_that_are_printed(tmp_path):
+    (tmp_path / "months.csv").write_bytes(months())
+    checked = run("data", "check", "months.csv", cwd=tmp_path).stdout
+    assert "columns 'Jahr', 'Monat' together are the time: '2015', '1' is 2015-01-01 (otherwise say --time" in checked
+    trained = run("train", "months.csv", "--time", "Jahr,Monat", *FAST, "--out", "run", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    warned = run("evaluate", "run", "months.csv", cwd=tmp_path).stderr
+    line = warned[warned.index("neuro-divergent cv") :]
+    assert "--time Jahr,Monat" in line
+    compared = run(*shlex.split(line)[1:], "--max-epochs", 1, "--n-windows", 1, cwd=tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    written = run("init", "months.csv", "--out", "run.yaml", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    repeated = run("train", "--config", "run.yaml", "--max-epochs", 1, "--no-report", "--out", "two", cwd=tmp_path)
+    assert repeated.returncode == 0, repeated.stderr
+
+
+def test_columns_known_ahead_are_read_with_the_same_time_columns(tmp_path):
+    rows = [f"{2015 + n // 12},{n % 12 + 1},{n},{n % 3}" for n in range(63)]
+    (tmp_path / "t.csv").write_text("\n".join(["Year,Month,y,promo", *rows[:60]]))
+    (tmp_path / "ahead.csv").write_text("\n".join(["Year,Month,promo", *(f"2020,{n + 1},{n % 3}" for n in range(3))]))
+    trained = run("train", "t.csv", "--future", "promo", "--model", "mlp", *FAST[2:], "--out", "run", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    forecast = run("predict", "run", "--future", "ahead.csv", cwd=tmp_path)
+    assert forecast.returncode == 0, forecast.stderr
+    assert "2020-03-01" in forecast.stdout

@@ -105,7 +105,6 @@ def test_a_file_is_read_in_pieces_with_runs_put_together(tmp_path: Path, monkeyp
         (b"unique_id,ds,y\na,2024-01-01,1\na,2024-01-02\n", "row 1 .line 3. has 2"),
         (b"unique_id,ds,y\na,2024-01-01,1\na,2024-01-02,3,4\n", "row 1 .line 3. has 4"),
         (b"\xff\xfeu\x00", "only a header"),
-        (b"a,2024-01-01,1\nb,2024-01-02,2\n", "line of column names above its rows"),
         (b"unique_id,y,y\na,1,2\n", "'y' more than once"),
         (b"unique_id,ds,y\na,2024-01-01,\x001\n", "zero byte on line 2"),
     ],

@@ -113,7 +113,8 @@ def _found(table: TimeSeriesDataFrame) -> dict[str, Any]:
     """The columns of the table, and the file format where it differs from the defaults."""
     schema, usual = table.schema, type(table.schema)()
     keys: Any = list(schema.id_parts) or schema.id_col
-    roles = {"id_col": keys, "time_col": schema.time_col, "target_col": schema.target_col, "wide": schema.wide}
+    times: Any = list(schema.time_parts) or schema.time_col
+    roles = {"id_col": keys, "time_col": times, "target_col": schema.target_col, "wide": schema.wide}
     found = {name: value for name, value in roles.items() if value != getattr(usual, name)}
     if schema.id_type == "none":
         found.pop("id_col", None)

@@ -80,6 +80,8 @@ def fields_of(schema: DataSchema) -> dict[str, Any]:
             found[name] = value
     if found.pop("id_parts", ()):
         found["id_col"] = COMMA.join(schema.id_parts)
+    if found.pop("time_parts", ()):
+        found["time_col"] = COMMA.join(schema.time_parts)
     return found
 
 
@@ -93,7 +95,8 @@ def marks_of(file: FileFormat | None) -> dict[str, Any]:
     if file is None:
         return {}
     plain = (file.decimal, file.thousands) == (".", "")
-    marks = {} if plain else {"decimal_comma": file.decimal == ",", "thousands": file.thousands}
+    marks: dict[str, Any] = {} if plain else {"decimal_comma": file.decimal == ",", "thousands": file.thousands}
+    marks |= {} if file.header_line else {"header_line": 0}
     return marks | ({} if file.time_format is None else {"time_format": file.time_format})
 
 

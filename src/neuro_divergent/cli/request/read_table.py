@@ -69,8 +69,9 @@ def examine(path: Path, fields: dict[str, Any]) -> Examined:
     from neuro_divergent.data.schema.schema import DataSchema
 
     options = {name: value for name, value in fields.items() if name != "file"}
-    if isinstance(options.get("id_col"), str) and "," in options["id_col"]:
-        options["id_col"] = [part.strip() for part in options["id_col"].split(",")]
+    for name in ("id_col", "time_col"):
+        if isinstance(options.get(name), str) and "," in options[name]:
+            options[name] = [part.strip() for part in options[name].split(",")]
     # Refuse a misspelt field before the file is read.
     DataSchema.from_dict({name: value for name, value in options.items() if name not in FILE_FIELDS})
     source = _source(path)
@@ -105,11 +106,12 @@ def _other_keys(source: Source, options: dict[str, Any]) -> str:
     except NeuroDivergentError:
         return ""
     asked = {name: value for name, value in options.items() if name != "id_col"}
-    found = find_roles(frame.drop("unique_id", strict=False), asked).fields.get("id_col")
+    roles = find_roles(frame.drop("unique_id", strict=False), asked)
+    found, time = roles.fields.get("id_col"), roles.fields.get("time_col", asked.get("time_col", "ds"))
     if found is None or found == options.get("id_col"):
         return ""
     names = [found] if isinstance(found, str) else found
-    if frame.select(asked.get("time_col", "ds"), *names).is_duplicated().any():
+    if time not in frame.columns or frame.select(time, *names).is_duplicated().any():
         return ""
     which = ", ".join(map(repr, names))
     what = f"column {which} names" if len(names) == 1 else f"columns {which} together name"
@@ -213,6 +215,7 @@ def read_ahead(path: Path, schema: DataSchema, fields: dict[str, Any]) -> pl.Dat
     """The columns known ahead, read like the training file."""
     asked: dict[str, Any] = {
         "time_col": schema.time_col,
+        "time_parts": schema.time_parts,
         "target_col": schema.target_col,
         "time_format": schema.time_format,
     }

@@ -38,7 +38,7 @@ class Columns:
     """The roles of columns."""
 
     time: str | None = None
-    """The column of time stamps. Default: `ds`."""
+    """The column of time stamps, or several such as year,month or date,hour. Default: `ds`."""
     target: str | None = None
     """The column to forecast. Default: `y`."""
     id: str | None = None
@@ -61,8 +61,9 @@ class Columns:
 
     def fields(self) -> dict[str, Any]:
         """The given columns, under the field names of `DataSchema`."""
-        keys = split((self.id or "",))
+        keys, times = split((self.id or "",)), split((self.time or "",))
         named: dict[str, Any] = {"time_col": self.time, "target_col": self.target, "freq": self.freq, "wide": self.wide}
+        named["time_col"] = list(times) if len(times) > 1 else self.time
         named["id_col"] = list(keys) if len(keys) > 1 else self.id
         lists = ("future", "historical", "static", "categorical", "features")
         several = {name: list(split(getattr(self, name))) for name in lists}

@@ -15,7 +15,7 @@ from neuro_divergent.data.features.attach import span_in
 from neuro_divergent.data.read.columns import Numbers, Stamps, exact_values, first_true, is_text, read_numbers
 from neuro_divergent.data.read.exogenous import read_exogenous
 from neuro_divergent.data.read.guard import guarded
-from neuro_divergent.data.read.keys import with_joined_id
+from neuro_divergent.data.read.keys import static_per_series, with_joined_keys
 from neuro_divergent.data.read.roles import check_columns, has_id, wide_to_long
 from neuro_divergent.data.read.row_layout import Layout, Runs, lay_out
 from neuro_divergent.data.read.series_checks import check_series
@@ -44,10 +44,10 @@ def build(
     """The store of a table, after checks. A file is read piece by piece if that saves memory."""
     report = DataReport()
     with guarded("the table"):
-        lazy, schema = with_joined_id(lazy, schema)
+        lazy, schema = with_joined_keys(lazy, schema)
         columns = lazy.collect_schema()
     if static_table is not None:
-        static_table = with_joined_id(static_table.lazy(), schema)[0].drop(schema.id_parts, strict=False).collect()
+        static_table = static_per_series(static_table, lazy, schema, report)
     schema, static_table = _static_source(columns, schema, static_table)
     wide = schema.wide and not (schema.resolved and schema.id_col in columns and schema.target_col in columns)
     check_columns(columns, schema, wide=wide)
@@ -58,6 +58,7 @@ def build(
     _refuse_objects(columns, columns if wide else {*wanted, schema.id_col})
     if not wide:
         keys = {schema.id_col, *schema.id_parts} if named else set()
+        keys |= {*schema.time_parts}
         spare = [name for name in columns if name not in wanted and name not in keys]
         report.ignored_columns = tuple(spare)
     runs = _runs(lazy, schema, from_file) if named else None

@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
-from neuro_divergent.data.schema.load_report import listing
+from neuro_divergent.data.read.sniff.parts import join_parts
+from neuro_divergent.data.schema.file_format import FileFormat
+from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.schema.schema import TIE, DataSchema
 
 _ESCAPED = f"%{ord(TIE):02X}"
@@ -22,6 +24,34 @@ def key_parts(schema: DataSchema, columns: Collection[str]) -> tuple[str, ...]:
         return schema.id_parts
     parts = tuple(schema.id_col.split(TIE))
     return parts if set(parts) <= set(columns) else ()
+
+
+def with_joined_keys(lazy: pl.LazyFrame, schema: DataSchema) -> tuple[pl.LazyFrame, DataSchema]:
+    """The table with the id and the time that several columns form together."""
+    return with_joined_id(*_with_joined_time(lazy, schema))
+
+
+def _with_joined_time(lazy: pl.LazyFrame, schema: DataSchema) -> tuple[pl.LazyFrame, DataSchema]:
+    """The table with one time column made of its parts. A table that has it already is returned as it is."""
+    parts, columns = schema.time_parts, lazy.collect_schema()
+    if not parts or (schema.resolved and schema.time_col in columns):
+        return lazy, schema
+    absent = [part for part in parts if part not in columns]
+    if absent or schema.time_col in columns:
+        got = f"got none named {listing(absent)}" if absent else f"got a column {schema.time_col!r} as well"
+        raise DataError(
+            f"the table must have the columns {listing(parts)}, which form the time {schema.time_col!r}, but {got}. "
+            "Correct time_col=...",
+            advice=[Advice("data.time_col")],
+        )
+    file = schema.file or FileFormat()
+    table = lazy.select(parts).collect()
+    joined = join_parts(table, parts, form=schema.time_format, known=file.time_format, first_hour=file.first_hour)
+    if not schema.resolved and (joined.form or joined.first_hour):
+        schema = schema.replace(file=file.replace(time_format=joined.form, first_hour=joined.first_hour))
+    if schema.wide:
+        lazy = lazy.drop(part for part in parts if part not in (*schema.future, *schema.historical))
+    return pl.concat([lazy, joined.values.alias(schema.time_col).to_frame().lazy()], how="horizontal"), schema
 
 
 def with_joined_id(lazy: pl.LazyFrame, schema: DataSchema) -> tuple[pl.LazyFrame, DataSchema]:
@@ -75,3 +105,35 @@ def with_parts(frame: pl.DataFrame, schema: DataSchema) -> pl.DataFrame:
     rest = [column for column in frame.get_columns() if column.name not in (*names, schema.id_col)]
     before = sum(column.name not in names for column in frame.get_columns()[:place])
     return pl.DataFrame([*rest[:before], *found.get_columns(), *rest[before:]])
+
+
+def static_per_series(static: pl.DataFrame, lazy: pl.LazyFrame, schema: DataSchema, report: DataReport) -> pl.DataFrame:
+    """The static table with one joined id. A table that has a part of the key only holds for every series of it."""
+    parts = [part for part in schema.id_parts if part in static.columns]
+    if schema.id_col in static.columns or len(parts) == len(schema.id_parts) or not parts:
+        return with_joined_id(static.lazy(), schema)[0].drop(schema.id_parts, strict=False).collect()
+    twice = static.select(parts).filter(static.select(parts).is_duplicated())
+    if len(twice):
+        raise DataError(
+            f"a static table with the columns {listing(parts)} of the key has one row for each of them, but got "
+            f"several for {listing(map(str, twice.row(0)))}. Remove them, or add the other columns of the key."
+        )
+    series = lazy.select(schema.id_col, *parts).unique(maintain_order=True).collect()
+    if [series.schema[part].is_integer() for part in parts] != [static.schema[part].is_integer() for part in parts]:
+        raise DataError(f"the columns {listing(parts)} of the static table must have the types of the main table.")
+    kinds = {part: series.schema[part] for part in parts}
+    found = series.join(
+        static.with_columns(pl.col(name).cast(kind) for name, kind in kinds.items()).with_columns(
+            pl.lit(True).alias("\0there")
+        ),
+        on=parts,
+        how="left",
+    )
+    absent = found.filter(pl.col("\0there").is_null())
+    if len(absent):
+        raise DataError(
+            f"the static table must have a row for every {', '.join(parts)}, but got none for "
+            f"{listing(map(str, absent.select(parts).row(0)))}. Add it."
+        )
+    report.notes.append(f"the static table names {listing(parts)} only: each row holds for all series of it")
+    return found.drop("\0there", *parts)

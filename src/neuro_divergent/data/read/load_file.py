@@ -12,10 +12,13 @@ from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.read.columns import numbers_from_text
 from neuro_divergent.data.read.sniff import marks as number_marks
 from neuro_divergent.data.read.sniff import times as time_forms
+from neuro_divergent.data.read.sniff.across import left_out, series_in_rows
 from neuro_divergent.data.read.sniff.marks import Marks
-from neuro_divergent.data.read.sniff.roles import Roles, find_roles
+from neuro_divergent.data.read.sniff.parts import named_kinds
+from neuro_divergent.data.read.sniff.roles import Roles, find_roles, with_time_parts
 from neuro_divergent.data.read.sniff.text_table import RawTable, read_text_table
 from neuro_divergent.data.read.sniff.unpack import Source
+from neuro_divergent.data.read.sniff.words import MONTHS, MOST_WORDS, plain
 from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 
@@ -51,7 +54,14 @@ def load_file(
     said = {name: value for name, value in given.items() if value is not None}
     if said.get("decimal_comma") and said.get("thousands") == ",":
         raise ConfigError("a comma has one meaning, but got decimal_comma=True and thousands=','. Give one of them.")
+    asked = with_time_parts(asked)
     raw = read_text_table(source, said)
+    if asked.get("time_parts") and asked["time_col"] in raw.frame.columns:
+        raise ConfigError(
+            f"columns that form the time are joined to the column {asked['time_col']!r}, but the file has one already. "
+            "Name that one, or rename it."
+        )
+    raw, sums = _without_last_sums(raw)
     problems: list[DataError] = []
     wrong: dict[str, DataError] = {}
     marks_open = False
@@ -60,19 +70,24 @@ def load_file(
     except DataError as error:
         problems.append(error)
         frame, marks, marks_open = raw.frame, Marks(".", ""), True
-    assumptions = [*raw.assumptions]
+    assumptions = [*raw.assumptions, *sums]
     if marks != Marks(".", "") and not {"decimal_comma", "thousands"} & said.keys():
         otherwise = Advice("data.decimal_comma", marks.decimal != ",")
         assumptions.append(Assumption(f"numbers are written so that {marks.described()}", otherwise))
     assumptions += _signs(raw.frame, frame)
-    frame = _series_in_rows(frame, asked, assumptions)
-    roles = find_roles(_with_open_numbers(frame, asked) if marks_open else frame, asked)
+    frame = series_in_rows(_with_open_numbers(frame, asked) if marks_open else frame, asked, assumptions)
+    roles = find_roles(frame, asked, known)
     problems += roles.problems
     assumptions += roles.assumptions
     asked = {**asked, **roles.fields}
     time = str(asked.get("time_col", "ds"))
-    form = None
-    if time in frame.columns:
+    form, hour = None, 0
+    if roles.joined is not None:
+        frame = frame.with_columns(roles.joined.values.alias(time))
+        form, hour = roles.joined.form, roles.joined.first_hour
+        if asked.get("wide"):
+            frame = frame.drop(asked["time_parts"])
+    elif time in frame.columns:
         try:
             frame, form = _times(frame, time, asked, known, assumptions)
         except DataError as error:
@@ -82,17 +97,45 @@ def load_file(
     others = [] if marks_open else _bad_numbers(frame, [name for name in numbers if name not in wrong])
     if problems or len(others) > 1:  # for a single wrong number, a later check also names the series
         raise_all([*problems, *others])
-    file = raw.file.replace(decimal=marks.decimal, thousands=marks.thousands, time_format=form)
+    file = raw.file.replace(decimal=marks.decimal, thousands=marks.thousands, time_format=form, first_hour=hour)
     return LoadedFile(frame, file, roles.fields, assumptions)
 
 
 def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
     """The roles of the columns of a Parquet file that were not given, inferred from its first rows."""
     columns = lazy.collect_schema().names()
+    asked = with_time_parts(asked)
     usual = {"time_col": "ds", "target_col": "y"}
     if all(role in asked or name in columns for role, name in usual.items()):
         return Roles()
     return find_roles(lazy.head(_ROLE_ROWS).collect(), asked)
+
+
+def _without_last_sums(raw: RawTable) -> tuple[RawTable, list[Assumption]]:
+    """The table without last rows that have a word or nothing where all other rows have a year, a month or a day."""
+    for column in raw.frame.get_columns():
+        if not {*named_kinds(column.name)} - {"clock", "hour"}:
+            continue
+        tail = column.tail(time_forms.MOST_BELOW)
+        values = [bool(re.search(r"\d", str(cell))) or plain(str(cell)) in MONTHS for cell in tail]
+        notes = next((number for number, value in enumerate(reversed(values)) if value), len(values))
+        if not notes or notes > len(column) // 2 or notes == len(values):
+            continue
+        before = column.head(len(column) - notes)
+        if before.null_count() or (column.dtype == pl.String and _has_words(before)):
+            continue
+        return _first_rows(raw, len(before)), [left_out(raw.frame, notes)]
+    return raw, []
+
+
+def _first_rows(raw: RawTable, count: int) -> RawTable:
+    return raw._replace(frame=raw.frame.head(count), as_text=lambda: raw.as_text().head(count))
+
+
+def _has_words(column: pl.Series) -> bool:
+    """Whether a cell has neither a digit nor the name of a month."""
+    words = column.filter(~column.str.contains(r"\d")).unique()
+    return len(words) > MOST_WORDS or any(plain(word) not in MONTHS for word in words.to_list())
 
 
 def _numbers(
@@ -136,9 +179,11 @@ def _number_texts(frame: pl.DataFrame, apart: set[str]) -> list[pl.Series]:
 
 
 def _with_open_numbers(frame: pl.DataFrame, asked: Mapping[str, Any]) -> pl.DataFrame:
-    """The table with empty number columns where the marks are not decided: enough to find the roles."""
+    """The table with zeros where the marks are not decided: enough to find the roles."""
     numbers = _number_texts(frame, _apart(asked))
-    return frame.with_columns(pl.lit(None, pl.Float64).alias(column.name) for column in numbers)
+    plain = [number_marks.typed(column) for column in numbers if number_marks.is_plain(column)]
+    open_ones = [column.name for column in numbers if not number_marks.is_plain(column)]
+    return frame.with_columns(*plain, *(pl.lit(0.0).alias(name) for name in open_ones))
 
 
 def _apart(asked: Mapping[str, Any]) -> set[str]:
@@ -165,7 +210,7 @@ def _signs(texts: pl.DataFrame, frame: pl.DataFrame) -> list[Assumption]:
             if signs:
                 what = f"the signs {listing(signs)} in column {column.name!r} are ignored"
                 found.append(Assumption(f"{what}: {column.drop_nulls()[0]!r} is {frame[column.name].drop_nulls()[0]}"))
-            if bool(column.str.contains(r"^\s*\(.*\)\s*$|\d-\s*$").any()):
+            if bool(column.str.contains(r"^\s*\(.*\)\s*%?$|\d-\s*$").any()):
                 found.append(Assumption(f"numbers like (5) or 5- in column {column.name!r} are negative"))
     return found
 
@@ -182,48 +227,6 @@ def _dates_with_points(column: pl.Series) -> bool:
     return bool(head.str.contains(_POINT_DATE).any())
 
 
-def _series_in_rows(frame: pl.DataFrame, asked: Mapping[str, Any], assumptions: list[Assumption]) -> pl.DataFrame:
-    """A table with one row per series and one column per time, turned into one row per series and time."""
-    time, target = str(asked.get("time_col", "ds")), str(asked.get("target_col", "y"))
-    if {time, target} & {*frame.columns} or "wide" in asked:
-        return frame
-    dated = [name for name in frame.columns if re.match(r"\s*\d", name) or re.search(r"\d{4}", name)]
-    rest = [name for name in frame.columns if name not in dated]
-    if len(dated) < 4 or not rest or len(rest) > len(dated):
-        return frame
-    if not all(frame.schema[name].is_numeric() or frame.schema[name] == pl.Null for name in dated):
-        return frame
-    heads = pl.Series(dated)
-    whole = heads.cast(pl.Int64, strict=False)
-    if whole.null_count() and not time_forms.holds_times(heads):
-        return frame
-    if not whole.null_count() and not time_forms.years(whole):
-        return frame
-    what = f"each row is a series and the columns {listing(dated, 2)} are the times"
-    assumptions.append(Assumption(what, Advice("data.wide", False)))
-    frame = _without_sums(frame, rest, assumptions)
-    long = frame.unpivot(on=dated, index=rest, variable_name=time, value_name=target)
-    long = long.filter(pl.col(target).is_not_null())
-    return long.with_columns(pl.col(time).cast(pl.Int64)) if not whole.null_count() else long
-
-
-def _without_sums(frame: pl.DataFrame, names: list[str], assumptions: list[Assumption]) -> pl.DataFrame:
-    """Without the last rows in which a name of the series is empty, such as sums; not if other rows lack one too."""
-    empty = frame.select(pl.any_horizontal(pl.col(name).cast(pl.String).fill_null("") == "" for name in names))
-    flags = empty.to_series()
-    sums = next((n for n, flag in enumerate(reversed(flags.to_list())) if not flag), 0)
-    if not sums or flags.sum() != sums:
-        return frame
-    assumptions.append(_left_out(frame, sums))
-    return frame.head(len(frame) - sums)
-
-
-def _left_out(frame: pl.DataFrame, last: int) -> Assumption:
-    cells = [str(next((cell for cell in row if cell is not None), "")) for row in frame.tail(last).rows()]
-    rows = "the last row is no row" if last == 1 else f"the last {last} rows are no rows"
-    return Assumption(f"{rows} of the table: {listing(cells, 3)}")
-
-
 def _times(
     frame: pl.DataFrame,
     name: str,
@@ -234,6 +237,11 @@ def _times(
     """The table with its time column parsed, and its format; None for ISO formats."""
     column, earlier = frame[name], None if known is None else known.time_format
     form = asked.get("time_format")
+    if column.dtype.is_numeric() and not column.null_count() and not str(asked.get("freq")).endswith("i"):
+        if form == time_forms.EXCEL:
+            return _serial(frame, column, [])
+        if form is None and time_forms.serial_days(column, named=earlier == time_forms.EXCEL):
+            return _serial(frame, column, assumptions)
     if column.dtype.is_float() and not column.null_count() and bool((column == column.floor()).all()):
         column = column.cast(pl.Int64)
     if column.dtype.is_integer() and column.null_count() == 0:
@@ -249,7 +257,8 @@ def _times(
         frame, column = _without_notes(frame, column.str.strip_chars(), assumptions)
         if form is not None:
             return frame, None  # read_stamps parses it
-        if (
+        sure = time_forms.week_form(column) or time_forms.fits(column, earlier)
+        if not sure and (
             not len(column)
             or column.null_count()
             or bool(column.head(1).str.contains(_OFFSET).any())
@@ -272,6 +281,14 @@ def _times(
     return frame.with_columns(values), found.form
 
 
+def _serial(frame: pl.DataFrame, column: pl.Series, assumptions: list[Assumption]) -> tuple[pl.DataFrame, str | None]:
+    """The table with days as workbooks count them turned into dates."""
+    values = time_forms.from_serial(column.cast(pl.Float64)).alias(column.name)
+    what = f"column {column.name!r} counts days as workbooks do, so that {column[0]} is {values[0]}"
+    assumptions.append(Assumption(what, Advice("data.freq", "1i")))
+    return frame.with_columns(values), time_forms.EXCEL
+
+
 def _is_iso(text: pl.Series) -> bool:
     first = text.head(1)
     return any(not time_forms.parse(first, form).null_count() for form in time_forms.ISO_FORMS)
@@ -284,7 +301,7 @@ def _without_notes(
     notes = time_forms.notes_at_end(column)
     if not notes:
         return frame, column
-    assumptions.append(_left_out(frame, notes))
+    assumptions.append(left_out(frame, notes))
     return frame.head(len(column) - notes), column.head(len(column) - notes)
 
 

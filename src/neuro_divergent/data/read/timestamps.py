@@ -11,7 +11,17 @@ import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
 from neuro_divergent.data.read.columns import Stamps, Where, first_true, is_text
-from neuro_divergent.data.read.sniff.times import ISO_FORMS, Reading, decide, decide_whole, parse
+from neuro_divergent.data.read.sniff.times import (
+    EXCEL,
+    ISO_FORMS,
+    Reading,
+    decide,
+    decide_whole,
+    fits,
+    from_serial,
+    parse,
+    week_form,
+)
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999 in microseconds
 OFFSET = re.compile(r"^(.*:[\d.]+|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})\s?([Zz]|[+-]\d{2}(?::?\d{2})?)$")
@@ -41,6 +51,8 @@ def read_stamps(
         iso_only: refuse text in other formats; for a column of which only a part is read.
         counted: whether whole numbers are steps, even if they could be dates such as 20201231.
     """
+    if form == EXCEL and series.dtype.is_numeric():
+        series = from_serial(series.cast(pl.Float64)).alias(series.name)
     if is_text(series):
         found = _from_text(
             series.cast(pl.String).str.strip_chars(), where, zone=zone, form=form, known=known, iso_only=iso_only
@@ -176,7 +188,8 @@ def _from_text(
 def _recognised(text: pl.Series, where: Where, known: str | None = None, *, iso_only: bool = True) -> Reading:
     """Infer the format from the first cell. Every other cell must have it too, or be a longer or shorter ISO form."""
     result: pl.Series | None = None
-    for form in ISO_FORMS:
+    decided = not iso_only and (week_form(text) is not None or fits(text, known))
+    for form in () if decided else ISO_FORMS:
         parsed = parse(text.head(1), form)
         if parsed.null_count():
             continue

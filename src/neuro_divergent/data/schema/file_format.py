@@ -28,9 +28,11 @@ class FileFormat(Description):
     thousands: str = ""
     """The mark between the thousands of a number: a comma, a point, a space, an apostrophe, or nothing."""
     header_line: int = 1
-    """The line with the names of the columns, counted from 1."""
+    """The line with the names of the columns, counted from 1; 0 if there are none and the columns are numbered."""
     time_format: str | None = None
     """Format of the time column; None for ISO formats and whole numbers."""
+    first_hour: Literal[0, 1] = 0
+    """The number of the first hour of a day, where hours are a column: 1 if they are numbered from 1 to 24."""
 
     @field_validator("thousands", mode="before")
     @classmethod

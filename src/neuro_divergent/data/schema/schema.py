@@ -36,7 +36,8 @@ class DataSchema(Description):
     """The column with the names of the series, or a list of columns that form the name together. A table without it
     is one series."""
     time_col: str = "ds"
-    """The column of time stamps: datetimes, dates, text in a date format, or whole numbers."""
+    """The column of time stamps: datetimes, dates, text in a date format, or whole numbers. A list of columns, such as
+    year and month or date and hour, is joined to the column "ds"."""
     target_col: str = "y"
     """The column to forecast."""
     freq: Takes[str | None, str | int | None] = default(None)
@@ -92,6 +93,8 @@ class DataSchema(Description):
     """Found when loading: the columns that form the names of the series together."""
     integer_parts: tuple[str, ...] = ()
     """Found when loading: the columns of `id_parts` with whole numbers."""
+    time_parts: tuple[str, ...] = ()
+    """Found when loading: the columns that form the time together."""
     file: FileFormat | None = None
     """Found when loading: the format of the file."""
     id_type: Literal["none", "text", "integer"] | None = None
@@ -112,7 +115,15 @@ class DataSchema(Description):
     @model_validator(mode="before")
     @classmethod
     def _several_keys(cls, value: Any) -> Any:
-        """A list of id columns is one id with parts."""
+        """A list of id columns is one id with parts, and a list of time columns one time."""
+        times = value.get("time_col") if isinstance(value, dict) else None
+        if isinstance(times, list | tuple):
+            if not times or not all(isinstance(name, str) for name in times) or len(set(times)) != len(times):
+                raise ConfigError(
+                    f"time_col must be a column or a list of different columns, but got time_col={times!r}"
+                )
+            joined = {"time_col": "ds", "time_parts": tuple(times)}
+            value = value | (joined if len(times) > 1 else {"time_col": times[0]})
         keys = value.get("id_col") if isinstance(value, dict) else None
         if not isinstance(keys, list | tuple):
             return value
@@ -191,7 +202,7 @@ class LoadOptions(TypedDict, total=False):
     """The keyword arguments that every loader takes; the fields of `DataSchema` describe them."""
 
     id_col: str | list[str] | tuple[str, ...]
-    time_col: str
+    time_col: str | list[str] | tuple[str, ...]
     target_col: str
     freq: str | int | None
     time_zone: str | None

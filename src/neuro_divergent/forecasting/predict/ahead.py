@@ -20,7 +20,7 @@ from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.features.features import reach
 from neuro_divergent.data.read.files import take_over
 from neuro_divergent.data.read.future_values import FutureValues, future_stamps
-from neuro_divergent.data.read.keys import with_joined_id
+from neuro_divergent.data.read.keys import with_joined_keys
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import FILLED
 from neuro_divergent.data.store.store import SeriesStore
@@ -295,7 +295,7 @@ def missing_future(table: TimeSeriesDataFrame, future: Any, h: int) -> pl.DataFr
     """The rows of `future_frame` that a table of future values does not have."""
     schema = table.schema
     needed = future_frame(table, h)
-    given = with_joined_id(take_over(future)[0], schema)[0].collect()
+    given = with_joined_keys(take_over(future)[0], schema)[0].collect()
     keys = [schema.time_col] if schema.id_type == "none" else [schema.id_col, schema.time_col]
     absent = [name for name in keys if name not in given.columns]
     if absent:

@@ -98,3 +98,22 @@ def test_a_static_table_is_named_by_the_same_parts() -> None:
 def test_keys_that_cannot_be_are_refused(options, said) -> None:
     with pytest.raises(nd.NeuroDivergentError, match=said):
         nd.TimeSeriesDataFrame.from_frame(PANEL, **options)
+
+
+def test_a_static_table_may_name_a_part_of_the_key() -> None:
+    facts = pl.DataFrame({"store": PANEL["store"].unique().sort(), "size": [10.0, 20.0]})
+    table = nd.TimeSeriesDataFrame.from_frame(PANEL, id_col=KEYS, static=facts)
+    assert table.store.static[:, 0].tolist() == [10.0, 10.0, 20.0, 20.0]
+    assert "names 'store' only" in str(table.report())
+    with pytest.raises(nd.DataError, match="must have a row for every store, but got none for"):
+        nd.TimeSeriesDataFrame.from_frame(PANEL, id_col=KEYS, static=facts.head(1))
+    with pytest.raises(nd.DataError, match="has one row for each of them, but got several for"):
+        nd.TimeSeriesDataFrame.from_frame(PANEL, id_col=KEYS, static=pl.concat([facts, facts]))
+
+
+def test_the_key_of_a_file_is_known_before_its_static_table(tmp_path) -> None:
+    PANEL.write_csv(tmp_path / "sold.csv")
+    facts = pl.DataFrame({"store": PANEL["store"].unique().sort(), "size": [10.0, 20.0]})
+    table = nd.TimeSeriesDataFrame.from_csv(tmp_path / "sold.csv", static=facts)
+    assert table.schema.id_parts == tuple(KEYS)
+    assert table.store.static[:, 0].tolist() == [10.0, 10.0, 20.0, 20.0]

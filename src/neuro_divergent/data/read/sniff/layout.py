@@ -8,8 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from neuro_divergent.core.errors import Advice, DataFileError
+from neuro_divergent.data.read.sniff.first_row import NAMES, ROW, UNCLEAR, read_first_row, whole_cells
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE_BYTES = 2**16
@@ -21,6 +23,8 @@ MOST_BELOW = 20
 _VALUE = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,' \u00a0:/%-]*\)?|\d{4}-\d\d-\d\d.*")
 """A cell of digits and marks: a number, a date or a time."""
 
+_RULE = re.compile(rb"^[ |+]*[-=]{3}[-=+| :]*(?=\r?$)", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class TextLayout:
@@ -28,10 +32,14 @@ class TextLayout:
 
     separator: str
     header_line: int
-    """Counted from 1."""
+    """The line of the column names, counted from 1; 0 if there is none, and the columns are numbered."""
+    first_line: int
+    """The line of the first row, counted from 1."""
     begin: int
-    """The byte where the header line begins."""
+    """The byte where the first row begins."""
     names: tuple[str, ...]
+    second_names: tuple[str, ...] = ()
+    """The cells of a second line of names or units."""
     below: tuple[str, ...] = ()
     """Lines below the table that are not rows."""
     end: int | None = None
@@ -43,19 +51,83 @@ def find_layout(data: bytes, name: str, *, separator: str | None, header_line: i
     if separator is not None and (len(separator.encode()) != 1 or separator in '\r\n"'):
         raise DataFileError(f"separator must be one character, but got separator={separator!r}")
     lines = _first_lines(data)
-    if header_line is not None and not 1 <= header_line <= len(lines):
-        raise DataFileError(f"header_line must be a line of {name}, but got header_line={header_line}")
+    if header_line is not None and not 0 <= header_line <= len(lines):
+        raise DataFileError(
+            f"header_line must be a line of {name}, or 0 if it has no column names, but got header_line={header_line}"
+        )
     candidates = [separator] if separator else list(SEPARATORS)
     tried = [(one, _rows("".join(lines), one, name)) for one in candidates]
     chosen, rows = max(tried, key=lambda pair: _score(pair[1], header_line))
-    number = header_line if header_line is not None else header_row(rows, name) + 1
-    if header_line is None and len(rows) != len(lines) and number > 1:
-        number = _line_of(number, lines, chosen)
-    begin = sum(len(line.encode()) for line in lines[: number - 1])
-    header = next(iter(_rows("".join(lines[number - 1 :]), chosen, name)), [])
-    names = checked_names(header, name, chosen)
-    below, end = _below(data, begin, chosen, len(names))
-    return TextLayout(chosen, number, begin, names, below, end)
+    place = find_header(rows, name, chosen, None if header_line is None else _row_of(header_line, lines, chosen))
+    first = _line_of(place.first + 1, lines, chosen)
+    begin = sum(len(line.encode()) for line in lines[: first - 1])
+    below, end = _below(data, begin, chosen, len(place.names))
+    line = 0 if place.header is None else header_line or _line_of(place.header + 1, lines, chosen)
+    return TextLayout(chosen, line, first, begin, place.names, place.second, below, end)
+
+
+class HeaderPlace(NamedTuple):
+    """The rows of the column names, counted from 0."""
+
+    header: int | None
+    """None if the table has no names."""
+    first: int
+    """The first row of the table."""
+    names: tuple[str, ...]
+    second: tuple[str, ...] = ()
+    """The cells of a second row of names."""
+
+
+def find_header(rows: Sequence[Sequence[str]], name: str, separator: str, given: int | None = None) -> HeaderPlace:
+    """Where the column names and the first row are.
+
+    Args:
+        rows: the first rows of the file.
+        name: the name of the file.
+        separator: the character between two cells.
+        given: the row of the names, counted from 0; -1 if there are none. None finds it.
+    """
+    header = header_row(rows, name) if given is None else None if given < 0 else given
+    if header is None:
+        width = _usual_width(rows)
+        first = next((n for n, row in enumerate(rows) if len(row) == width and any(map(str.strip, row))), 0)
+        return HeaderPlace(None, first, tuple(f"column_{number + 1}" for number in range(width)))
+    names = list(rows[header])
+    second = _next_filled(rows, header + 1)
+    if second is not None and _is_second(rows, second, len(names)):
+        names = _together(names, rows[second])
+        return HeaderPlace(
+            header,
+            _next_filled(rows, second + 1) or second + 1,
+            checked_names(names, name, separator),
+            tuple(rows[second]),
+        )
+    above = rows[header - 1] if header and given is None else ()
+    if len({*filter(None, names)}) < len([*filter(None, names)]) and len(above) == len(names) and any(above):
+        names = _together(above, names)
+    return HeaderPlace(header, second or header + 1, checked_names(names, name, separator))
+
+
+def _next_filled(rows: Sequence[Sequence[str]], start: int) -> int | None:
+    return next((n for n in range(start, len(rows)) if any(cell.strip() for cell in rows[n])), None)
+
+
+def _is_second(rows: Sequence[Sequence[str]], place: int, width: int) -> bool:
+    """Whether a row below the names is a further row of names or units: it has no value where the rows have one."""
+    return len(rows[place]) == width and read_first_row(rows[place], rows[place + 1 :], strict=True) == NAMES
+
+
+def _together(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
+    """Names from two rows: the upper one, if its names are different; otherwise both, a group with its columns."""
+    pairs = [(one.strip(), two.strip()) for one, two in zip(upper, lower, strict=True)]
+    filled = [one or two for one, two in pairs]
+    if len({*filled}) == len(filled) and all(one or number == 0 for number, (one, _) in enumerate(pairs)):
+        return filled
+    group, names = "", []
+    for one, two in pairs:
+        group = one or group
+        names.append(f"{group} {two}".strip() if two else one)
+    return names
 
 
 def _first_lines(data: bytes) -> list[str]:
@@ -74,11 +146,17 @@ def _rows(text: str, separator: str, name: str) -> list[list[str]]:
 
 
 def _line_of(row: int, lines: Sequence[str], separator: str) -> int:
-    """The line in which a row begins; rows above it may have cells with line breaks."""
+    """The line in which a row begins, both counted from 1; rows above it may have cells with line breaks."""
     reader = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=separator)
     for _ in range(row - 1):
-        next(reader)
+        next(reader, None)
     return reader.line_num + 1
+
+
+def _row_of(line: int, lines: Sequence[str], separator: str) -> int:
+    """The row, counted from 0, that begins in a line counted from 1; -1 for line 0."""
+    reader = csv.reader(io.StringIO("".join(lines[: line - 1] if line else []), newline=""), delimiter=separator)
+    return sum(1 for _ in reader) if line else -1
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
@@ -94,7 +172,7 @@ def _score(rows: list[list[str]], header_line: int | None) -> tuple[float, ...]:
         return (0.0, 0.0, 0.0)
     found = _header_place(rows) if header_line is None else min(header_line, len(rows)) - 1
     if found is None:
-        return (0.5, 0.0, float(width))
+        return (0.5, whole_cells([row for row in rows if len(row) == width]), float(width))
     below = [row for row in rows[found + 1 :] if any(cell.strip() for cell in row)]
     same = sum(len(row) == len(rows[found]) for row in below) / max(1, len(below))
     split = sum(len(row) > 1 for row in rows) / len(rows)
@@ -103,52 +181,41 @@ def _score(rows: list[list[str]], header_line: int | None) -> tuple[float, ...]:
 
 def _header_place(rows: Sequence[Sequence[str]]) -> int | None:
     """The first row that names all columns of the table; None if there is none."""
+    number = _first_full(rows)
+    return number if number is not None and read_first_row(rows[number], rows[number + 1 :]) == NAMES else None
+
+
+def _first_full(rows: Sequence[Sequence[str]]) -> int | None:
+    """The first row with a cell in every column; a first and a last one may be empty."""
     width = _usual_width(rows)
     for number, row in enumerate(rows[:MOST_ABOVE]):
         cells = [cell.strip() for cell in row]
-        named = [cell for cell in cells if cell]
-        if len(row) < width or len(named) < max(1, len(cells) - 1, width - 1) or len(named) < min(2, width):
-            continue
-        values = sum(bool(_VALUE.fullmatch(cell)) for cell in named)
-        return number if values < len(named) and not _is_data(cells, rows[number + 1 : number + 2]) else None
+        named = sum(map(bool, cells))
+        spare = 2 if len(cells) > 3 and not cells[0] and not cells[-1] else 1
+        if len(row) >= width and named >= max(1, len(cells) - spare, width - spare) and named >= min(2, width):
+            return number
     return None
 
 
-def _is_data(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row looks like the row below it: values in the same columns, and at least one value."""
-    if not below or len(below[0]) != len(cells):
-        return False
-    here = [bool(_VALUE.fullmatch(cell)) for cell in cells]
-    there = [bool(_VALUE.fullmatch(cell.strip())) for cell in below[0]]
-    return (
-        any(here) and here == there and not _are_years([cell for cell, value in zip(cells, here, strict=True) if value])
-    )
+def header_row(rows: Sequence[Sequence[str]], name: str) -> int | None:
+    """The row of column names, counted from 0; None if there are rows only.
 
-
-def _are_years(cells: Sequence[str]) -> bool:
-    """Whether the cells are years, in a table with one column per year."""
-    if len(cells) < 4 or not all(re.fullmatch(r"1[5-9]\d\d|2[01]\d\d", cell) for cell in cells):
-        return False
-    return list(cells) in (sorted({*cells}), sorted({*cells}, reverse=True))
-
-
-def header_row(rows: Sequence[Sequence[str]], name: str) -> int:
-    """The row of column names, counted from 0. Titles, notes and blank lines may come before it."""
-    filled = [number for number, row in enumerate(rows) if any(cell.strip() for cell in row)]
-    if not filled:
+    Titles, notes and blank lines may come before it.
+    """
+    filled = _next_filled(rows, 0)
+    if filled is None:
         raise DataFileError(f"{name} must begin with a line of column names, but its first line is empty.")
-    found = _header_place(rows)
-    if found is not None:
-        return found
-    first = rows[filled[0]]
-    if len(filled) > 1 and _is_data([cell.strip() for cell in first], [rows[filled[1]]]):
-        shown = ", ".join(map(repr, first[:5]))
+    first = _first_full(rows)
+    first = filled if first is None else first
+    kind = read_first_row(rows[first], rows[first + 1 :])
+    if kind == UNCLEAR:
+        shown = ", ".join(map(repr, rows[first][:5]))
         raise DataFileError(
-            f"{name} must have a line of column names above its rows, but its first line is a row: {shown}. "
-            "Write the names above it, such as ds,y, or say header_line=... if they are further below.",
-            advice=[Advice("data.header_line")],
+            f"{name} must show whether its first line names the columns, but it may be a row as well: {shown}. "
+            f"Say header_line={first + 1} if it has names, header_line=0 if it is a row.",
+            advice=[Advice("data.header_line", first + 1), Advice("data.header_line", 0)],
         )
-    return filled[0]
+    return None if kind == ROW else first
 
 
 def checked_names(header: Sequence[str], name: str, separator: str) -> tuple[str, ...]:
@@ -196,3 +263,8 @@ def rows_of(data: bytes, separator: str, name: str) -> Iterator[list[str]]:
         yield from csv.reader(lines, delimiter=separator)
     except (csv.Error, ValueError) as error:
         raise DataFileError(f"{name} must be a table, but: {error}.") from None
+
+
+def without_rules(data: bytes) -> bytes:
+    """The text without drawn lines of dashes, as lists of programs have them around their rows; lines are kept."""
+    return _RULE.sub(b"", data) if _RULE.search(data[:SAMPLE_BYTES]) else data

@@ -20,7 +20,7 @@ EMPTY_TEXT = (*MISSING_TEXT, "-", "--", "–", "—", "..", "...", ":", "#value!
 """Texts of empty cells, in lower case."""
 _SPACES = r"[ \u00a0\u2009\u202f]"
 _AROUND = rf"^[-+−(]?{_SPACES}?(?:[$€£¥]|EUR|USD|CHF|GBP)?{_SPACES}?[-+−]?"
-_BEHIND = rf"{_SPACES}?(?:[$€£¥%]|EUR|USD|CHF|GBP)?\)?-?$"
+_BEHIND = rf"{_SPACES}?(?:[$€£¥%]|EUR|USD|CHF|GBP)?\)?-?{_SPACES}?%?$"
 _DIGITS = r"(?:\d[\d.,'’ \u00a0\u2009\u202f]*|[.,]\d+)(?:[eE][-+]?\d+)?"
 NUMBER = _AROUND + _DIGITS + _BEHIND
 """A cell that a person would read as a number."""
@@ -213,7 +213,7 @@ def converted(column: pl.Series, marks: Marks) -> tuple[pl.Series, int | None]:
     """
     text = column.str.strip_chars()
     text = text.set(text.str.to_lowercase().is_in(list(EMPTY_TEXT)).fill_null(False), None)
-    negative = text.str.contains(r"^\(.*\)$|\d-$|^[^\d]*[-−]").fill_null(False)
+    negative = text.str.contains(r"^\(.*\)\s?%?$|\d-$|^[^\d]*[-−]").fill_null(False)
     power = text.str.extract(r"([eE][-+]?\d+)\)?$", 1).fill_null("")
     core = text.str.replace(_AROUND, "").str.replace(_BEHIND, "").str.replace(r"[eE][-+]?\d+$", "")
     if marks.thousands:

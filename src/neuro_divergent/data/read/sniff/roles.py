@@ -11,7 +11,18 @@ from typing import Any
 import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
-from neuro_divergent.data.read.sniff.times import decide_whole, holds_times, years
+from neuro_divergent.data.read.sniff.parts import (
+    NUMBERED,
+    Joined,
+    described,
+    find_parts,
+    join_parts,
+    named_kinds,
+    numbers_of,
+)
+from neuro_divergent.data.read.sniff.times import decide_whole, holds_times, serial_days, years
+from neuro_divergent.data.read.sniff.words import plain
+from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import Assumption, listing
 
 TIMES = (
@@ -28,6 +39,25 @@ TARGETS = (
 )  # fmt: skip
 WEAK_TARGETS = ("close", "value", "price", "count", "amount", "cnt", "wert", "valeur", "valor")
 """Names of a target that are also common for other columns."""
+JOINED_TIME = "ds"
+"""The name of a time that several columns form together."""
+ROW_NUMBERS = (
+    "",
+    "#",
+    "no",
+    "nr",
+    "row",
+    "rownum",
+    "row_number",
+    "lfd nr",
+    "lfd. nr",
+    "index",
+    "instant",
+    "unnamed: 0",
+)
+"""Names of columns that number the rows."""
+BEGINNINGS = ("start", "begin", "beginn", "anfang", "von", "from", "debut", "inicio", "inizio", "van")
+"""Words in the name of the first of two time columns."""
 MOST_TOGETHER = 6
 MOST_KEYS = 3
 
@@ -39,6 +69,8 @@ class Roles:
     fields: dict[str, Any] = field(default_factory=dict)
     assumptions: list[Assumption] = field(default_factory=list)
     problems: list[DataError] = field(default_factory=list)
+    joined: Joined | None = None
+    """The time, if several columns form it together."""
 
     def take(self, name: str, value: Any, what: str) -> None:
         """Assign a role and list the assumption."""
@@ -46,18 +78,26 @@ class Roles:
         self.assumptions.append(Assumption(what, Advice(f"data.{name}", "..." if value is not True else False)))
 
 
-def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any]) -> Roles:
+def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any], known: FileFormat | None = None) -> Roles:
     """The time, id and target columns that were not given and do not have their usual names.
 
     Args:
         frame: the table, with numbers already parsed.
         asked: the given roles, under the field names of `DataSchema`.
+        known: the format of an earlier file.
     """
     found = Roles()
     others = _with_roles(asked, "future", "historical", "static", "categorical", "weight", "available_mask")
+    asked = with_time_parts(asked)
+    parts = _parts(frame, asked, others)
+    if parts:
+        frame = _joined(frame, parts, asked, known, found)
+        if found.joined is None:
+            return found
     time = _named_or(frame, asked, "time_col", "ds") or _time(frame, others, found)
     if time is None or time not in frame.columns:
         return found
+    others = others | {*parts} | ({time} if parts else set())
     keys = _given_id(frame, asked)
     if keys is None and not asked.get("wide"):
         varying = _with_roles(asked, "future", "historical", "weight", "available_mask")  # an id may also be static
@@ -66,6 +106,43 @@ def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any]) -> Roles:
         return found
     _target(frame, {time, *(keys or ()), *others}, bool(keys), found, columns_asked="wide" in asked)
     return found
+
+
+def with_time_parts(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The given roles, with a list of time columns as the parts of one."""
+    names = asked.get("time_col")
+    if not isinstance(names, list | tuple):
+        return dict(asked)
+    if len(names) == 1:
+        return {**asked, "time_col": names[0]}
+    return {**asked, "time_col": JOINED_TIME, "time_parts": tuple(names)}
+
+
+def _parts(frame: pl.DataFrame, asked: Mapping[str, Any], others: set[str]) -> tuple[str, ...]:
+    """The columns that form the time together: given, or found if no time column was given."""
+    given = tuple(asked.get("time_parts") or ())
+    if given:
+        return given if {*given} <= {*frame.columns} else ()
+    if "time_col" in asked or JOINED_TIME in frame.columns:
+        return ()
+    return find_parts(frame, others - _with_roles(asked, "future", "categorical"))
+
+
+def _joined(
+    frame: pl.DataFrame, parts: Sequence[str], asked: Mapping[str, Any], known: FileFormat | None, found: Roles
+) -> pl.DataFrame:
+    """The table with the joined time. A part that cannot be read is a problem."""
+    form, hour = (None, 0) if known is None else (known.time_format, known.first_hour)
+    try:
+        found.joined = join_parts(frame, parts, form=asked.get("time_format"), known=form, first_hour=hour)
+    except DataError as error:
+        found.problems.append(error)
+        return frame
+    if not asked.get("time_parts"):
+        found.fields["time_parts"] = tuple(parts)
+        what = described(parts, frame, found.joined)
+        found.assumptions.append(Assumption(what, Advice("data.time_col")))
+    return frame.with_columns(found.joined.values.alias(str(asked.get("time_col", JOINED_TIME))))
 
 
 def _with_roles(asked: Mapping[str, Any], *roles: str) -> set[str]:
@@ -88,12 +165,12 @@ def _given_id(frame: pl.DataFrame, asked: Mapping[str, Any]) -> tuple[str, ...] 
 
 
 def likely_name(names: Sequence[str], likely: Sequence[str]) -> str | None:
-    """The first of the likely names that is a column.
+    """The first of the likely names that is a column. A unit in brackets behind a name does not count.
 
-    >>> likely_name(["Price", "Sales"], ["sales", "price"])
-    'Sales'
+    >>> likely_name(["Price", "Sales [EUR]"], ["sales", "price"])
+    'Sales [EUR]'
     """
-    by_key = {name.strip().lower(): name for name in reversed(names)}
+    by_key = {re.sub(r"\s*[\[(][^\])]*[\])]$", "", name.strip().lower()): name for name in reversed(names)}
     return next((by_key[name] for name in likely if name in by_key), None)
 
 
@@ -104,8 +181,9 @@ def _time(frame: pl.DataFrame, others: set[str], found: Roles) -> str | None:
     whole = [c for c in columns if c.dtype.is_integer() and not c.null_count()]
     counted = [c.name for c in whole if likely_name([c.name], TIMES)]
     counted += [c.name for c in whole if c.name not in counted and (years(c) or _dated(c)) and c.n_unique() > 2]
-    possible = temporal or counted
-    name = possible[0] if len(possible) == 1 else likely_name(possible, TIMES)
+    serial = [c.name for c in columns if serial_days(c)]
+    possible = temporal or serial or counted
+    name = possible[0] if len(possible) == 1 else likely_name(possible, TIMES) or _beginning(possible)
     if name is None:
         got = f"several: {listing(possible)}" if possible else f"none among the columns {listing(frame.columns, 20)}"
         found.problems.append(
@@ -117,6 +195,29 @@ def _time(frame: pl.DataFrame, others: set[str], found: Roles) -> str | None:
         return None
     found.take("time_col", name, f"column {name!r} holds the time stamps")
     return name
+
+
+def _beginning(names: Sequence[str]) -> str | None:
+    """The one of two time columns at which a span begins."""
+    first = [name for name in names if {*re.split(r"[^a-z]+", plain(name))} & {*BEGINNINGS}]
+    return first[0] if len(first) == 1 and len(names) == 2 else None
+
+
+def _row_numbers(column: pl.Series) -> bool:
+    """Whether a column numbers the rows from 0 or 1."""
+    if plain(column.name) not in ROW_NUMBERS or not column.dtype.is_integer() or not len(column):
+        return False
+    return column[0] in (0, 1) and bool((column.diff().drop_nulls() == 1).all())
+
+
+def _part_of_time(column: pl.Series) -> bool:
+    """Whether a column has a part of the time, which does not name series."""
+    return any(numbers_of(column, kind) is not None for kind in named_kinds(column.name))
+
+
+def _calendar(column: pl.Series) -> bool:
+    """Whether a column has a part of the time, which is no target."""
+    return any(kind != "clock" and numbers_of(column, kind) is not None for kind in named_kinds(column.name))
 
 
 def _dated(column: pl.Series) -> bool:
@@ -158,7 +259,7 @@ def _possible_ids(frame: pl.DataFrame, taken: set[str]) -> list[str]:
     """Text columns, and whole-number columns with the name of an id, the likeliest first."""
     named, texts = [], []
     for name, kind in frame.schema.items():
-        if name in taken or not (kind == pl.String or kind.is_integer()):
+        if name in taken or not (kind == pl.String or kind.is_integer()) or _part_of_time(frame[name]):
             continue
         words = re.split(r"[^a-z0-9]+", name.lower())
         if any(word in IDS or word in ("no", "nr", "code", "number") for word in (name.lower(), *words)):
@@ -169,7 +270,8 @@ def _possible_ids(frame: pl.DataFrame, taken: set[str]) -> list[str]:
 
 
 def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, columns_asked: bool) -> None:
-    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() and name not in taken]
+    spare = {c.name for c in frame.get_columns() if c.dtype.is_numeric() and (_row_numbers(c) or _calendar(c))}
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() and name not in taken | spare]
     likely = [name for name in numbers if likely_name([name], TARGETS)]
     likely = likely or [name for name in numbers if likely_name([name], WEAK_TARGETS)]
     if len(numbers) == 1 or len(likely) == 1:
@@ -177,7 +279,8 @@ def _target(frame: pl.DataFrame, taken: set[str], keyed: bool, found: Roles, *, 
         found.take("target_col", name, f"column {name!r} is the target")
         return
     rest = [name for name in frame.columns if name not in taken and name not in numbers]
-    one_kind = len(numbers) > 1 and not likely and not keyed and not rest
+    unnamed = any(re.fullmatch(NUMBERED, name) for name in numbers)  # their common pattern says nothing
+    one_kind = len(numbers) > 1 and not likely and not keyed and not rest and not unnamed
     if one_kind and not columns_asked and len({re.sub(r"\d+", "#", name) for name in numbers}) == 1:
         found.take("wide", True, f"each of the {len(numbers)} columns {listing(numbers, 3)} is a series (wide)")
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -13,7 +13,7 @@ from neuro_divergent.core.errors import Advice, DataFileError
 from neuro_divergent.core.extras import require
 from neuro_divergent.data.read.guard import guarded
 from neuro_divergent.data.read.sniff.encoding import as_utf8
-from neuro_divergent.data.read.sniff.layout import TextLayout, checked_names, find_layout, header_row, rows_of
+from neuro_divergent.data.read.sniff.layout import TextLayout, find_header, find_layout, rows_of, without_rules
 from neuro_divergent.data.read.sniff.unpack import Source, contents, is_workbook, source_name
 from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.schema.load_report import Assumption, listing
@@ -21,6 +21,7 @@ from neuro_divergent.data.schema.load_report import Assumption, listing
 _ISO = re.compile(r"\s*\d{4}[-/]\d")
 _NAMES = {"\t": "a tab", ";": "';'", "|": "'|'", ",": "','"}
 _HEADER_SAMPLE = 200
+_PADDED = r"^\s+\S|\S\s+$"
 
 
 class RawTable(NamedTuple):
@@ -49,6 +50,7 @@ def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
         return _from_workbook(data, name, given)
     text, encoding = as_utf8(data, given.get("encoding"), name)
     del data
+    text = without_rules(text)
     layout = find_layout(text, name, separator=given.get("separator"), header_line=given.get("header_line"))
     body = text if layout.begin == 0 and layout.end is None else text[layout.begin : layout.end]
     plain = layout.separator == "," and not given.get("decimal_comma") and not given.get("thousands")
@@ -62,7 +64,9 @@ def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
 
 
 def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[pl.DataFrame, bool]:
-    options: dict[str, Any] = {"separator": layout.separator}
+    if not body.strip():
+        raise DataFileError(f"{name} must have rows, but got only a header.")
+    options: dict[str, Any] = {"separator": layout.separator, "has_header": False}
     frame = _typed(body, options) if typed else None
     if frame is None:
         typed = False
@@ -72,11 +76,20 @@ def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[p
             _check_ragged(body, layout, name)
             with guarded(name, DataFileError):
                 raise
-    if not len(frame):
-        raise DataFileError(f"{name} must have rows, but got only a header.")
     if frame.width != len(layout.names) or frame.to_series(frame.width - 1).null_count():
         _check_ragged(body, layout, name)
+    if frame.width < len(layout.names):  # the first lines are empty
+        frame = frame.with_columns(
+            pl.lit(None, pl.String).alias(f"\0{n}") for n in range(len(layout.names) - frame.width)
+        )
+    frame.columns = _different(layout.names)
     return frame, typed
+
+
+def _different(names: Sequence[str]) -> list[str]:
+    """The names, with a number for each further column without one."""
+    empty = [number for number, name in enumerate(names) if not name]
+    return [f"_duplicated_{number}" if number in empty[1:] else name for number, name in enumerate(names)]
 
 
 def _typed(body: bytes, options: dict[str, Any]) -> pl.DataFrame | None:
@@ -112,13 +125,13 @@ def _check_ragged(body: bytes, layout: TextLayout, name: str) -> None:
     for number, row in enumerate(rows_of(body, layout.separator, name)):
         if row and len(row) != len(layout.names):
             raise DataFileError(
-                f"{name} must have {len(layout.names)} cells in every row, but row {number - 1} "
-                f"(line {number + layout.header_line}) has {len(row)}. Correct the line."
+                f"{name} must have {len(layout.names)} cells in every row, but row {number} "
+                f"(line {number + layout.first_line}) has {len(row)}. Correct the line."
             )
 
 
 def _tidied(frame: pl.DataFrame) -> pl.DataFrame:
-    """The table without unnamed empty columns, without empty rows, and without spaces around names."""
+    """The table without unnamed empty columns, without empty rows, and without spaces around names and cells."""
     names = frame.columns
     spare = [
         name
@@ -132,6 +145,10 @@ def _tidied(frame: pl.DataFrame) -> pl.DataFrame:
             for name, kind in frame.schema.items()
         )
         frame = frame.filter(~empty)
+    padded = [
+        c.name for c in frame.get_columns() if c.dtype == pl.String and bool(c.head(100).str.contains(_PADDED).any())
+    ]
+    frame = frame.with_columns(pl.col(padded).str.strip_chars()) if padded else frame
     stripped = [name.strip() for name in frame.columns]
     return frame.rename(dict(zip(frame.columns, stripped, strict=True))) if len({*stripped}) == len(stripped) else frame
 
@@ -143,6 +160,14 @@ def _assumed(file: FileFormat, layout: TextLayout, given: dict[str, Any]) -> lis
         found.append(Assumption(f"{_NAMES[file.separator]} separates the cells", Advice("data.separator")))
     if "encoding" not in given and file.encoding != "utf-8":
         found.append(Assumption(f"the text is {file.encoding}", Advice("data.encoding")))
+    if "header_line" not in given and not file.header_line:
+        what = f"the file has no line of column names: they are {listing(layout.names, 3)}"
+        found.append(Assumption(what, Advice("data.header_line", layout.first_line)))
+    if layout.second_names:
+        what = (
+            f"line {layout.first_line - 1} has further names or units: {listing(filter(None, layout.second_names), 3)}"
+        )
+        found.append(Assumption(what, Advice("data.header_line")))
     if "header_line" not in given and file.header_line > 1:
         what = f"line {file.header_line} names the columns, and the lines above it are notes"
         found.append(Assumption(what, Advice("data.header_line")))
@@ -192,14 +217,14 @@ def _from_sheet(data: bytes, name: str, sheet: str, given: dict[str, Any]) -> Ra
             advice=[Advice("data.sheet")],
         )
     rows = [[cell or "" for cell in row] for row in cells.head(_HEADER_SAMPLE).rows()]
-    line = given.get("header_line") or header_row(rows, name) + 1
-    header = checked_names(rows[line - 1], name, ",")
-    named = [
-        number
-        for number, cell in enumerate(header)
-        if cell.strip() or cells[line:].to_series(number).drop_nulls().len()
-    ]
-    frame = cells[line:].select(cells.columns[number] for number in named)
+    said = given.get("header_line")
+    if said is not None and not 0 <= said <= len(rows):
+        raise DataFileError(f"header_line must be a line of {name}, or 0, but got header_line={said}")
+    place = find_header(rows, name, ",", None if said is None else said - 1)
+    line, header = 0 if place.header is None else place.header + 1, place.names
+    cells = cells[place.first :]
+    named = [number for number, cell in enumerate(header) if cell.strip() or cells.to_series(number).drop_nulls().len()]
+    frame = cells.select(cells.columns[number] for number in named)
     frame.columns = [header[number] or f"column_{number + 1}" for number in named]
     if not len(frame) or frame.width < 2:
         got = "a single column" if len(frame) else "a header only"
@@ -209,7 +234,7 @@ def _from_sheet(data: bytes, name: str, sheet: str, given: dict[str, Any]) -> Ra
             advice=[Advice("data.sheet")],
         )
     file = FileFormat(header_line=line)
-    assumptions = _assumed(file, TextLayout(",", line, 0, header), given)
+    assumptions = _assumed(file, TextLayout(",", line, place.first + 1, 0, header, place.second), given)
     frame = _tidied(frame.with_columns(_midnights_off(column) for column in frame.get_columns()))
     return RawTable(frame, file, assumptions, False, True, lambda: frame)
 

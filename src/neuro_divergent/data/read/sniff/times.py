@@ -1,7 +1,9 @@
 """Infers the format of the time column of a file, from all of its rows.
 
-A format is a pattern of `strptime`, with three additions: %q is the quarter (1 to 4), a format without a day means the
-first day, and "epoch:s", "epoch:ms", "epoch:us" and "epoch:ns" count from 1970 in UTC.
+A format is a pattern of `strptime`, with some additions: %q is the quarter (1 to 4), a format without a day means the
+first day, "epoch:s", "epoch:ms", "epoch:us" and "epoch:ns" count from 1970 in UTC, "excel" counts days as workbooks do,
+and two formats with " - " between them are a span, of which the beginning counts. Names of months and weekdays may be
+German, French, Spanish, Italian, Portuguese or Dutch.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from neuro_divergent.core.errors import Advice, DataError
+from neuro_divergent.data.read.sniff.words import in_english, weekday_form
 from neuro_divergent.data.schema.load_report import Assumption
 
 ISO_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
@@ -28,12 +31,14 @@ ISO_FORMS = (
 )
 _DAYS = (
     "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%d %b %Y", "%d-%b-%Y", "%d. %b %Y", "%d/%b/%Y",
-    "%b %d, %Y", "%b %d %Y", "%a, %d %b %Y", "%A, %b %d, %Y", "%Y %b %d", "%Y-%b-%d",
+    "%b %d, %Y", "%b %d %Y", "%d de %b de %Y",
 )  # fmt: skip
 _SHORT_YEARS = ("%y-%m-%d", "%y/%m/%d")
+_LONG_YEARS = ("%Y %b %d", "%Y-%b-%d")
+"""Not with two digits of the year: 31-Dec-11 is a day in 2011."""
 _CLOCKS = (
     "", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S", ", %H:%M", ", %H:%M:%S", " %I:%M %p",
-    " %I:%M:%S %p", " %H.%M", " %Hh%M",
+    " %I:%M:%S %p", ", %I:%M %p", ", %I:%M:%S %p", " %I:%M%p", " %H.%M", " %Hh%M",
 )  # fmt: skip
 _MONTHS = ("%b %Y", "%b-%Y", "%b/%Y", "%b. %Y", "%b, %Y", "%Y %b", "%Y-%b", "%m/%Y", "%m-%Y", "%m.%Y", "%Y/%m", "%YM%m")
 _PERIODS = (
@@ -42,8 +47,15 @@ _PERIODS = (
 )  # fmt: skip
 _PACKED = {6: ("%Y%m",), 8: ("%Y%m%d",), 10: ("%Y%m%d%H",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
 EPOCHS = {"epoch:s": 1, "epoch:ms": 10**3, "epoch:us": 10**6, "epoch:ns": 10**9}
+EXCEL = "excel"
+"""Days since 1899-12-30, with the time of day as a fraction, as workbooks store times."""
+_EXCEL_DAYS = (20_000, 60_000)
+"""The years 1954 to 2064."""
+SPAN = " - "
+_SPAN_MARKS = r"\s+(?:-|–|—|bis|to|until|à|hasta|tot)\s+"
 _EPOCH_SECONDS = (10**8, 42 * 10**8)
 """The years 1973 to 2103: whole numbers outside are plain counts, not dates."""
+_WEEK_NAMES = {"week", "wk", "kw", "woche", "kalenderwoche", "semaine", "semana", "settimana", "isoweek", "yearweek"}
 SAMPLE = 100
 MOST_BELOW = 20
 
@@ -59,7 +71,14 @@ class Reading(NamedTuple):
 
 def parse(text: pl.Series, form: str) -> pl.Series:
     """The cells parsed by one format, null where they do not fit."""
+    if SPAN in form:
+        form = form.partition(SPAN)[0]
+        text = text.str.replace(rf"{_SPAN_MARKS}.*$", "")
+    text = in_english(text, form)
+    form = form.replace("%A", "%a")
     try:
+        if form == EXCEL:
+            return from_serial(text.cast(pl.Float64, strict=False))
         if form in EPOCHS:
             return _from_epoch(text.cast(pl.Int64, strict=False), form)
         if "%q" in form:
@@ -86,6 +105,15 @@ def _from_epoch(ticks: pl.Series, form: str) -> pl.Series:
     return (ticks * (10**6 // EPOCHS[form])).cast(pl.Datetime("us"))
 
 
+def from_serial(days: pl.Series) -> pl.Series:
+    """Days as workbooks count them: dates, or datetimes to the second if a day has a fraction."""
+    whole = days.drop_nulls()
+    if bool((whole == whole.floor()).all()):
+        return (days.cast(pl.Int32, strict=False) - 25_569).cast(pl.Date)
+    seconds = ((days - 25_569) * 86_400).round().cast(pl.Int64, strict=False)
+    return (seconds * 10**6).cast(pl.Datetime("us"))
+
+
 def _quarters(text: pl.Series, form: str) -> pl.Series:
     pattern = "(?i)^" + re.escape(form).replace("%Y", r"(?P<year>\d{4})").replace("%q", "(?P<quarter>[1-4])") + "$"
     pattern = pattern.replace(r"\ ", " ")
@@ -100,17 +128,39 @@ def fitting_forms(text: pl.Series) -> list[str]:
     head = text.drop_nulls().head(SAMPLE)
     if not len(head) or not bool(head.str.contains(r"\d").all()):
         return []
+    spans = bool(head.str.contains(rf"\d{_SPAN_MARKS}\d").all())
+    if spans:
+        head = head.str.replace(rf"{_SPAN_MARKS}.*$", "")
+    found = _single_forms(head)
+    if spans:
+        iso = [form for form in ISO_FORMS if not parse(head, form).null_count()]
+        found = [f"{form}{SPAN}{form}" for form in (*found, *iso)]
+    return found
+
+
+def _single_forms(head: pl.Series) -> list[str]:
+    """The formats that fit every one of some cells, each a single time."""
     year = "%Y" if re.search(r"\d{4}", str(head[0])) else "%y"
     clocks = _CLOCKS if re.search(r"\d[:.h]\d\d", str(head[0])) else ("",)
-    dates = (*_DAYS, *_SHORT_YEARS) if year == "%y" else _DAYS
+    dates = (*_DAYS, *(_SHORT_YEARS if year == "%y" else _LONG_YEARS))
     days = [f"{day}{clock}" for day in dates for clock in clocks]
+    if (weekday := weekday_form(str(head[0]))) is not None:
+        plain_days = (f"{day}{clock}" for day in ISO_DATES for clock in clocks)
+        days += [f"{weekday}{day}" for day in (*days, *plain_days)]
     forms = [form.replace("%Y", year) for form in (*days, *_MONTHS)]
-    if re.search(r"[^\W\d]{3}", str(head[0])):
-        forms += [form.replace("%b", "%B") for form in forms if "%b" in form]
     forms += _PERIODS
     first = head.head(1)
-    some = [form for form in dict.fromkeys(forms) if not parse(first, form).null_count()]
+    some = [
+        form for form in dict.fromkeys(forms) if _has_marks(str(head[0]), form) and not parse(first, form).null_count()
+    ]
     return [form for form in some if _sensible(parse(head, form))]
+
+
+def _has_marks(cell: str, form: str) -> bool:
+    """Whether a cell has the marks and letters of a format: a quick test before it is parsed."""
+    literal = re.sub(r"%\.?\w|\s", "", form)
+    letters = any(sign.isalpha() for sign in cell) or not ("%b" in form or "%p" in form)
+    return letters and all(mark in cell.upper() for mark in literal.upper())
 
 
 def _sensible(values: pl.Series) -> bool:
@@ -125,7 +175,7 @@ def holds_times(column: pl.Series) -> bool:
         return False
     plain = head.str.replace(r"\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$", "") if ":" in str(head[0]) else head
     iso = any(not parse(plain, form).null_count() for form in ISO_FORMS)
-    return iso or bool(fitting_forms(head))
+    return iso or week_form(head) is not None or bool(fitting_forms(head))
 
 
 def notes_at_end(column: pl.Series) -> int:
@@ -134,6 +184,11 @@ def notes_at_end(column: pl.Series) -> int:
     note = (~tail.str.contains(r"\d")).fill_null(True).to_list()
     count = next((number for number, one in enumerate(reversed(note)) if not one), len(note))
     return count if count < len(note) and count <= len(column) // 2 else 0
+
+
+def fits(text: pl.Series, form: str | None) -> bool:
+    """Whether every cell has the format of an earlier file."""
+    return form is not None and len(text) > 0 and not parse(text, form).null_count()
 
 
 def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
@@ -150,7 +205,8 @@ def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
         values = parse(text, known)
         if not values.null_count():
             return Reading(values, known)
-    forms = fitting_forms(text)
+    weeks = week_form(text)
+    forms = fitting_forms(text) if weeks is None else [weeks]
     read = {form: parse(text, form) for form in forms}
     if not read:
         return None
@@ -159,6 +215,23 @@ def decide(text: pl.Series, *, known: str | None = None) -> Reading | None:
         best = min(read, key=lambda form: read[form].null_count())
         return Reading(read[best], best)
     return _chosen(text, _different(whole))
+
+
+def week_form(text: pl.Series) -> str | None:
+    """The format of weeks such as 2015-52 or 52/2015; None if the numbers may be months."""
+    for pattern, form in ((r"^\d{4}([-/.])(\d{1,2})$", "%G{}%V"), (r"^\d{1,2}([-/.])\d{4}$", "%V{}%G")):
+        first = re.fullmatch(pattern, str(text[0])) if len(text) and text[0] is not None else None
+        if first is None or text.null_count():
+            continue
+        week = text.str.extract(r"^\d{4}[-/.](\d{1,2})$" if form[1] == "G" else r"^(\d{1,2})[-/.]\d{4}$", 1)
+        numbers = week.cast(pl.Int64, strict=False)
+        if not numbers.null_count() and (0 if _named_week(text.name) else 12) < int(numbers.max()) < 54:  # type: ignore[arg-type]
+            return form.format(first[1])
+    return None
+
+
+def _named_week(name: str) -> bool:
+    return bool({*re.split(r"[^a-z]+", name.lower())} & _WEEK_NAMES)
 
 
 def _different(read: dict[str, pl.Series]) -> dict[str, pl.Series]:
@@ -241,9 +314,25 @@ def decide_whole(column: pl.Series, *, known: str | None = None, likely: bool = 
         if _EPOCH_SECONDS[0] * factor <= low and high < _EPOCH_SECONDS[1] * factor:
             read[form] = parse(text, form)
     read = {form: values for form, values in read.items() if not values.null_count()}
+    if forms == ["%Y%m"] and (not read or _named_week(column.name)):
+        weeks = parse(text, "%G%V")  # 201552
+        read = {"%G%V": weeks} if not weeks.null_count() else read
     if not read or not likely:
         return None
     return _chosen(text.alias(column.name), read)
+
+
+_SERIAL_NAMES = {"date", "datum", "fecha", "data", "day", "tag", "datetime", "timestamp", "ds", "time", "dates", "jour"}
+
+
+def serial_days(column: pl.Series, *, named: bool = False) -> bool:
+    """Whether a column of numbers holds days as workbooks count them. Its name must say so, unless `named`."""
+    if not column.dtype.is_numeric() or column.null_count() or not len(column):
+        return False
+    if not named and not {*re.split(r"[^a-z]+", column.name.lower())} & _SERIAL_NAMES:
+        return False
+    low, high = column.min(), column.max()
+    return _EXCEL_DAYS[0] <= low and high < _EXCEL_DAYS[1]  # type: ignore[operator,return-value]
 
 
 def years(column: pl.Series) -> bool:
