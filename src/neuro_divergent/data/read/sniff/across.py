@@ -183,7 +183,8 @@ def _dates_across(frame: pl.DataFrame, time: str, target: str, assumptions: list
     rest = [name for name in frame.columns if name not in dated]
     if len(dated) < 4 or not rest or len(rest) > len(dated):
         return frame
-    if not all(frame.schema[name].is_numeric() or frame.schema[name] == pl.Null for name in dated):
+    kinds = frame.schema  # made anew at each call, which is slow for many columns
+    if not all(kinds[name].is_numeric() or kinds[name] == pl.Null for name in dated):
         return frame
     heads = pl.Series(dated)
     whole = heads.cast(pl.Int64, strict=False)
