@@ -15,6 +15,7 @@ from neuro_divergent.core.errors import ConfigError, CorruptFileError
 from neuro_divergent.core.runs.names import INDEX_DOCUMENT, is_remote
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
+from neuro_divergent.forecasting.storage.fetched import fetched
 from neuro_divergent.forecasting.storage.several import read_index, save_many
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
@@ -66,6 +67,9 @@ def load(path: Any, *, trust_remote: bool, using: Mapping[str, Any] | None) -> t
     from neuro_divergent.forecasting.storage.save_load import load as read
 
     path = local_path(path, trust_remote=trust_remote)
+    if is_remote(path):
+        with fetched(path) as place:
+            return load(place, trust_remote=False, using=using)
     ours = read(path, using=REGISTERED | dict(using or {}))
     if not isinstance(ours, Ours):
         raise ConfigError(f"{path} is a {type(ours).__name__}. Read it with neuro_divergent.load")
