@@ -166,10 +166,30 @@ def _spline(knots: tuple[float, ...], pieces: int) -> SplineQuantile:
 
 class _MixtureLoss(Distributional):
     components: int = Field(default=3, ge=1)
-    """Number of mixture components. Each horizon step has its own mixture."""
+    """Number of mixture components. Each horizon step has its own parameters."""
 
     num_samples: int = Field(default=1000, ge=1)
     """The default number of sample paths."""
+
+    weighted: bool = True
+    """Whether the network gives the weights of the components; without it they are equal."""
+
+    horizon_correlation: bool = False
+    """Whether all steps of a window come from the same component: the likelihood is that of the whole horizon.
+    Quantiles and draws of a step are not changed by it."""
+
+    def values(self, output: Tensor, target: Tensor, context: Batch | None = None) -> Tensor:
+        """Unreduced negative log-likelihoods; with `horizon_correlation` equal shares of that of the horizon."""
+        if not self.horizon_correlation:
+            return super().values(output, target, context)
+        check_shapes(output, target, self.outputs)
+        family = self.distribution_family
+        assert isinstance(family, Mixture)
+        seen = torch.ones_like(target, dtype=torch.bool)
+        if context is not None and context.target_mask is not None:
+            seen = context.target_mask.bool().expand_as(target)
+        steps = seen.sum(dim=1).clamp(min=1)
+        return (-family.joint_log_prob(output, target, seen) / steps).unsqueeze(1).expand(target.shape)
 
 
 class NormalMixture(_MixtureLoss):
@@ -178,7 +198,7 @@ class NormalMixture(_MixtureLoss):
     @property
     def distribution_family(self) -> Family:
         """The mixture behind the raw outputs."""
-        return _mixture("Normal", self.components)
+        return _mixture("Normal", self.components, self.weighted)
 
 
 class PoissonMixture(_MixtureLoss):
@@ -187,7 +207,7 @@ class PoissonMixture(_MixtureLoss):
     @property
     def distribution_family(self) -> Family:
         """The mixture behind the raw outputs."""
-        return _mixture("Poisson", self.components)
+        return _mixture("Poisson", self.components, self.weighted)
 
 
 class NegativeBinomialMixture(_MixtureLoss):
@@ -196,12 +216,12 @@ class NegativeBinomialMixture(_MixtureLoss):
     @property
     def distribution_family(self) -> Family:
         """The mixture behind the raw outputs."""
-        return _mixture("NegativeBinomial", self.components)
+        return _mixture("NegativeBinomial", self.components, self.weighted)
 
 
 @lru_cache(maxsize=64)
-def _mixture(name: Literal["Normal", "Poisson", "NegativeBinomial"], components: int) -> Mixture:
-    return Mixture(_INVERTIBLE[name], components)
+def _mixture(name: Literal["Normal", "Poisson", "NegativeBinomial"], components: int, weighted: bool) -> Mixture:
+    return Mixture(_INVERTIBLE[name], components, weighted=weighted)
 
 
 class CRPS(Distributional):

@@ -219,13 +219,26 @@ def lift(raw: Tensor, floor: float, *, spread: int) -> Tensor:
 
 
 class Mixture(Invertible):
-    """Weighted mixture of K components of one family. Raw parameters: K logits, then each parameter of K components."""
+    """Mixture of K components of one family. Raw parameters: K logits, then each parameter of K components.
 
-    def __init__(self, component: Invertible, components: int) -> None:
-        self.component, self.components = component, components
-        self.outputs = components * (1 + component.outputs)
+    Without `weighted` there are no logits, and every component has the weight 1/K.
+    """
+
+    def __init__(self, component: Invertible, components: int, *, weighted: bool = True) -> None:
+        self.component, self.components, self.weighted = component, components, weighted
+        self.outputs = components * (int(weighted) + component.outputs)
         self.units, self.discrete, self.support = component.units, component.discrete, component.support
         self.plain = component.plain
+
+    def joint_log_prob(self, raw: Tensor, value: Tensor, seen: Tensor) -> Tensor:
+        """[B, C] the log-density of a whole horizon [B, H, C] whose steps come from one and the same component.
+
+        The weight of a component is the mean of its weights at the steps. Steps that are not `seen` do not count.
+        """
+        logits, rows = self._parts(raw)
+        counted = seen.to(raw.dtype)[..., None]
+        logs = (self.component.log_prob(rows, value[..., None]) * counted).sum(dim=1)
+        return torch.logsumexp(logs + torch.softmax(logits, dim=-1).mean(dim=1).log(), dim=-1)
 
     def log_prob(self, raw: Tensor, value: Tensor) -> Tensor:
         """Logarithm of the weighted sum of densities, by logsumexp."""
@@ -266,9 +279,12 @@ class Mixture(Invertible):
         return low.amin(dim=-1), high.amax(dim=-1)
 
     def _parts(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.weighted:
+            own = raw.reshape(*raw.shape[:-1], self.component.outputs, self.components)
+            return torch.zeros_like(own[..., 0, :]), own.transpose(-1, -2)
         parts = raw.reshape(*raw.shape[:-1], 1 + self.component.outputs, self.components)
         return parts[..., 0, :], parts[..., 1:, :].transpose(-1, -2)
 
-    @staticmethod
-    def _joined(logits: Tensor, rows: Tensor) -> Tensor:
-        return torch.cat([logits, rows.transpose(-1, -2).flatten(-2)], dim=-1)
+    def _joined(self, logits: Tensor, rows: Tensor) -> Tensor:
+        own = rows.transpose(-1, -2).flatten(-2)
+        return torch.cat([logits, own], dim=-1) if self.weighted else own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,7 +11,7 @@ from neuro_divergent.compat.neuralforecast.arguments import Checked, Entry, Fiel
 from neuro_divergent.compat.neuralforecast.losses.pytorch import Accuracy, DistributionLoss, as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.table import MODELS, SHARED
-from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, warn_of
+from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, unused_arguments, warn_of
 from neuro_divergent.core import registry
 from neuro_divergent.core.errors import ConfigError, NotFittedError
 from neuro_divergent.forecasting.model.model import Capabilities, Model
@@ -63,10 +65,13 @@ class PeerModel:
         self.trainer_kwargs = trainer
         cls = registry.resolve("model", name)
         assert issubclass(cls, Model)
-        _check_lists(name, given, cls.capabilities)
+        _check_lists(name, given, cls.capabilities, trainer)
+        sizes = dict(given["categorical_cardinalities"] or {})
         for theirs in _LISTS:
             self.__dict__[theirs] = list(given[theirs] or ())
-            self.__dict__[f"{theirs.removesuffix('_list')}_size"] = len(given[theirs] or ())
+            self.__dict__[f"{theirs.removesuffix('_list')}_size"] = _size(given, theirs)
+        if given["valid_loss"] is None:
+            self.__dict__["valid_loss"] = given["loss"]
         fields = _fields(name, entry, given)
         warn_of(name, _without_effect(entry, given, trainer))
         self.description: Model = cls(**fields)
@@ -74,9 +79,11 @@ class PeerModel:
         lists = {ours: tuple(given[theirs] or ()) for theirs, ours in _KINDS.items()}
         # A column known ahead is known for the past, too.
         lists["historical"] = tuple(column for column in lists["historical"] if column not in lists["future"])
+        self._unused = unused_arguments(given)
         facts = Facts(
             given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
             pad=given["start_padding_enabled"], n_series=given.get("n_series"),
+            cardinalities=tuple((name, sizes[name]) for name in given["cat_exog_list"] or ()),
         )  # fmt: skip
         self.member = Member(self.description, config, facts)
 
@@ -99,16 +106,28 @@ class PeerModel:
         total = len(history.step_loss)
         each = each if isinstance(each, int) else -(-total // max(1, len(history.epochs)))
         return [
-            (min(int(record["epoch"]) * each, total), record["validation_loss"])
+            (min(int(record["epoch"]) * each, total), self._in_units(record))
             for record in history.epochs
             if "validation_loss" in record
         ]
+
+    def warn(self) -> None:
+        """Say which arguments of the optimizer and the scheduler have no effect."""
+        for text in self.__dict__.get("_unused", ()):
+            warnings.warn(text, UserWarning, stacklevel=3)
+
+    def _in_units(self, record: Mapping[str, Any]) -> float:
+        """The validation's loss in the units of the target where there is such a metric."""
+        loss = self.__dict__.get("valid_loss")
+        kind = getattr(getattr(loss, "description", None), "kind", "")
+        return float(record.get(f"validation_{kind.lower()}", record["validation_loss"]))
 
     def fit(self, dataset: TimeSeriesDataset, val_size: int = 0, test_size: int = 0, **ignored: Any) -> PeerModel:
         """Train on a dataset without its last `test_size` rows; return the model itself."""
         from neuro_divergent.compat.neuralforecast.tsdataset import fit_on
 
         refuse_unknown("fit", ignored, ("random_seed", "distributed_config"))
+        self.warn()
         self.fitted, self.test_size = fit_on(self.member, dataset, val_size, test_size), test_size
         return self
 
@@ -252,13 +271,50 @@ def _without_effect(entry: Entry, given: Mapping[str, Any], trainer: Mapping[str
     return found
 
 
-def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities) -> None:
+def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities, trainer: Mapping[str, Any]) -> None:
     for theirs, ours in _KINDS.items():
         if given[theirs] and not getattr(can, ours):
             raise ConfigError(f"{name} takes no {ours} columns, but got {theirs}={list(given[theirs])}. Leave them out")
     if given["exclude_insample_y"] and not (can.future or can.historical or can.static):
         raise ConfigError(f"{name} uses only the target's past, but got exclude_insample_y=True. Leave it out")
+    if can.multivariate and (given_devices(trainer) > 1 or (trainer.get("num_nodes") or 1) > 1):
+        raise ConfigError(
+            f"{name} needs all series in every batch, which a split over devices would not have. Single-device "
+            "execution is the supported configuration: set devices=1 and num_nodes=1"
+        )
     listed = {column for theirs in _LISTS for column in given[theirs] or ()}
     unknown = [column for column in given["cat_exog_list"] or () if column not in listed]
     if unknown:
-        raise ConfigError(f"cat_exog_list must name columns of the other lists, but {unknown} are in none of them")
+        raise ConfigError(
+            f"the columns of cat_exog_list must also be listed in another list, but {unknown} are in none of them"
+        )
+    undeclared = [column for column in given["cat_exog_list"] or () if column not in (given[_SIZES] or {})]
+    if undeclared:
+        raise ConfigError(f"{_SIZES} must give the number of values of each categorical column, but lacks {undeclared}")
+
+
+_SIZES = "categorical_cardinalities"
+
+
+def given_devices(trainer: Mapping[str, Any]) -> int:
+    """How many devices the arguments of a trainer ask for, if they name a number."""
+    devices = trainer.get("devices")
+    if isinstance(devices, list | tuple):
+        return len(devices)
+    return int(str(devices)) if str(devices).isdigit() else 1
+
+
+def _size(given: Mapping[str, Any], theirs: str) -> int:
+    """The numbers that a list of columns becomes: one for a column, those of its embedding for a categorical one."""
+    return sum(_width(given, name) if name in (given["cat_exog_list"] or ()) else 1 for name in given[theirs] or ())
+
+
+def _width(given: Mapping[str, Any], name: str) -> int:
+    """The numbers that a category becomes: cat_emb_dim, or what its rule says; at most 50."""
+    asked, count = given["cat_emb_dim"], int(given[_SIZES][name])
+    if isinstance(asked, int):
+        return asked
+    rules = {"fastai": math.ceil(1.6 * count**0.56), "sqrt": math.ceil(count**0.5), "half": (count + 1) // 2}
+    if asked not in rules:
+        raise ConfigError(f"cat_emb_dim must be a whole number or one of {', '.join(rules)}, but got {asked!r}")
+    return int(min(50, rules[asked]))

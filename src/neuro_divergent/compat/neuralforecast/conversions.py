@@ -78,7 +78,8 @@ def scaler_when(argument: str, scaler: str) -> Callable[[Mapping[str, Any]], Any
     """The window scaler for a normalisation inside their network; an explicit scaler takes precedence."""
 
     def chosen(given: Mapping[str, Any]) -> Any:
-        return scaler if given[argument] and given["scaler_type"] == "identity" else given["scaler_type"]
+        asked = given["scaler_type"] or "identity"
+        return scaler if given[argument] and asked == "identity" else asked
 
     return chosen
 

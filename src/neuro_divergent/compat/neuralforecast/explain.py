@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor
 
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.explain import Explanation, explain
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.losses.distribution import Distributional
@@ -26,6 +28,8 @@ METHODS = {
     "InputXGradient": "input_x_gradient",
     "ShapleyValueSampling": "shapley_sampling",
 }
+ADDITIVE = ("IntegratedGradients", "ShapleyValueSampling")
+"""Explainers whose attributions sum to the forecast less the baseline."""
 _POINTS = {"ShapleyValueSampling": 8}
 
 
@@ -52,6 +56,11 @@ class Asked:
             raise ConfigError(f"explainer must be one of {', '.join(METHODS)}, but got explainer={explainer!r}")
         self.horizons = _numbers("horizons", horizons, h, range(h))
         self.outputs, self.series, self.explainer = [0] if outputs is None else list(outputs), series, explainer
+
+    def part(self, first: int, size: int) -> Asked:
+        """The request for the steps from `first` on, counted from there."""
+        chosen = [step - first for step in self.horizons if first <= step < first + size]
+        return Asked(size, chosen, self.outputs, self.series, self.explainer)
 
     def check(self, forecasters: Sequence[Forecaster]) -> None:
         """Refuse outputs and series that not every model has."""
@@ -109,14 +118,47 @@ def explanations(
         "futr_exog": _stacked(found, "future", several=several),
         "hist_exog": _stacked(found, "historical", several=several),
         "stat_exog": _stacked(found, "static", several=several),
-        "baseline_predictions": _placed(np.stack([_baseline(item) for item in found], axis=2), several=several),
+        "baseline_predictions": _baselines(found, several=several) if asked.explainer in ADDITIVE else None,
     }
     return {name: part if part is None or chosen is None else part[:, :, chosen] for name, part in parts.items()}
+
+
+def lengthened(forecaster: Forecaster, table: TimeSeriesDataFrame, future: Any) -> TimeSeriesDataFrame:
+    """The table followed by its point forecasts, as a forecast of more steps continues."""
+    schema, h = table.schema, forecaster.model.h
+    if table.store.historical is not None:
+        raise ConfigError(
+            f"{forecaster.model.name} has historical columns, which are not known after the table, so it explains at "
+            f"most h={h} steps"
+        )
+    columns = Columns((schema.target_col,), (None,))
+    values = forecaster.forecast_values(table, columns, future=future)
+    rows = forecaster.long_frame(table, columns, values)
+    if future is not None:
+        rows = rows.join(future.drop(schema.target_col, strict=False), on=[schema.id_col, schema.time_col], how="left")
+    before = table.to_polars()
+    rows = rows.select([name for name in rows.columns if name in before.columns])
+    longer = TimeSeriesDataFrame.from_frame(pl.concat([before, rows], how="diagonal_relaxed"), schema=schema)
+    longer.library = table.library
+    return longer
+
+
+def joined(parts: Sequence[dict[str, Tensor | None]]) -> dict[str, Tensor | None]:
+    """Attributions of several spans of steps, one after the other."""
+    found: dict[str, Tensor | None] = {}
+    for name in parts[0]:
+        pieces = [part[name] for part in parts if part[name] is not None]
+        found[name] = torch.cat(pieces, dim=1) if pieces else None  # type: ignore[arg-type]
+    return found
 
 
 def _baseline(item: Explanation) -> Any:
     assert item.baseline is not None
     return item.baseline
+
+
+def _baselines(found: Sequence[Explanation], *, several: bool) -> Tensor:
+    return _placed(np.stack([_baseline(item) for item in found], axis=2), several=several)
 
 
 def _placed(values: Any, *, several: bool) -> Tensor:

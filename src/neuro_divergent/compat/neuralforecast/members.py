@@ -33,6 +33,8 @@ class Facts:
     """Whether series that are too short are padded at the front, or left out."""
     n_series: int | None = None
     """How many series a multivariate model is for."""
+    cardinalities: tuple[tuple[str, int], ...] = ()
+    """The declared number of values of each categorical column."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -47,6 +49,7 @@ class Facts:
         return cls(
             outputs, **lists, check_steps=int(data["check_steps"]), pad=bool(data["pad"]),
             n_series=None if count is None else int(count),
+            cardinalities=tuple((str(name), int(number)) for name, number in data.get("cardinalities", ())),
         )  # fmt: skip
 
 

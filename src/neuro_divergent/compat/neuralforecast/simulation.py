@@ -19,6 +19,13 @@ DEFAULT_QUANTILE_GRID = [number / 100 for number in range(1, 100)]
 VALID_SIMULATION_METHODS = {"gaussian_copula", "schaake_shuffle"}
 
 
+def check_method(method: str) -> None:
+    """Refuse a method that does not exist."""
+    if method not in VALID_SIMULATION_METHODS:
+        known = ", ".join(sorted(VALID_SIMULATION_METHODS))
+        raise ConfigError(f"Unknown simulation method {method!r}: it must be one of {known}")
+
+
 def estimate_ar1_rho(y: Tensor) -> Tensor:
     """The autocorrelation of the changes of a series, from -0.99 to 0.99; 0 if it cannot be measured."""
     changes = y[~torch.isnan(y)].diff()
@@ -66,6 +73,11 @@ def schaake_shuffle_sample(
     draws = _values_at(quantile_positions, quantile_values, low + (high - low) * uniform)
     numbers = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     past = [y[~torch.isnan(y)].double().numpy() for y in y_hist]
+    shortest = min(len(known) for known in past)
+    if shortest < steps:
+        raise ConfigError(
+            f"a history is shorter than horizon {steps}: it must have a window of it, but has {shortest} rows"
+        )
     paths = [shuffled_as(own.double().numpy(), known, numbers) for own, known in zip(draws, past, strict=True)]
     return torch.from_numpy(np.stack(paths)).to(quantile_values.dtype)
 
@@ -106,8 +118,7 @@ def sample_from_quantiles(
         "gaussian_copula": gaussian_copula_sample,
         "schaake_shuffle": schaake_shuffle_sample,
     }
-    if method not in samplers:
-        raise ConfigError(f"method must be one of {', '.join(sorted(samplers))}, but got method={method!r}")
+    check_method(method)
     positions = torch.as_tensor(np.asarray(quantile_positions), dtype=torch.float64)
     values = torch.as_tensor(np.asarray(quantile_values), dtype=torch.float64)
     return samplers[method](positions, values, extract_y_hist(dataset), n_paths, seed).numpy()

@@ -262,7 +262,9 @@ MODELS: dict[str, Entry] = {
             "revin_affine": Unused(True),
         },
         _TOGETHER,
-        combined={"scaler": lambda given: "revin" if given["scaler_type"] == "identity" else given["scaler_type"]},
+        combined={
+            "scaler": lambda given: "revin" if given["scaler_type"] in (None, "identity") else given["scaler_type"]
+        },
         multivariate=True,
     ),
     "RNN": Entry(_RNN | {"encoder_activation": Field("activation", "tanh", activation)}, _RECURRENT, recurrent=True),

@@ -98,7 +98,7 @@ def training_config(given: Mapping[str, Any], trainer: Mapping[str, Any]) -> Tra
         "seed": given["random_seed"],
         "loss": loss,
         "validation_loss": validation if isinstance(validation, Loss) else None,
-        "metrics": (validation,) if isinstance(validation, str) else (),
+        "metrics": tuple(dict.fromkeys(name for name in (validation, _in_units(given, loss)) if isinstance(name, str))),
         "optimizer": _optimizer(given),
         "schedule": _schedule(given),
         "gradient_clipping": _clipping(trainer),
@@ -143,6 +143,13 @@ def _validation(given: Mapping[str, Any], loss: Loss) -> Loss | str | None:
     return name if name in ("mae", "mse", "rmse", "mape", "smape") else None
 
 
+def _in_units(given: Mapping[str, Any], loss: Loss) -> str | None:
+    """The metric that is the validation's loss in the units of the target, if windows are scaled."""
+    wanted = as_loss(given["valid_loss"] if given["valid_loss"] is not None else loss)
+    name = wanted.kind.lower()
+    return name if name in ("mae", "mse", "rmse") and given["scaler_type"] not in (None, "identity") else None
+
+
 def _with_floor(loss: Loss, scaler: str | None) -> Loss:
     """A distribution with at least their minimum scale: a fifth of a scaled window's, a tenth for Student's t."""
     if isinstance(loss, Weighted):
@@ -170,6 +177,21 @@ def _clipping(trainer: Mapping[str, Any]) -> Any:
     return ClipByValue(bound) if by_value else ClipByNorm(max_norm=bound)
 
 
+def unused_arguments(given: Mapping[str, Any]) -> list[str]:
+    """Warnings about keyword arguments of the optimizer and the scheduler that have no effect."""
+    optimizer, scheduler = given["optimizer_kwargs"] or {}, given["lr_scheduler_kwargs"] or {}
+    found = []
+    if given["optimizer"] is None and optimizer:
+        found.append("ignoring optimizer_kwargs as the optimizer is not specified")
+    if given["optimizer"] is not None and "lr" in optimizer:
+        found.append("ignoring learning rate passed in optimizer_kwargs, using the model's learning rate")
+    if given["lr_scheduler"] is None and scheduler:
+        found.append("ignoring lr_scheduler_kwargs as the lr_scheduler is not specified")
+    if given["lr_scheduler"] is not None and "optimizer" in scheduler:
+        found.append("ignoring optimizer passed in lr_scheduler_kwargs, using the model's optimizer")
+    return found
+
+
 def _optimizer(given: Mapping[str, Any]) -> Optimizer:
     arguments = dict(given["optimizer_kwargs"] or {})
     arguments.pop("lr", None)  # neuralforecast ignores it, too: learning_rate decides
@@ -178,6 +200,8 @@ def _optimizer(given: Mapping[str, Any]) -> Optimizer:
         return SGD(learning_rate=1e-30)  # one step that changes no weight: the networks keep their initial weights
     if cls is None:
         return Adam(learning_rate=given["learning_rate"])
+    if isinstance(cls, type) and not issubclass(cls, torch.optim.Optimizer):
+        raise ConfigError(f"optimizer is not a valid subclass of torch.optim.Optimizer, but got {cls.__name__}")
     decay = arguments.pop("weight_decay", _own_decay(cls))
     # neuralforecast passes all parameters to the class: biases and norms are decayed, too.
     return TorchOptimizer(
@@ -197,6 +221,10 @@ def _schedule(given: Mapping[str, Any]) -> Schedule | None:
     if cls is None:
         decays = given["num_lr_decays"]
         return StepDecay(every=max(1, steps // decays), factor=0.5, unit="step") if decays > 0 else None
+    if isinstance(cls, type) and not issubclass(cls, torch.optim.lr_scheduler.LRScheduler):
+        raise ConfigError(
+            f"lr_scheduler is not a valid subclass of torch.optim.lr_scheduler.LRScheduler, but got {cls.__name__}"
+        )
     name = getattr(cls, "__name__", str(cls))
     arguments.pop("optimizer", None)
     if name == "ReduceLROnPlateau":

@@ -9,10 +9,10 @@ import polars as pl
 import torch
 
 from neuro_divergent.compat.neuralforecast.fitting import train
-from neuro_divergent.compat.neuralforecast.folds import historical_frame, origins
-from neuro_divergent.compat.neuralforecast.frames import MASK, Columns, Source, plain_frame, require_columns
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import forecast_columns
+from neuro_divergent.compat.neuralforecast.tables.folds import historical_frame, origins
+from neuro_divergent.compat.neuralforecast.tables.frames import MASK, Columns, Source, plain_frame, require_columns
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.core.extras import require
 from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -21,7 +21,7 @@ from neuro_divergent.forecasting.predict.forecaster import Forecaster
 Array = Any
 
 
-class TimeSeriesDataset:
+class TimeSeriesDataset(torch.utils.data.Dataset[dict[str, Any]]):
     """Concatenated series: rows `indptr[i]` to `indptr[i + 1]` of `temporal` are those of series i.
 
     Args:
@@ -140,6 +140,55 @@ class TimeSeriesDataset:
     def _with(self, temporal: torch.Tensor, indptr: Any) -> TimeSeriesDataset:
         starts = np.asarray(indptr, dtype=np.int32)
         return TimeSeriesDataset(temporal, self.temporal_cols, starts, self.y_idx, self.static, self.static_cols)
+
+
+class TimeSeriesDataModule:
+    """Batches of whole series of a dataset, padded at the front to the length of the longest.
+
+    Args:
+        dataset: the series.
+        batch_size: series per batch of a training.
+        valid_batch_size: series per batch of a forecast.
+        drop_last: whether a last batch that is not full is left out of a training.
+        shuffle_train: whether a training goes through the series in a random order.
+        dataloader_kwargs: further arguments of torch's DataLoader.
+    """
+
+    def __init__(
+        self,
+        dataset: TimeSeriesDataset,
+        batch_size: int = 32,
+        valid_batch_size: int = 1024,
+        drop_last: bool = False,
+        shuffle_train: bool = True,
+        **dataloader_kwargs: Any,
+    ) -> None:
+        self.dataset, self.batch_size, self.valid_batch_size = dataset, batch_size, valid_batch_size
+        self.drop_last, self.shuffle_train, self.dataloader_kwargs = drop_last, shuffle_train, dataloader_kwargs
+
+    def train_dataloader(self) -> Any:
+        """Batches for a training."""
+        return self._loader(self.batch_size, shuffle=self.shuffle_train, drop_last=self.drop_last)
+
+    def val_dataloader(self) -> Any:
+        """All series in order."""
+        return self._loader(self.valid_batch_size, shuffle=False, drop_last=False)
+
+    predict_dataloader = val_dataloader
+
+    def _loader(self, size: int, **options: Any) -> Any:
+        return torch.utils.data.DataLoader(
+            self.dataset, batch_size=size, collate_fn=_together, **options | self.dataloader_kwargs
+        )
+
+
+def _together(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """One batch of several series."""
+    batch = dict(items[0])
+    batch["temporal"] = torch.stack([item["temporal"] for item in items])
+    if batch["static"] is not None:
+        batch["static"] = torch.stack([item["static"] for item in items])
+    return batch
 
 
 def _index(names: list[str]) -> Any:

@@ -90,7 +90,7 @@ def generate_series(
         values = values * (1 + kinds[0]) if n_temporal_features else values
         frames.append(pd.DataFrame({"unique_id": number, "ds": own, "y": values} | columns))
     series = pd.concat(frames, ignore_index=True)
-    kinds_of = {name: "category" for name in series.columns if name.startswith("temporal_")}
+    kinds_of = {f"temporal_{i}": pd.CategoricalDtype(range(101)) for i in range(n_temporal_features)}
     series = series.astype({"unique_id": pd.CategoricalDtype(range(n_series), ordered=True)} | kinds_of)
     if not n_static_features:
         return series

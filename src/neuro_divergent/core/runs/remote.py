@@ -77,7 +77,9 @@ class RemoteFolder:
         found, where = self.names(folder), f"{self.address}/{folder}"
         if bundle.MANIFEST not in found:  # it is written last: without it the bundle is incomplete, not damaged
             raise NoCheckpointError(f"{where} has no {bundle.MANIFEST}: writing it was interrupted")
-        return bundle.verified(where, found, lambda name, limit: self.read(f"{folder}/{name}", limit), only=only)
+        return bundle.verified(
+            where, found, lambda name, limit: self.read(f"{folder}/{name}".lstrip("/"), limit), only=only
+        )
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, and create its folder if the file system has folders."""

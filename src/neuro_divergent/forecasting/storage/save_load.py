@@ -47,6 +47,7 @@ from neuro_divergent.forecasting.storage.check_saved import (
     checked_library,
     checked_spec,
 )
+from neuro_divergent.forecasting.storage.fetched import fetched
 from neuro_divergent.forecasting.storage.of_checkpoint import Found, find_checkpoint
 from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
@@ -154,15 +155,14 @@ def load(
     The `config` of the result is that of the training, without callbacks and checkpoints: those belong to the run.
 
     Args:
-        path: the directory of `save`, of a run, or of a checkpoint (of a run, or of `save_checkpoint`).
+        path: the directory of `save`, of a run, or of a checkpoint (of a run, or of `save_checkpoint`), or the
+            address of one (s3://..., any that fsspec knows), which is copied to this machine first and verified.
         device: the device of the weights; a model saved on one device loads on another.
         using: your own callables and scalers that the file names only by reference, such as {"my_loss": my_loss}.
     """
     if is_remote(path):
-        raise StorageError(
-            f"nd.load reads a local directory, but got {path}. Copy the model to this machine, or resume the run: "
-            "resume_training(path, data)"
-        )
+        with fetched(str(path)) as place:
+            return load(place, device=device, using=using)
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside

@@ -5,6 +5,7 @@ Your own loss is a subclass with a `__call__(y, y_hat, mask=None, ...)` that ret
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from neuro_divergent.compat.neuralforecast.losses.custom import FractionMAPE, Fr
 from neuro_divergent.core.errors import ConfigError, UnknownNameError
 from neuro_divergent.core.registry import closest
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.distribution import Distributional
 
 Outputs = tuple[tuple[str, float | None], ...]
 """Suffixes of a forecast's columns, and the probability of each (None for the point)."""
@@ -210,6 +212,18 @@ def quantile_outputs(quantiles: Sequence[float]) -> Outputs:
     return tuple((ending(float(share)), float(share)) for share in quantiles)
 
 
+def _once(values: Any, what: str) -> Any:
+    """Values without those that are repeated, to twelve digits; a warning names them."""
+    if values is None:
+        return None
+    found = {round(float(value), 12): value for value in reversed(list(values))}
+    if len(found) == len(list(values)):
+        return values
+    warnings.warn(f"Duplicate {what} are left out: got {len(list(values))}, {len(found)} of them different.",
+                  UserWarning, stacklevel=4)  # fmt: skip
+    return [found[key] for key in sorted(found)]
+
+
 class _Levelled(_Described):
     """Losses with levels or quantiles."""
 
@@ -219,6 +233,7 @@ class _Levelled(_Described):
     def __init__(
         self, build: Callable[..., Loss], level: Any, quantiles: Any, horizon_weight: Any = None, **fields: Any
     ) -> None:
+        level, quantiles = _once(level, "levels"), _once(quantiles, "quantiles")
         asked = {"quantiles": tuple(quantiles)} if quantiles is not None else {"level": tuple(level)}
         super().__init__(build(**asked, **fields), horizon_weight)
         own = quantile_outputs(quantiles) if quantiles is not None else level_outputs(level)
@@ -230,6 +245,52 @@ class _Levelled(_Described):
     def outputs(self) -> Outputs:
         """The requested levels or quantiles."""
         return self._outputs
+
+
+class _Likelihood(_Levelled):
+    """Losses of a distribution, which can also be computed from its parameters."""
+
+    with_point = True
+
+    def scale_decouple(self, output: Any, loc: Tensor | None = None, scale: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The raw parameters of the distribution in the units of the target, from those of scaled windows.
+
+        Args:
+            output: the raw parameters, each [B, H, 1].
+            loc: the location of each window, [B, 1, 1]; None for 0.
+            scale: the scale of each window; None for 1.
+        """
+        raw = torch.stack([part.squeeze(-1) for part in output], dim=-1)
+        place = torch.zeros_like(raw[..., :1]) if loc is None else loc.expand_as(raw[..., :1])
+        width = torch.ones_like(raw[..., :1]) if scale is None else scale.expand_as(raw[..., :1])
+        natural = self._loss.unscale(self._loss.natural(raw, None), place, width)
+        return tuple(natural.unsqueeze(-2).unbind(-1))
+
+    def update_quantile(self, q: Sequence[float] | None = None) -> None:
+        """Forecast other quantiles; the training does not change."""
+        own = quantile_outputs(sorted({*(q or ()), 0.5}))
+        self._outputs = POINT + own
+        self.output_names = [ending for ending, _ in self._outputs]
+        self.quantiles = nn.Parameter(torch.tensor([share for _, share in own]), requires_grad=False)
+
+    @property
+    def _loss(self) -> Distributional:
+        assert isinstance(self.description, Distributional)
+        return self.description
+
+    def __call__(self, y: Tensor, distr_args: Any, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """The weighted mean of the negative log-likelihood; distr_args as `scale_decouple` gives them."""
+        raw = torch.stack([part.squeeze(-1) for part in distr_args], dim=-1).unsqueeze(-2)
+        weights = self._compute_weights(y, mask)
+        return (self._loss.values(raw, y) * weights).sum() / weights.sum().clamp(min=1e-12)
+
+    def describe(self) -> Loss:
+        """Our loss, weighted by step if needed."""
+        if type(self).__call__ is not _Likelihood.__call__:
+            return BasePointLoss.describe(self)
+        if self.horizon_weight is None:
+            return self.description
+        return ours.Weighted(loss=self.description, by="horizon", weights=tuple(self.horizon_weight.tolist()))
 
 
 class MQLoss(_Levelled):
@@ -252,10 +313,8 @@ class sCRPS(MQLoss):  # noqa: N801  (their spelling)
     """For validation: the mean quantile loss. On a given set, the scaled score is a fixed multiple of it."""
 
 
-class DistributionLoss(_Levelled):
+class DistributionLoss(_Likelihood):
     """Likelihood of a distribution. Its parameters cannot be columns here: return_params is refused."""
-
-    with_point = True
 
     def __init__(
         self,
@@ -274,8 +333,7 @@ class DistributionLoss(_Levelled):
         self.return_params = return_params
 
 
-class _Mixture(_Levelled):
-    with_point = True
+class _Mixture(_Likelihood):
     build: ClassVar[Callable[..., Loss]]
 
     def __init__(
@@ -290,13 +348,18 @@ class _Mixture(_Levelled):
         weighted: bool = False,
     ) -> None:
         _no_params(return_params)
-        if batch_correlation or horizon_correlation or weighted:
+        if batch_correlation:
             raise ConfigError(
-                f"{type(self).__name__} has separate component weights at every step, but got "
-                f"{batch_correlation=}, {horizon_correlation=}, {weighted=}. Leave them out"
+                f"{type(self).__name__} is the likelihood of each window by itself, so that it does not depend on the "
+                "other windows of a batch, but got batch_correlation=True. Use horizon_correlation=True"
             )
-        super().__init__(type(self).build, level, quantiles, components=n_components, num_samples=num_samples)
-        self.n_components, self.num_samples = n_components, num_samples
+        super().__init__(
+            type(self).build, level, quantiles, components=n_components, num_samples=num_samples, weighted=weighted,
+            horizon_correlation=horizon_correlation,
+        )  # fmt: skip
+        self.n_components, self.num_samples, self.weighted = n_components, num_samples, weighted
+        self.batch_correlation, self.horizon_correlation = batch_correlation, horizon_correlation
+        self.return_params = return_params
 
 
 class PMM(_Mixture):
@@ -332,10 +395,16 @@ class IQLoss(_Described):
     ) -> None:
         _even(concentration0, concentration1)
         super().__init__(ours.ImplicitQuantile(frequencies=cos_embedding_dim), horizon_weight)
+        self.update_quantile([0.5])
+
+    def update_quantile(self, q: Sequence[float] = (0.5,)) -> None:
+        """The quantile that a forecast gives if none is requested."""
+        self.q = float(q[0])
+        self.output_names = [f"_ql{self.q}"]
 
     def outputs(self) -> Outputs:
-        """The median."""
-        return (("_ql0.5", 0.5),)
+        """The quantile."""
+        return ((f"_ql{self.q}", self.q),)
 
 
 class HuberIQLoss(IQLoss):
@@ -373,7 +442,10 @@ class Accuracy(BasePointLoss):
 
 def _no_params(return_params: bool) -> None:
     if return_params:
-        raise ConfigError("return_params=True has no counterpart: use level or quantiles of the forecast instead")
+        raise ConfigError(
+            "a forecast is made of a mean and quantiles, and its parameters depend on how a distribution is written, "
+            "but got return_params=True. Use level or quantiles"
+        )
 
 
 def _even(*concentrations: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ import polars as pl
 
 from neuro_divergent.compat.neuralforecast.errors import MissingColumnError
 from neuro_divergent.compat.neuralforecast.members import Member
+from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.read.files import take_over
 from neuro_divergent.data.read.parquet_guard import check_pages
@@ -105,6 +107,8 @@ class Source:
     types: Types
     freq: Any
     static: pl.DataFrame | None = None
+    clock: Clock | None = None
+    """The stamps of the rows, if they do not follow `freq`."""
     _read: dict[tuple[Any, ...], TimeSeriesDataFrame] = field(default_factory=dict)
 
     @classmethod
@@ -135,7 +139,8 @@ class Source:
 
     def _table(self, member: Member) -> TimeSeriesDataFrame:
         columns, facts = self.columns, member.facts
-        require_columns(self.frame.columns, (*facts.future, *facts.historical), f"df for {member.name}")
+        for kind, names in (("historical", facts.historical), ("future", facts.future)):
+            require_exogenous(self.frame.columns, names, kind, f"{member.name} takes them from df")
         options: dict[str, Any] = dict(member.roles) | {
             "id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col, "freq": self.freq,
         }  # fmt: skip
@@ -144,19 +149,52 @@ class Source:
         options |= {role: name for role, name in (("available_mask", MASK), ("weight", WEIGHT)) if name in self.frame}
         if MASK not in self.frame.columns:
             options["missing"] = "error"
-        table = TimeSeriesDataFrame.from_frame(self.frame, **options)
+        table = self._counted(options)
         table.library = self.library
         return table
+
+    def _counted(self, options: dict[str, Any]) -> TimeSeriesDataFrame:
+        """The table with its time stamps, or with numbered rows if the stamps do not follow `freq`."""
+        if self.clock is None:
+            error = None
+            try:
+                table = TimeSeriesDataFrame.from_frame(self.frame, **options)
+                if len(table) <= 2 * len(self.frame):
+                    return table
+            except DataError as refused:
+                error = refused
+            clock = Clock.of(self.frame, self.columns.id_col, self.columns.time_col, self.freq)
+            try:
+                if clock is None:
+                    raise DataError("rows cannot be counted")
+                table = TimeSeriesDataFrame.from_frame(clock.counted(self.frame), **options | {"freq": 1})
+            except DataError as second:
+                raise (second if error is None else error) from None
+            self.clock = clock
+            warnings.warn(
+                f"the time stamps do not follow freq={self.freq!r}: rows are counted, and freq gives the stamps after "
+                "the last row.", UserWarning, stacklevel=2,
+            )  # fmt: skip
+            return table
+        return TimeSeriesDataFrame.from_frame(self.clock.counted(self.frame), **options | {"freq": 1})
 
 
 def static_part(static: pl.DataFrame | None, names: tuple[str, ...], id_col: str, model: str) -> pl.DataFrame:
     """The static columns that a model takes."""
     if static is None:
-        raise DataError(
-            f"{model} takes the static columns {', '.join(names)}, but got no static_df. Give static_df=..."
-        )
-    require_columns(static.columns, (id_col, *names), "static_df")
+        require_exogenous((), names, "static", f"{model} takes them from static_df, but got none")
+    assert static is not None
+    require_columns(static.columns, (id_col,), "static_df")
+    require_exogenous(static.columns, names, "static", f"{model} takes them from static_df")
     return static.select(id_col, *names)
+
+
+def require_exogenous(have: Iterable[str], wanted: Iterable[str], kind: str, who: str) -> None:
+    """Refuse a table that lacks the columns of a kind."""
+    have = list(have)
+    missing = [name for name in wanted if name not in have]
+    if missing:
+        raise MissingColumnError(f"{missing} {kind} exogenous variables not found in input dataset. {who}")
 
 
 def require_columns(have: Iterable[str], wanted: Iterable[str], where: str) -> None:

@@ -1,0 +1,107 @@
+"""Saves and loads the models of a NeuralForecast."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from neuro_divergent.compat.neuralforecast.adapter import PeerModel, restored
+from neuro_divergent.compat.neuralforecast.members import Facts, Member
+from neuro_divergent.compat.neuralforecast.tables.clock import Clock
+from neuro_divergent.compat.neuralforecast.tables.frames import Columns, Types, use_empty
+from neuro_divergent.core.errors import ConfigError, CorruptFileError
+from neuro_divergent.core.runs.names import INDEX_DOCUMENT, is_remote
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
+from neuro_divergent.forecasting.storage.fetched import fetched
+from neuro_divergent.forecasting.storage.several import read_index, save_many
+
+REGISTERED: dict[str, Callable[..., Any]] = {}
+"""The user's losses and functions by name: files contain only the name."""
+
+
+def local_path(path: str | os.PathLike[str], *, trust_remote: bool) -> str:
+    """A path without its "file://"; a remote address only if it is trusted."""
+    text = str(path).removeprefix("file://")
+    if is_remote(text) and not trust_remote:
+        raise ConfigError(
+            f"Refusing to load from the remote path {text}: its owner chooses what is read. Copy it to this machine, "
+            "or say trust_remote=True"
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file has besides our own models."""
+
+    members: list[Member]
+    freq: Any
+    columns: Columns
+    types: Types
+    vocabulary: dict[str, dict[Any, int]]
+    clock: Clock | None
+
+
+def save(saved: Saved, fitted: Sequence[Forecaster], path: Any, *, context: bool, overwrite: bool) -> None:
+    """Write fitted models."""
+    told: dict[str, Any] = {
+        "members": [member.facts.to_dict() for member in saved.members],
+        "freq": saved.freq,
+        "columns": asdict(saved.columns),
+        "types": asdict(saved.types),
+        "vocabulary": {name: list(values) for name, values in saved.vocabulary.items()},
+    }
+    if saved.clock is not None:
+        told["clock"] = saved.clock.to_dict()
+    use_empty(path)
+    names = [member.name for member in saved.members]
+    facts = {"kind": "NeuralForecast", "models": names, "neuralforecast": told}
+    save_many(list(fitted), facts, path, context=context, overwrite=overwrite)
+
+
+def load(path: Any, *, trust_remote: bool, using: Mapping[str, Any] | None) -> tuple[Ours, Saved]:
+    """Read what `save` wrote."""
+    from neuro_divergent.forecasting.storage.save_load import load as read
+
+    path = local_path(path, trust_remote=trust_remote)
+    if is_remote(path):
+        with fetched(path) as place:
+            return load(place, trust_remote=False, using=using)
+    ours = read(path, using=REGISTERED | dict(using or {}))
+    if not isinstance(ours, Ours):
+        raise ConfigError(f"{path} is a {type(ours).__name__}. Read it with neuro_divergent.load")
+    index, _ = read_index(path)
+    facts = index.get("neuralforecast")
+    if facts is None:
+        raise ConfigError(f"{path} was saved by neuro_divergent.NeuralForecast. Read it with neuro_divergent.load")
+    try:
+        return ours, _read(ours, facts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(f"{path}: {INDEX_DOCUMENT} has a missing or wrong entry: {error!r}") from error
+
+
+def _read(ours: Ours, facts: Mapping[str, Any]) -> Saved:
+    members = [
+        Member(forecaster.model, forecaster.config, Facts.from_dict(own))
+        for forecaster, own in zip(ours.forecasters.values(), facts["members"], strict=True)
+    ]
+    columns, freq = Columns(**facts["columns"]), facts["freq"]
+    vocabulary = {
+        name: {value: number for number, value in enumerate(values, start=1)}
+        for name, values in facts.get("vocabulary", {}).items()
+    }
+    clock = None
+    if "clock" in facts:
+        clock = Clock.from_dict(facts["clock"], columns.id_col, columns.time_col, freq)
+    return Saved(members, freq, columns, Types(**facts["types"]), vocabulary, clock)
+
+
+def restored_models(saved: Saved, fitted: Sequence[Forecaster]) -> list[PeerModel]:
+    """The models of a file, by the classes of their kinds."""
+    from neuro_divergent.compat.neuralforecast import models
+
+    classes = [getattr(models, member.description.kind, PeerModel) for member in saved.members]
+    return [restored(cls, member, own) for cls, member, own in zip(classes, saved.members, fitted, strict=True)]
