@@ -30,6 +30,7 @@ from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.clean_rows import CleanReader
 from neuro_divergent.forecasting.predict.output_frame import output_frame, polars_frame
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.probability_levels import Levels
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
@@ -93,8 +94,8 @@ class PredictBase:
         self,
         data: Any,
         future: Any,
-        level: Sequence[float] | None,
-        quantiles: Sequence[float] | None,
+        level: Levels,
+        quantiles: Levels,
         h: int | None,
     ) -> Any:
         """Forecast the steps after every series; return a frame of the input's library. See `Forecaster.predict`."""
@@ -122,7 +123,7 @@ class PredictBase:
         """How the series of a table are scaled before the model sees them."""
         return self.local
 
-    def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
+    def columns(self, level: Levels = None, quantiles: Levels = None) -> Columns:
         """The columns of a forecast; without levels those that the loss was trained for."""
         if level is None and quantiles is None:
             return learned_columns(self.model.name, self.loss)

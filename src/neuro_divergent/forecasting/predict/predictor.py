@@ -21,6 +21,7 @@ from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.predict.raw_windows import forecast_arrays
+from neuro_divergent.losses.probability_levels import Levels
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
@@ -79,8 +80,8 @@ class Predictor(PredictBase):
         frame: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series; return a frame of the input's library.
@@ -106,8 +107,8 @@ class Predictor(PredictBase):
         static: Any = None,
         categorical: Any = None,
         ids: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
     ) -> npt.NDArray[Any]:
         """Forecast raw windows: [B, L] → [B, H], or [B, H, K] if a forecast has several columns.
 

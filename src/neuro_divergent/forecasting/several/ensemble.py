@@ -25,6 +25,7 @@ from neuro_divergent.forecasting.predict.ahead import checked_horizon, columns_o
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.forecasting.several.tables import tables_together
+from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
 
@@ -95,8 +96,8 @@ class Ensemble:
         data: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Return the combined forecast as a frame; see `Forecaster.predict`.
@@ -104,7 +105,7 @@ class Ensemble:
         Without data, every member forecasts after its own table. The tables must have the same series with the same
         ends.
         """
-        asked = [member.columns(level or (), quantiles or ()) for member in self.members]
+        asked = [member.columns(level_tuple(level), level_tuple(quantiles)) for member in self.members]
         steps = checked_horizon(h, self.h)
         tables = tables_together(self.members, data)
         values = np.stack(

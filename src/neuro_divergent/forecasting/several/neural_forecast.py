@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.storage.save_load import ReadOptions
-    from neuro_divergent.training.config.training_config import TrainingConfig
+    from neuro_divergent.losses.probability_levels import Levels
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 class NeuralForecast:
@@ -147,8 +148,8 @@ class NeuralForecast:
         data: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Forecast the steps after every series with every model; return one frame. See `Forecaster.predict`.
@@ -165,7 +166,7 @@ class NeuralForecast:
         return table.as_input_library(frame if frame is not None else pl.DataFrame())
 
     def predict_insample(
-        self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
+        self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None
     ) -> Any:
         """Forecasts of the training data itself by every model; see `Forecaster.predict_insample`."""
         if len({model.h for model in self.models}) > 1:
@@ -247,7 +248,7 @@ class NeuralForecast:
         path: str | os.PathLike[str] | None = None,
         *,
         series: int = 4,
-        level: Sequence[float] | None = None,
+        level: Levels = None,
         future: Any = None,
     ) -> Figure:
         """Draw the last rows of some series with the forecasts of every model; see `Forecaster.plot`."""
