@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.explain import Explanation as Explanation
     from neuro_divergent.forecasting.predict.forecaster import Forecaster as Forecaster
     from neuro_divergent.forecasting.predict.predictor import Predictor as Predictor
+    from neuro_divergent.forecasting.several.predictors import Predictors as Predictors
     from neuro_divergent.forecasting.several.ensemble import Ensemble as Ensemble
     from neuro_divergent.forecasting.several.ensemble import ensemble as ensemble
     from neuro_divergent.forecasting.several.ensemble import seed_ensemble as seed_ensemble
@@ -353,6 +354,7 @@ _HOMES = {
     "PolynomialDecay": "optim",
     "PredictionIntervals": "forecasting.predict.conformal",
     "Predictor": "forecasting.predict.predictor",
+    "Predictors": "forecasting.several.predictors",
     "Quantile": "losses",
     "RAdam": "optim",
     "RLinear": "models",

@@ -169,7 +169,7 @@ class Forecaster(PredictBase, Generic[Frame]):
             h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back;
                 the error at the end of a block then adds to the errors of the next one, √(d² + c²).
         """
-        return self.forecast_frame(data, future, level, quantiles, h)
+        return self._forecast_frame(data, future, level, quantiles, h)
 
     def predictor(self) -> Predictor:
         """A small copy for serving: the weights (shared, not copied) and the last rows of every series.

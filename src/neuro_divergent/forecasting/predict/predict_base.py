@@ -90,7 +90,7 @@ class PredictBase:
         """The loss of the training."""
         return self.module.loss
 
-    def forecast_frame(
+    def _forecast_frame(
         self,
         data: Any,
         future: Any,
@@ -116,10 +116,10 @@ class PredictBase:
 
     def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
         """The columns of a table that the model takes, with series scaled as in the training."""
-        store, scaling = taken_columns(self.model, table.store), self.scaling(table)
+        store, scaling = taken_columns(self.model, table.store), self._scaling(table)
         return store if scaling is None else store.replace(y=scaling.scaled_store(table).y)
 
-    def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:  # noqa: ARG002  # a context has its own
+    def _scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:  # noqa: ARG002  # a context has its own
         """How the series of a table are scaled before the model sees them."""
         return self.local
 
@@ -154,10 +154,10 @@ class PredictBase:
             return values
         series = np.arange(table.n_series) if series is None else series
         until = table.store.lengths[series] if until is None else until
-        scale = self.mean_change(table, series, until)
+        scale = self._mean_change(table, series, until)
         return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
 
-    def mean_change(
+    def _mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
         """[N] the mean absolute change from row to row: the scale of errors for series that were not calibrated."""
@@ -190,12 +190,12 @@ class PredictBase:
                 return on_grid_of(own, on_span_of(own, known))
             # Other columns, or other codes of categories: read with the training schema, or refused there.
             return read_again(data.to_polars(), own.schema, (data,))
-        quick = self.reader(own).table(data)
+        quick = self._reader_of(own).table(data)
         if quick is not None:
             return quick
         return on_grid_of(own, TimeSeriesDataFrame.from_frame(data, schema=own.schema))
 
-    def reader(self, like: TimeSeriesDataFrame) -> CleanReader:
+    def _reader_of(self, like: TimeSeriesDataFrame) -> CleanReader:
         """The fast reader for frames like a table. The last one is cached."""
         reader = self._reader
         if reader is None or reader.like is not like:

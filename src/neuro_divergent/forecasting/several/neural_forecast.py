@@ -22,6 +22,8 @@ from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import beside
+from neuro_divergent.forecasting.predict.predict_base import PredictBase
+from neuro_divergent.forecasting.several.predictors import Predictors
 from neuro_divergent.forecasting.several.tables import tables_together
 from neuro_divergent.training.runs.checkpoint_store import inside
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.storage.save_load import ReadOptions
     from neuro_divergent.losses.probability_levels import Levels
-from neuro_divergent.training.config.training_config import TrainingConfig
+    from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 class NeuralForecast:
@@ -156,14 +158,12 @@ class NeuralForecast:
 
         All models must have the requested levels: a model that forecasts a point without intervals is refused.
         """
-        steps, fitted = checked_horizon(h, self.h), list(self._fitted().values())
-        frame: pl.DataFrame | None = None
-        for forecaster, table in zip(fitted, tables_together(fitted, data), strict=True):
-            asked = forecaster.columns(level, quantiles)
-            values = forecaster.forecast_values(table, asked, future=future, h=steps)
-            own = forecaster.long_frame(table, asked, values)
-            frame = own if frame is None else frame.hstack(own.select(asked.names))
-        return table.as_input_library(frame if frame is not None else pl.DataFrame())
+        fitted = list(self._fitted().values())
+        return side_by_side(fitted, data, future, level, quantiles, checked_horizon(h, self.h))
+
+    def predictor(self) -> Predictors:
+        """A small copy of all models for serving, which may be called from several threads; see `Predictors`."""
+        return Predictors(list(self._fitted().values()), side_by_side, self.h)
 
     def predict_insample(
         self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None
@@ -183,8 +183,11 @@ class NeuralForecast:
     def cross_validation(self, data: Any = None, config: Configs = None, **options: Any) -> CrossValidation:
         """Train every model on earlier parts of a table and forecast the later ones; see `cross_validation`.
 
-        The fitted models are not used and not changed: they were trained on the rows that are forecast.
+        The fitted models are not used and not changed: they were trained on the rows that are forecast. Without
+        `config`, fitted models are trained as in `fit`, others by their recipes.
         """
+        if config is None and self.forecasters:
+            config = {name: forecaster.config for name, forecaster in self.forecasters.items()}
         columns = {name: options.pop(name) for name in list(options) if name in LOAD_OPTIONS}
         table = self.data if data is None else self._read(data, columns)
         options = {"local_scaler": self.local_scaler_type} | options
@@ -287,6 +290,18 @@ class NeuralForecast:
 
     def _longest(self) -> Forecaster:
         return max(self._fitted().values(), key=lambda forecaster: forecaster.model.h)
+
+
+def side_by_side(
+    members: Sequence[PredictBase], data: Any, future: Any, level: Levels, quantiles: Levels, steps: int
+) -> Any:
+    """The forecasts of several models in one frame, the columns of each beside those of the one before."""
+    frame: pl.DataFrame | None = None
+    for member, table in zip(members, tables_together(members, data), strict=True):
+        asked = member.columns(level, quantiles)
+        own = member.long_frame(table, asked, member.forecast_values(table, asked, future=future, h=steps))
+        frame = own if frame is None else frame.hstack(own.select(asked.names))
+    return table.as_input_library(frame if frame is not None else pl.DataFrame())
 
 
 LOAD_OPTIONS = frozenset(
