@@ -78,13 +78,13 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.explain import Explanation as Explanation
     from neuro_divergent.forecasting.predict.forecaster import Forecaster as Forecaster
     from neuro_divergent.forecasting.predict.predictor import Predictor as Predictor
-    from neuro_divergent.forecasting.several.predictors import Predictors as Predictors
     from neuro_divergent.forecasting.several.ensemble import Ensemble as Ensemble
     from neuro_divergent.forecasting.several.ensemble import ensemble as ensemble
     from neuro_divergent.forecasting.several.ensemble import seed_ensemble as seed_ensemble
     from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as NeuralForecast
     from neuro_divergent.forecasting.several.neural_forecast import train_from_csv as train_from_csv
     from neuro_divergent.forecasting.several.neural_forecast import train_from_parquet as train_from_parquet
+    from neuro_divergent.forecasting.several.predictors import Predictors as Predictors
     from neuro_divergent.forecasting.storage.save_load import load as load
     from neuro_divergent.losses import CRPS as CRPS
     from neuro_divergent.losses import GMM as GMM

@@ -21,6 +21,7 @@ Held = TypeVar("Held", covariant=True)
 Given = TypeVar("Given", contravariant=True)
 Item = TypeVar("Item")
 
+
 def listed(value: Any) -> Any:
     """A single number, description or mapping as a tuple of one; sequences and None as they are.
 

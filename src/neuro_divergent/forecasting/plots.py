@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
-def forecasters_figure(
-    forecasters: Sequence[Forecaster], series: int, level: Levels, future: Any = None
-) -> Figure:
+def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Levels, future: Any = None) -> Figure:
     """The last stretch of some series with the forecasts of several models, the intervals those of the first."""
     first = max(forecasters, key=lambda forecaster: forecaster.model.input_size)
     h = min(forecaster.model.h for forecaster in forecasters)

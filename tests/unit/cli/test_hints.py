@@ -214,7 +214,14 @@ def test_a_stopped_run_prints_the_command_that_resumes_it(folder):
     """`stop`, `train` itself and a command that needs the model print the same command. Typed, it finishes the run."""
     run = folder / "runs" / "air-mlp"
     long = [
-        *("--max-epochs", "200", "--set", "training.early_stopping=null", "--set", "training.checkpoints.every_n_epochs=50"),
+        *(
+            "--max-epochs",
+            "200",
+            "--set",
+            "training.early_stopping=null",
+            "--set",
+            "training.checkpoints.every_n_epochs=50",
+        ),
         *("--set", "training.validation_split=null"),
     ]
     arguments = ["train", "air.csv", "--h", "4", *SMALL[2:], *long, "--no-report"]

@@ -81,7 +81,7 @@ def test_infinite_numbers_paths_and_own_functions_are_code():
 
 
 def test_a_message_names_the_field_as_the_user_wrote_it():
-    with pytest.raises(nd.ConfigError, match="^quantiles must be"):
+    with pytest.raises(nd.ConfigError, match=r"^quantiles must be"):
         nd.MQLoss(quantiles="some")
     with pytest.raises(nd.ConfigError, match="HINT needs the field 'S'"):
         nd.HINT(model=nd.MLP(**SIZES))

@@ -26,7 +26,7 @@ def fitted():
 def test_a_link_to_a_model_is_named_with_its_target(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     (tmp_path / "current").symlink_to("model")
-    with pytest.raises(nd.StorageError, match="current must be .* but is a link to ") as refused:
+    with pytest.raises(nd.StorageError, match=r"current must be .* but is a link to ") as refused:
         nd.load(tmp_path / "current")
     assert os.path.realpath(tmp_path / "model") in str(refused.value)
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from neuro_divergent.cli.io.terminal import say
 
-
 # The generated zsh script only defines a function, which works as a file in $fpath. `source` needs the registration.
 ZSH = """
 if [[ "$funcstack[1]" == _*neuro-divergent ]]; then

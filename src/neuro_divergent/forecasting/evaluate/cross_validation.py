@@ -220,8 +220,8 @@ def cross_validation(
     check_figure_names(table.schema, check_names(metrics))
     plan = Plan(
         models=tuple(models), configs=configs_of(names, config), level=None if level is None else level_tuple(level),
-        quantiles=None if quantiles is None else level_tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
-        local_scaler=local_scaler,
+        quantiles=None if quantiles is None else level_tuple(quantiles), intervals=prediction_intervals,
+        h=h, short=short, local_scaler=local_scaler,
     )  # fmt: skip
     together = any(model.together for model in models)
     folds = _folds(table, splitter, n_windows, step_size, plan.steps, together)

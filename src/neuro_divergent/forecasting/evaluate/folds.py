@@ -267,8 +267,8 @@ def _positions(number: int, pair: Any, steps: int) -> tuple[Ints, Ints]:
     for name, side in (("training", train), ("test", test)):
         if len(twice := side[1:][side[1:] == side[:-1]]):
             raise ConfigError(
-                f"a fold has each position once, but the {name} positions of fold {number} repeat {twice[0]}. A splitter "
-                "that draws positions with replacement does not keep the order of time"
+                f"a fold has each position once, but the {name} positions of fold {number} repeat {twice[0]}. A "
+                "splitter that draws positions with replacement does not keep the order of time"
             )
     return train, test
 

@@ -63,9 +63,12 @@ class Capabilities:
 
 
 _OF_THE_FITTED = frozenset(
-    "predict predict_insample predictor save save_weights load_weights plot evaluate cross_validation update fine_tune "
-    "calibrate simulate explain forward history network module".split()
-)
+    {
+        "predict", "predict_insample", "predictor", "save", "save_weights", "load_weights", "plot", "evaluate",
+        "cross_validation", "update", "fine_tune", "calibrate", "simulate", "explain", "forward", "history", "network",
+        "module",
+    }
+)  # fmt: skip
 """What a newcomer looks for on a description, but only a fitted model has."""
 
 

@@ -203,9 +203,7 @@ class Forecaster(PredictBase, Generic[Frame]):
         self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen_from([self], table))
         return self
 
-    def predict_insample(
-        self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None
-    ) -> Any:
+    def predict_insample(self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None) -> Any:
         """Forecasts of the training data itself, from every step_size-th row, with the actual values.
 
         They include rows that were trained on: they show what was learned, not how good the model is.

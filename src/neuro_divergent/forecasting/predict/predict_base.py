@@ -6,7 +6,6 @@ Letters: S series, H horizon, K columns of the forecast, B windows, C channels.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

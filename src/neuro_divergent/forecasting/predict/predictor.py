@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 

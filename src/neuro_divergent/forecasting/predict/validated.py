@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 HELD_OUT = "held_out"
 """History event: the table ends with rows that were not trained on. `rows` of each series, in their order; `how` they
-were chosen ("given", "date", "series", "update"); their `share` of all rows, if known; for a date the `time` where they begin, as text (in UTC if the table
-has a time zone) or as a whole number."""
+were chosen ("given", "date", "series", "update"); their `share` of all rows, if known;
+for a date the `time` where they begin, as text (in UTC if the table has a time zone) or as a whole number."""
 
 TRAINED_BEFORE = "trained_before"
 """History event: the training began with the weights of another model, or learned from its forecasts. `until` is the

@@ -165,9 +165,7 @@ class NeuralForecast:
         """A small copy of all models for serving, which may be called from several threads; see `Predictors`."""
         return Predictors(list(self._fitted().values()), side_by_side, self.h)
 
-    def predict_insample(
-        self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None
-    ) -> Any:
+    def predict_insample(self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None) -> Any:
         """Forecasts of the training data itself by every model; see `Forecaster.predict_insample`."""
         if len({model.h for model in self.models}) > 1:
             raise ConfigError(
