@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as NeuralForecast
     from neuro_divergent.forecasting.several.neural_forecast import train_from_csv as train_from_csv
     from neuro_divergent.forecasting.several.neural_forecast import train_from_parquet as train_from_parquet
+    from neuro_divergent.forecasting.several.predictors import Predictors as Predictors
     from neuro_divergent.forecasting.storage.save_load import load as load
     from neuro_divergent.losses import CRPS as CRPS
     from neuro_divergent.losses import GMM as GMM
@@ -353,6 +354,7 @@ _HOMES = {
     "PolynomialDecay": "optim",
     "PredictionIntervals": "forecasting.predict.conformal",
     "Predictor": "forecasting.predict.predictor",
+    "Predictors": "forecasting.several.predictors",
     "Quantile": "losses",
     "RAdam": "optim",
     "RLinear": "models",

@@ -85,7 +85,7 @@ def _run(arguments: list[str]) -> int:
     except (ConfigError, DataError, MissingExtraError) as error:
         return _fail(on_the_shell(error), 2)
     except NeuroDivergentError as error:
-        return _fail(on_the_shell(error), 1)
+        return _fail(on_the_shell(error), 2 if error.rule == "same run" else 1)  # resumed with other settings
     except BrokenPipeError:  # the reader of the pipe has closed it
         # Nobody can read what is still in the buffer: without this the interpreter prints an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -85,7 +85,12 @@ def read(path: str | os.PathLike[str], *, only: str | None = None) -> dict[str, 
 
 def _read(path: Path, only: str | None) -> dict[str, bytes]:
     directory = files.present(path)
-    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+    if directory.is_symlink():
+        raise StorageError(
+            f"{directory} must be a directory that save() made, but is a link to {os.path.realpath(directory)}. Give "
+            "that path: a link could be changed while its files are read"
+        )
+    if directory.exists() and not directory.is_dir():
         raise StorageError(f"{directory} must be a directory that save() made, but it is not one")
     if not directory.exists():
         raise StorageError(f"{directory} must be a directory that save() made, but does not exist. Check the path")

@@ -50,6 +50,9 @@ class Description(BaseModel):
     writes: ClassVar[tuple[str, ...]] = ()
     """Fields that name a file or a directory to write to. A run file may only name paths in the run's directory."""
 
+    file_names: ClassVar[Mapping[str, str]] = {}
+    """Fields that have another name for users and in files."""
+
     def __init__(self, /, *values: Any, **fields: Any) -> None:
         if len(values) > len(self.positional):
             given = ", ".join(repr(value) for value in values[len(self.positional) :])
@@ -126,13 +129,20 @@ class Description(BaseModel):
             raise ConfigError(f"a {self.kind} cannot be changed in place. Make a new one: .replace({name}={value!r})")
         super().__setattr__(name, value)
 
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """The fields as a user writes them, so that the repr can be pasted as code."""
+        for name in type(self).model_fields:
+            if name in self.__dict__:  # not yet, if the repr is asked for in an error while the object is made
+                yield self.file_names.get(name, name), _Code(code(self.__dict__[name]))
+
     def __str__(self) -> str:
         return repr(self)
 
     @model_serializer(mode="plain")
     def to_dict(self) -> dict[str, Any]:
         """The plain-data form: kind first, then every field with its value."""
-        return {"kind": self.kind} | {name: encode(getattr(self, name)) for name in type(self).model_fields}
+        names = {name: self.file_names.get(name, name) for name in type(self).model_fields}
+        return {"kind": self.kind} | {shown: encode(getattr(self, name)) for name, shown in names.items()}
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The description as a JSON document with its schema version."""
@@ -219,6 +229,40 @@ def encode(value: Any) -> Any:
     raise ConfigError(f"a description holds plain data, descriptions or callables, but got {type(value).__name__}")
 
 
+class _Code:
+    """Text that is its own repr."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def code(value: Any) -> str:
+    """Python code for a value of a description. A user's callable is its name, which the user must define again.
+
+    >>> code((PurePath("runs/first"), math.inf, 0.5))
+    "('runs/first', float('inf'), 0.5)"
+    """
+    if isinstance(value, PurePath):
+        return repr(str(value))
+    if isinstance(value, float):
+        return repr(float(value)) if math.isfinite(value) else f"float({str(float(value))!r})"
+    if isinstance(value, Enum):
+        return repr(value.value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{code(key)}: {code(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(code, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(code, value))}]"
+    if callable(value) and hasattr(value, "__qualname__"):
+        own = value.__module__ in ("__main__", "builtins")
+        return str(value.__qualname__) if own else f"{value.__module__}.{value.__qualname__}"
+    return repr(value)
+
+
 def reference(function: Any) -> str:
     """The name of a user's callable in a file. It is never imported; `using` gives the callable."""
     owner = function if hasattr(function, "__qualname__") else type(function)
@@ -290,7 +334,8 @@ def _sentence(detail: ErrorDetails, cls: type[Description]) -> str:
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     # In a union pydantic adds the member that it tried ("int", "Loss", "literal['auto']"): only field names are ours.
     path = [str(part) for part in detail["loc"]]
-    names = [part for part in path if (part.isidentifier() and part[0].islower()) or part.isdigit()]
+    names = path[:1] + [part for part in path[1:] if (part.isidentifier() and part[0].islower()) or part.isdigit()]
+    names[:1] = [cls.file_names.get(name, name) for name in names[:1]]
     types = {"int", "float", "str", "bool", "list", "tuple", "dict", "none"}
     field = ".".join(name for position, name in enumerate(names) if position == 0 or name not in types)
     got = f"but got {field}={given!r}"

@@ -5,7 +5,7 @@ NeuroDivergentError
 │   └── UnknownNameError     a name that is not registered                                     (also a LookupError)
 ├── DataError                a table that cannot be used as it is                              (also a ValueError)
 │   └── DataFileError        a data file that is missing, unreadable or of another format      (also an OSError)
-├── NotFittedError           a model or scaler was used before it was trained
+├── NotFittedError           a model or scaler was used before it was trained                  (also an AttributeError)
 ├── TrainingError            training could not continue
 │   ├── NonFiniteError       a loss or a gradient became infinite or NaN
 │   ├── CallbackError        a user's callback raised
@@ -87,8 +87,8 @@ class DataFileError(DataError, OSError):
     """A data file is missing, unreadable, or in another format than its name shows."""
 
 
-class NotFittedError(NeuroDivergentError):
-    """A model or scaler was used before it was trained."""
+class NotFittedError(NeuroDivergentError, AttributeError):
+    """A model or scaler was used before it was trained. It is an AttributeError, so that `hasattr` gives False."""
 
 
 class TrainingError(NeuroDivergentError):

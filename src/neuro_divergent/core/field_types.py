@@ -11,15 +11,26 @@ exists only for type checkers. At run time `Takes[held, given]` is `held`, and `
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar, overload
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 Held = TypeVar("Held", covariant=True)
 Given = TypeVar("Given", contravariant=True)
 Item = TypeVar("Item")
+
+
+def listed(value: Any) -> Any:
+    """A single number, description or mapping as a tuple of one; sequences and None as they are.
+
+    >>> listed(80), listed([80, 95]), listed(None)
+    ((80,), [80, 95], None)
+    """
+    one = not isinstance(value, Iterable) or isinstance(value, BaseModel | Mapping)
+    return (value,) if one and value is not None else value
+
 
 if TYPE_CHECKING:
 
@@ -34,6 +45,8 @@ if TYPE_CHECKING:
         def __set__(self, instance: object, value: Given) -> None: ...
 
     Several = Takes[tuple[Item, ...], Sequence[Item]]
+    OneOrSeveral = Takes[tuple[Item, ...], Sequence[Item] | Item]
+    Numbers = Takes[tuple[float, ...] | None, Sequence[float] | float | None]
     AnyPath = Takes[Path, str | os.PathLike[str]]
 else:
 
@@ -49,6 +62,13 @@ else:
         def __class_getitem__(cls, item: Any) -> Any:
             return tuple[item, ...]
 
+    class OneOrSeveral:
+        """A field that stores a tuple and also accepts one item without a list."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[tuple[item, ...], BeforeValidator(listed)]
+
+    Numbers = Annotated[tuple[float, ...] | None, BeforeValidator(listed)]
     AnyPath = Path
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neuro_divergent.forecasting.network.output_columns import forecast_columns, point_column
+from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.plotting.forecasts import SeriesPanel, forecast_figure
 
 if TYPE_CHECKING:
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
-def forecasters_figure(
-    forecasters: Sequence[Forecaster], series: int, level: Sequence[float] | None, future: Any = None
-) -> Figure:
+def forecasters_figure(forecasters: Sequence[Forecaster], series: int, level: Levels, future: Any = None) -> Figure:
     """The last stretch of some series with the forecasts of several models, the intervals those of the first."""
     first = max(forecasters, key=lambda forecaster: forecaster.model.input_size)
     h = min(forecaster.model.h for forecaster in forecasters)
     calibrated = forecasters[0].intervals is not None
     if level is None:
         level = _shown_levels(forecasters[0])
-    ordered = sorted(level, reverse=True)
+    ordered = sorted(level_tuple(level), reverse=True)
     whole = any(forecaster.model.together for forecaster in forecasters)
     data = first.table()
     shown = data if whole else data.select(data.ids[:series].tolist())

@@ -13,10 +13,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import ConfigDict, Field, model_serializer, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor
 
-from neuro_divergent.core.config import encode
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses.base import Loss, Point
 
@@ -36,7 +35,6 @@ class PointChoice(Loss):
     """Passed as point=...: the point forecast is the "mean" or the "median"; "auto" uses the default of the loss."""
 
     file_names: ClassVar[Mapping[str, str]] = {"point_shown": "point", "probabilities": "quantiles"}
-    """Fields that have another name for users and in files."""
 
     @model_validator(mode="before")
     @classmethod
@@ -47,12 +45,6 @@ class PointChoice(Loss):
             raise ConfigError(f'point must be "mean" or "median" (or "auto"), but got point={fields["point"]!r}')
         given = {name: value for name, value in fields.items() if name != "point"}
         return given | {"point_shown": fields["point"]}
-
-    @model_serializer(mode="plain")
-    def to_dict(self) -> dict[str, Any]:
-        """The loss as plain data. The fields have the names that users pass."""
-        names = {name: self.file_names.get(name, name) for name in type(self).model_fields}
-        return {"kind": self.kind} | {shown: encode(getattr(self, name)) for name, shown in names.items()}
 
     @property
     def shows(self) -> Point:

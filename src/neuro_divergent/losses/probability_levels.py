@@ -11,10 +11,22 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.core.field_types import Takes, default
+from neuro_divergent.core.field_types import Numbers, default, listed
 from neuro_divergent.losses.point_choice import PointChoice
 
 _NEAR = 1e-6
+
+Levels = Sequence[float] | float | None
+"""The arguments level= and quantiles= of forecasts: several numbers, one number, or none."""
+
+
+def level_tuple(values: Levels) -> tuple[float, ...]:
+    """The numbers of an argument level= or quantiles= as a tuple; empty for None.
+
+    >>> level_tuple(80), level_tuple([80, 95]), level_tuple(None)
+    ((80,), (80, 95), ())
+    """
+    return () if values is None else tuple(listed(values))
 
 
 class Levelled(PointChoice):
@@ -22,13 +34,11 @@ class Levelled(PointChoice):
 
     family = "loss"  # repeated, so that this base class is not registered
 
-    level: Takes[tuple[float, ...] | None, Sequence[float] | None] = default((80.0, 90.0))
-    """Central intervals in percent; the median is always added."""
+    level: Numbers = default((80.0, 90.0))
+    """Central intervals in percent, one or several; the median is always added."""
 
     # Users and files call this field `quantiles`; on the object that name is the method.
-    probabilities: Takes[tuple[float, ...] | None, Sequence[float] | None] = Field(
-        default=None, alias="quantiles", validate_default=True
-    )
+    probabilities: Numbers = Field(default=None, alias="quantiles", validate_default=True)
     """Passed as quantiles=[...]: the probabilities themselves, instead of level."""
 
     @model_validator(mode="before")

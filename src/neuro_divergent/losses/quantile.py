@@ -19,7 +19,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses.base import Loss, Point, check_shapes
 from neuro_divergent.losses.point_choice import check_mean_of, mean_of_quantiles
-from neuro_divergent.losses.probability_levels import Levelled, interpolate, refuse_outside, uncrossed
+from neuro_divergent.losses.probability_levels import Levelled, interpolate, level_tuple, refuse_outside, uncrossed
 from neuro_divergent.losses.stable import huber
 
 
@@ -123,7 +123,7 @@ class MQLoss(Levelled):
     def _ascending_weights(self) -> list[float]:
         """The weights in the order of `levels`."""
         assert self.weights is not None
-        asked = self.probabilities or self.levels
+        asked = level_tuple(self.probabilities) or self.levels
         return [weight for _, weight in sorted(zip(asked, self.weights, strict=True))]
 
     def _at(self, under: Tensor, level: Tensor) -> Tensor:

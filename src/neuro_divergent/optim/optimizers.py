@@ -14,7 +14,7 @@ from torch import nn
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.core.field_types import Several, default
+from neuro_divergent.core.field_types import OneOrSeveral, default
 from neuro_divergent.optim.groups import ParameterGroup, parameter_groups
 from neuro_divergent.optim.without_compiler import light, without_compiler
 
@@ -45,7 +45,7 @@ class Optimizer(Description):
     """Learning rate, which the schedule multiplies."""
     weight_decay: NotNegative = 0.0
     """Weight decay. By default biases, normalisations and embeddings are not decayed."""
-    groups: Several[ParameterGroup] = default(())
+    groups: OneOrSeveral[ParameterGroup] = default(())
     """Learning rates and weight decays for some parameters, chosen by name pattern."""
     decay_all: bool = False
     """Whether biases, normalisations and embeddings are decayed, too."""

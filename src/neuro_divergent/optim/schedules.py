@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.core.field_types import Several
+from neuro_divergent.core.field_types import OneOrSeveral
 
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite multiplier, zero or above."""
@@ -150,7 +150,7 @@ class MultiStepDecay(Schedule):
     [1.0, 0.5, 0.5, 0.25]
     """
 
-    milestones: Annotated[Several[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    milestones: Annotated[OneOrSeveral[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     """When the rate drops, in `unit`; ascending."""
     factor: Factor = 0.1
     """Multiplier of the learning rate at each drop."""

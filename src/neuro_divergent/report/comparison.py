@@ -1,4 +1,4 @@
-"""The report of a cross-validation: the leaderboard, the error of each test and step, and the forecasts themselves."""
+"""The report of a cross-validation: the leaderboard, the error of each test and step, and the forecasts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def comparison_report(
     """A page about a cross-validation.
 
     Args:
-        found: what `cross_validation` gave.
+        found: the result of `cross_validation`.
         board: one row per model with the mean of each figure, best first.
         source: where the data came from.
         metric: the figure that colours and charts follow; MASE unless given.
@@ -40,7 +40,7 @@ def comparison_report(
     page.text("Means over the tests. Every model was trained only on rows before the ones it was tested on.")
     sections.score_table(page, board, metric, found.truth.naive_name)
     if found.evaluation.coverage:
-        page.heading("Do the intervals hold")
+        page.heading("Coverage of the intervals")
         rows = [[item.model, *sections.coverage_row(item)] for item in found.evaluation.coverage]
         page.table(["model", *sections.COVERAGE_HEADER], rows)
     by_step = _polars(found.evaluation.by_step)
@@ -52,8 +52,8 @@ def comparison_report(
     page.chart(_folds_chart(found, metric))
     page.heading("Forecasts")
     page.text(
-        "First all tests of a series. A dashed line is a cutoff: what follows it is forecast from the rows before it. "
-        "Then each test and model by itself, with its intervals and the naive forecast."
+        "First all tests of a series. A dashed line is a cutoff: the rows after it are forecast from the rows before "
+        "it. Then each test and model by itself, with its intervals and the naive forecast."
     )
     tested = np.unique(found.truth.series)
     page.chooser(_series(found), "Series", total=len(tested), most=4 * CHOOSER_SIZE)

@@ -1,4 +1,4 @@
-"""The sections of a report, each from figures that are there already."""
+"""The sections of a report. Nothing is computed by a model here; the metrics are given."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MAX_SERIES = 40
 MAX_POINTS = 500
 LAGS = 24
 SMALL_BIAS, LARGE_BIAS = 1.0, 10.0
-"""In percent: a bias below the first is little, one above the second is said to be possible even without proof."""
+"""In percent. A bias below the first is called small. One above the second is mentioned even if not significant."""
 NAIVE = "#9A9A9A"
-COVERAGE_HEADER = ("promised", "observed inside", "of values", "mean width", "")
+COVERAGE_HEADER = ("level", "actual values inside", "number of values", "mean width", "")
 Mood = Literal["", "good", "bad"]
 _TITLES = {
     "mae": "MAE",
@@ -44,7 +44,7 @@ _TITLES = {
 
 
 def figure(value: float | None) -> str:
-    """A number as a person writes it.
+    """A number as text, with few digits.
 
     >>> figure(1234.5), figure(0.00123), figure(float("nan"))
     ('1,234', '0.00123', '–')
@@ -57,7 +57,7 @@ def figure(value: float | None) -> str:
 
 
 def series_charts(data: TimeSeriesDataFrame) -> Iterator[Choice]:
-    """Whole series; of long ones the smallest and the largest value of each stretch."""
+    """A chart of each series. A long one is drawn by the smallest and the largest value of each part."""
     for number in range(min(data.n_series, MAX_SERIES)):
         times, values = recent(data, number, int(data.store.lengths[number]))
         rows = _extremes(values)
@@ -100,7 +100,7 @@ def score_table(page: Page, table: pl.DataFrame, metric: str | None = None, naiv
     best = int(np.argmin([badness(by, value) for value in scores.values()]))
     header = ["model", *map(title, shown)]
     if naive in scores:
-        header.insert(1, f"{title(by)} beside naive")
+        header.insert(1, f"{title(by)} compared with naive")
         for row in rows:
             row.insert(1, "" if row[0] == naive else beside_naive(by, scores[row[0]], scores[naive])[0])
     page.table(header, rows, best)
@@ -124,7 +124,7 @@ def beside_naive(metric: str, own: float | None, naive: float | None) -> tuple[s
 
 
 def title(column: str) -> str:
-    """How a report calls a figure."""
+    """The name of a metric in a report."""
     metric, _, level = column.partition("-")
     if level:
         return f"{'inside' if metric == 'coverage' else metric.replace('_', ' ')} {level} %"
@@ -188,9 +188,9 @@ def bias_sentence(bias: Bias) -> str:
         return "All actual values are 0, so a bias has no percentage."
     size = f"Bias {bias.percent:+.1f} %"
     if bias.p_value is None:
-        return f"{size}: one stretch of time is too little to tell it from chance."
+        return f"{size}: there are too few periods to tell it from chance."
     if not bias.significant:
-        doubt = " So few forecasts cannot rule out a real one." if abs(bias.percent) >= LARGE_BIAS else ""
+        doubt = " There are too few forecasts to rule out a real bias." if abs(bias.percent) >= LARGE_BIAS else ""
         return f"{size}: not more than chance explains ({_p(bias.p_value)}).{doubt}"
     side = "low" if bias.percent < 0 else "high"
     degree = "" if abs(bias.percent) >= SMALL_BIAS else "a little "
@@ -207,7 +207,7 @@ def dependence_sentence(found: Dependence) -> str:
         f"over all lags {_p(found.p_box)}."
     )
     if not found.significant:
-        return f"{facts} Together this is what independent errors show."
+        return f"{facts} This is consistent with independent errors."
     if found.p_first <= found.p_box and first < 0:
         return f"{facts} They are not independent: an error is often followed by one of the other sign."
     largest = int(np.argmax(np.abs(found.correlation))) + 1
@@ -233,7 +233,7 @@ def _correlogram(found: Dependence) -> Chart:
 
 
 def calibration_chart(held: HeldOut) -> tuple[Chart, str] | None:
-    """How often values fell below each quantile, beside how often they should."""
+    """The observed share of values below each quantile, against the expected share."""
     pairs = held.observed_shares()
     if len(pairs) < 2:
         return None
@@ -244,7 +244,10 @@ def calibration_chart(held: HeldOut) -> tuple[Chart, str] | None:
         Trace(name="quantiles", x=wanted, y=seen, kind="points", listed=False),
     ]
     chart = Chart(title="Calibration", traces=traces, xlabel="quantile, %", ylabel="values below it, %")
-    return chart, "On the dashed line the intervals hold what they promise; flatter means too narrow, steeper too wide."
+    return (
+        chart,
+        "On the dashed line the intervals have their promised coverage. Flatter is too narrow, steeper too wide.",
+    )
 
 
 def coverage_rows(held: HeldOut) -> list[list[str]]:

@@ -115,11 +115,11 @@ def _biased(bias: Bias) -> bool:
 
 
 def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str | None, again: Again) -> None:
-    page.heading("How good is it")
+    page.heading("Accuracy")
     if held is None:
         page.text(
-            "No rows were held out, or fewer than one forecast needs. Training rows cannot show how good the model is. "
-            "Test it at several cutoffs by cross-validation:"
+            "No rows were held out, or fewer than one forecast needs. Errors on training rows are too small. Measure "
+            "the accuracy at several cutoffs by cross-validation:"
         )
         page.code(again.compare or CROSS_VALIDATION)
         return
@@ -130,12 +130,12 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
         f"before it.{f' Held out were {part}.' if part else ''} The network was not trained on these rows, but they "
         "decided when to stop, so the metrics are a little too good. The seasonal naive forecast repeats the last "
         f"{season} step{'s' if season > 1 else ''} of the same rows. Cross-validation gives metrics of rows that "
-        "decided nothing:"
+        "were not used for any decision:"
     )
     page.code(again.compare or CROSS_VALIDATION)
     sections.score_table(page, held.evaluation.table, metric, held.truth.naive_name)
     page.text(
-        "MASE below 1 is better than the naive forecast was on the history. Bias is the sum of forecast minus actual, "
+        "MASE below 1: better than the naive forecast on the history. Bias is the sum of forecast minus actual, "
         "in percent of the sum of the actual values: below 0 the forecasts are too low.",
         soft=True,
     )
@@ -145,7 +145,7 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     page.chart(sections.horizon_chart(held.by_step(), metric or "mae"))
     residuals = sections.residual_charts(held)
     if residuals:
-        page.parts.append("<h3>What the errors look like</h3>")
+        page.parts.append("<h3>Distribution of the errors</h3>")
         page.pair(residuals)
     bias = held.bias()
     if _biased(bias) and bias.percent < 0 and fitted.point == "median":
@@ -156,7 +156,7 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
         )
     calibration = sections.calibration_chart(held)
     if calibration is not None:
-        page.parts.append("<h3>Do the intervals hold</h3>")
+        page.parts.append("<h3>Coverage of the intervals</h3>")
         page.table(sections.COVERAGE_HEADER, sections.coverage_rows(held))
         page.pair([calibration])
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.losses import MSE, Loss
 from neuro_divergent.training.arrays import ArrayTask, as_rows
-from neuro_divergent.training.state.batch_norm_stats import held
+from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
 from neuro_divergent.training.step.gradients import numerical_gradient
 from neuro_divergent.training.step.reduction import weighted_mean
 
@@ -55,7 +55,7 @@ def compute_gradients(
         return mean()
 
     try:
-        with held([module]):
+        with frozen_statistics([module]):
             if method == "autograd":
                 found = torch.autograd.grad(value(), list(parameters.values()), allow_unused=True)
                 pairs = zip(parameters.items(), found, strict=True)

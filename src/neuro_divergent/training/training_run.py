@@ -214,7 +214,7 @@ class TrainingRun:
             with (
                 surroundings(self.state.config, self._decided.threads),
                 Guard(self.state),
-                loop.told(self.state, self._callbacks),
+                loop.report_errors(self.state, self._callbacks),
             ):
                 if self._first:
                     self._first = False

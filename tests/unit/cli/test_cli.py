@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -349,7 +350,7 @@ def test_a_stop_by_signal_is_saved_and_resumed(prices, tmp_path):
     assert process.returncode == 143, said
     assert "Traceback" not in said
     last = sorted(path.name for path in tmp_path.glob("run/checkpoints/step-*"))[-1]
-    assert f"stopped; {last} is saved in run. To resume, give the same command with --resume" in said
+    assert f"stopped; {last} is saved in run. Resume: neuro-divergent train {shlex.quote(str(prices))} --time" in said
     unfinished = call("predict", "run", cwd=tmp_path)
     assert unfinished.returncode == 1
     assert "run must be a run with a trained model" in unfinished.stderr
@@ -360,7 +361,7 @@ def test_a_stop_by_signal_is_saved_and_resumed(prices, tmp_path):
     # Fewer epochs than were done is another run: it is refused, in one sentence, instead of begun again.
     assert "max_epochs was 40000, but is 5" in done.stderr
     assert "steps are done, but" in done.stderr
-    assert done.returncode == 1
+    assert done.returncode == 2
 
 
 def test_a_run_is_extended_by_its_flags(prices, tmp_path):
@@ -404,7 +405,7 @@ def test_what_a_run_may_not_change_is_refused_in_the_words_of_the_shell(prices, 
     assert begun.returncode == 0
     assert "nothing to resume in run: it starts" in begun.stderr + begun.stdout
     done = call(*first, "--batch-size", "5", "--resume", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "training.batch_size was" in done.stderr
     assert "but is 5. Restore what it had, change by flags only" in done.stderr
     assert "--max-epochs" in done.stderr

@@ -1,5 +1,9 @@
-"""Completion as a shell does it: the printed script is sourced in a real bash, and TAB is pressed."""
+"""Completion as a shell does it: the printed script is sourced in a real bash, zsh or fish, and TAB is pressed."""
 
+import os
+import pty
+import re
+import select
 import shlex
 import shutil
 import subprocess
@@ -20,18 +24,21 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-@pytest.fixture(scope="module")
-def bash(tmp_path_factory):
-    """A folder with the command and the script that `neuro-divergent completion bash` prints."""
-    if shutil.which("bash") is None:
-        pytest.skip("there is no bash")
-    folder = tmp_path_factory.mktemp("bash")
+def prepared(folder, shell):
+    """A folder with the command and the script that `neuro-divergent completion SHELL` prints."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
     command = folder / "neuro-divergent"
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m neuro_divergent "$@"\n')
     command.chmod(0o755)
     # As the help page says it: source <(neuro-divergent completion bash)
-    (folder / "script").write_bytes(subprocess.check_output([command, "completion", "bash"]))
+    (folder / "script").write_bytes(subprocess.check_output([command, "completion", shell]))
     return folder
+
+
+@pytest.fixture(scope="module")
+def bash(tmp_path_factory):
+    return prepared(tmp_path_factory.mktemp("bash"), "bash")
 
 
 def tab(folder, line):
@@ -57,6 +64,80 @@ def tab(folder, line):
 )
 def test_bash_completes_names(bash, line, expected):
     assert set(tab(bash, f"neuro-divergent {line}")) == expected
+
+
+LINES = [
+    ("tra", "train"),
+    ("train air.csv --model patcht", "train air.csv --model patchtst"),
+    ("cv air.csv --models nhits,dlin", "cv air.csv --models nhits,dlinear"),
+    ("train air.csv --loss MQ", "train air.csv --loss MQLoss"),
+    ("train air.csv --max-ep", "train air.csv --max-epochs"),
+    ("completion zs", "completion zsh"),
+]
+
+
+@pytest.fixture(scope="module")
+def fish(tmp_path_factory):
+    return prepared(tmp_path_factory.mktemp("fish"), "fish")
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_fish_completes_names(fish, line, expected):
+    script = f"set PATH {fish} $PATH; source script; complete -C'neuro-divergent {line}'"
+    found = subprocess.check_output(["fish", "--no-config", "-c", script], cwd=fish, text=True)
+    assert [row.split("\t")[0] for row in found.splitlines()] == [expected.split(" ")[-1]]
+
+
+@pytest.fixture(scope="module", params=["source script", "fpath=(fpath $fpath); autoload -Uz compinit; compinit -D"])
+def zsh(request, tmp_path_factory):
+    """A zsh at a terminal, with the script sourced or in $fpath. Ctrl-T prints the line that is being edited."""
+    folder = prepared(tmp_path_factory.mktemp("zsh"), "zsh")
+    (folder / "fpath").mkdir()
+    shutil.copy(folder / "script", folder / "fpath" / "_neuro-divergent")
+    (folder / "rc").write_text(
+        f"PATH={shlex.quote(str(folder))}:$PATH\nPS1=\n{request.param}\n"
+        "show() { print -r -- \"<<$BUFFER>>\"; zle kill-buffer }\nzle -N show\nbindkey '^T' show\nprint '<<ready>>'\n"
+    )
+    shell = Terminal(["zsh", "-f", "-i"], folder)
+    shell.type("source ./rc\n")
+    assert shell.read_until(r"<<(.*)>>") == "ready"
+    yield shell
+    shell.close()
+
+
+class Terminal:
+    """A program at a pseudo-terminal."""
+
+    def __init__(self, command, folder):
+        self.main, side = pty.openpty()
+        environment = os.environ | {"TERM": "dumb", "HOME": str(folder)}
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=side, stdout=side, stderr=side, start_new_session=True
+        )
+        os.close(side)
+
+    def type(self, text):
+        os.write(self.main, text.encode())
+
+    def read_until(self, pattern, seconds=60.0):
+        """The first match in what the program prints."""
+        found = ""
+        while not (match := re.search(pattern, found)):
+            ready, _, _ = select.select([self.main], [], [], seconds)
+            assert ready, f"nothing more after {found!r}"
+            found += os.read(self.main, 4096).decode(errors="replace")
+        return match[1]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.main)
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_zsh_completes_names(zsh, line, expected):
+    zsh.type(f"neuro-divergent {line}\t\x14")
+    assert zsh.read_until(r"<<(.*)>>").split() == ["neuro-divergent", *expected.split()]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])

@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import subprocess
+import sys
+import time
 import tomllib
 from datetime import date, timedelta
 from pathlib import Path
@@ -205,6 +207,50 @@ def test_the_defaults_in_a_run_file_are_the_defaults(folder):
         done = call("train", "--config", f"{name}.yaml", "--max-epochs", 1, "--out", f"from {name}", "--no-report")
         assert done.returncode == 0, done.stderr
     assert call("predict", "from run").stdout == call("predict", "from open").stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
+def test_a_stopped_run_prints_the_command_that_resumes_it(folder):
+    """`stop`, `train` itself and a command that needs the model print the same command. Typed, it finishes the run."""
+    run = folder / "runs" / "air-mlp"
+    long = [
+        *(
+            "--max-epochs",
+            "200",
+            "--set",
+            "training.early_stopping=null",
+            "--set",
+            "training.checkpoints.every_n_epochs=50",
+        ),
+        *("--set", "training.validation_split=null"),
+    ]
+    arguments = ["train", "air.csv", "--h", "4", *SMALL[2:], *long, "--no-report"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "neuro_divergent", *arguments], stdout=subprocess.PIPE, text=True, cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    while process.poll() is None and not list(run.glob("checkpoints/step-*")):
+        time.sleep(0.02)
+    stopped = call("stop", run.relative_to(folder))
+    said, _ = process.communicate(timeout=60)
+    assert "the training is not finished. Resume: neuro-divergent train" in said
+    (line,) = printed(stopped.stdout)
+    assert line in printed(said)
+    (run / "model").rename(run / "away")
+    assert printed(call("predict", run).stderr) == [line]
+    (run / "away").rename(run / "model")
+    assert shlex.split(line)[-3:] == ["--out", "runs/air-mlp", "--resume"]
+    done = typed(line)
+    assert done.returncode == 0, done.stderr
+    assert "200 epochs" in done.stdout
+    assert "not finished" not in done.stdout
+
+
+def test_a_run_of_python_is_resumed_in_python(folder):
+    model, config = nd.MLP(h=2, input_size=4, hidden_size=4), nd.TrainingConfig(max_steps=2, checkpoints="of python")
+    model.fit(nd.samples.air_passengers(), config)
+    said = call("predict", "of python").stderr
+    assert "model.fit(data, config, resume='auto')" in said
 
 
 def mistakes():

@@ -131,3 +131,43 @@ def test_filled_targets_come_to_pandas_too():
     gap = pl.DataFrame({"ds": range(4), "y": [1.0, None, 3.0, 4.0]})
     filled = nd.TimeSeriesDataFrame.from_frame(gap, missing="linear")
     assert filled.to_pandas(filled=True)["y"].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["predict", "save", "evaluate", "cross_validation", "history", "plot"])
+def test_what_only_a_fitted_model_has_is_answered_with_fit(name):
+    model = nd.MLP(h=2, input_size=4)
+    assert not hasattr(model, name)  # tools that ask are not misled
+    assert getattr(model, name, None) is None
+    with pytest.raises(nd.NotFittedError, match=r"fitted = model\.fit\(data\), then fitted\." + name):
+        getattr(model, name)
+    with pytest.raises(AttributeError, match="has no attribute 'predicts'"):
+        model.predicts  # noqa: B018
+
+
+def test_a_description_answers_for_what_its_forecaster_has():
+    missing = {name for name in vars(nd.Forecaster) if not name.startswith("_") and callable(vars(nd.Forecaster)[name])}
+    for name in missing - {"begin_lineage", "get_missing_future", "load"}:
+        with pytest.raises(nd.NotFittedError):
+            getattr(nd.MLP(h=2, input_size=4), name)
+
+
+DAILY = nd.TrainingConfig(max_steps=2, loss=nd.MQLoss(level=80), progress=False)
+
+
+def test_one_level_needs_no_list(tmp_path):
+    assert nd.MQLoss(level=80) == nd.MQLoss(level=[80])
+    assert nd.MQLoss(quantiles=0.5) == nd.MQLoss(quantiles=[0.5])
+    assert nd.MultiStepDecay(milestones=5) == nd.MultiStepDecay(milestones=[5])
+    group = nd.ParameterGroup(pattern="*.bias")
+    assert nd.AdamW(groups=group) == nd.AdamW(groups=[group])
+    data, model = nd.samples.air_passengers(), nd.MLP(h=2, input_size=4, hidden_size=4)
+    fitted = model.fit(data, DAILY)
+    ensemble = nd.Ensemble([fitted])
+    for predict in (fitted.predict, fitted.predictor().predict, ensemble.predict):
+        assert predict(level=80).equals(predict(level=[80]))
+        assert predict(quantiles=0.5).equals(predict(quantiles=[0.5]))
+    one = nd.cross_validation(model, data, DAILY, level=80)
+    assert one.table.equals(nd.cross_validation(model, data, DAILY, level=[80]).table)
+    assert fitted.plot(level=80) is not None
+    with pytest.raises(nd.ConfigError, match="Did you mean 80"):
+        nd.MQLoss(level=0.8)

@@ -194,7 +194,7 @@ def test_the_leaderboard_says_how_much_better_than_the_naive_forecast(folds):
     scores = dict(zip(board["model"], board["mase"], strict=True))
     gain = 100 * (1 - scores["DLinear"] / scores["seasonal naive (7)"])
     word = "better" if gain > 0 else "worse"
-    assert "<th>MASE beside naive</th>" in text
+    assert "<th>MASE compared with naive</th>" in text
     assert f"<td>DLinear</td><td>{abs(gain):.0f} % {word}</td>" in text
 
 

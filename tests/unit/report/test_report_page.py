@@ -34,9 +34,9 @@ def fitted():
 
 def test_every_section_is_there(fitted):
     text = training_report(fitted, source="sales.csv", command="neuro-divergent train sales.csv", seconds=1.0).render()
-    for heading in ("Forecast", "How good is it", "Training", "Data", "Do it again"):
+    for heading in ("Forecast", "Accuracy", "Training", "Data", "Do it again"):
         assert re.search(rf'<h2 id="s\d">{heading}</h2>', text)
-    for part in ("Error by horizon", "What the errors look like", "Do the intervals hold", "seasonal naive (7)"):
+    for part in ("Error by horizon", "Distribution of the errors", "Coverage of the intervals", "seasonal naive (7)"):
         assert part in text
     assert "neuro-divergent train sales.csv" in text
     assert f"data fingerprint {fitted.data.fingerprint[:16]}" in text

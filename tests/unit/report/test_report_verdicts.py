@@ -54,8 +54,8 @@ def test_what_is_said_of_a_bias_follows_its_size_and_its_p_value():
     assert "too high, by more than chance" in bias_sentence(Bias(5.0, 0.01))
     assert "a little too high" in bias_sentence(Bias(0.3, 0.01))
     assert bias_sentence(Bias(-3.0, 0.4)) == "Bias -3.0 %: not more than chance explains (p = 0.4)."
-    assert "cannot rule out a real one" in bias_sentence(Bias(-30.0, 0.2))
-    assert "too little to tell it from chance" in bias_sentence(Bias(-30.0, None))
+    assert "too few forecasts to rule out a real bias" in bias_sentence(Bias(-30.0, 0.2))
+    assert "too few periods to tell it from chance" in bias_sentence(Bias(-30.0, None))
     assert "no percentage" in bias_sentence(Bias(float("nan"), 0.5))
 
 
@@ -68,7 +68,7 @@ def test_a_lag_outside_the_bounds_is_not_called_independent():
     correlation[0] = 0.05
     said = dependence_sentence(Dependence(correlation, 106.0))
     assert "lag 1 is 0.05, inside ±0.19; 0 of 24 lags are outside" in said
-    assert said.endswith("Together this is what independent errors show.")
+    assert said.endswith("This is consistent with independent errors.")
 
 
 def test_the_caption_names_the_season_that_is_left():

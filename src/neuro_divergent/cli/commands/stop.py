@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import harmless, say, say_json
+from neuro_divergent.cli.request.hints import resume_hint
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.core.runs.read import read_run
@@ -76,4 +77,4 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         first = f"{run} had ended before it saw the request: {facts['why']}; {saved}"
     if facts["finished"] or not facts["checkpoint"]:
         return [first]
-    return [first, "resume with the same train command and --resume, or in Python with fit(..., resume='auto')"]
+    return [first, f"resume: {resume_hint(run)}"]

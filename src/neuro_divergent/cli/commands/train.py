@@ -14,7 +14,7 @@ from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.tables_out import coverage_facts, coverage_text
 from neuro_divergent.cli.io.terminal import aside, say, say_json, sparkline
 from neuro_divergent.cli.request.confine import confined
-from neuro_divergent.cli.request.hints import cv_command, predict_command, same_command_again
+from neuro_divergent.cli.request.hints import cv_command, keep_command, predict_command, resume_hint, same_command_again
 from neuro_divergent.cli.request.horizon import check_horizon, lookback
 from neuro_divergent.cli.request.read_table import read_table, table_path
 from neuro_divergent.cli.request.run_file import (
@@ -113,7 +113,7 @@ def train(
     if "input_size" not in fields["model"]:
         from neuro_divergent.forecasting.fit.training_rows import training_rows
 
-        rows = training_rows(described, table.store, train_config(fields, described, training.level, None))
+        rows = training_rows(described, table.store, train_config(fields, described, training.level, directory))
         described = described.replace(input_size=lookback(table, described.h, rows))
         show(f"input_size is {described.input_size}: the number of past steps that the model sees (--input-size)")
     settings = train_config(fields, described, training.level, directory)
@@ -126,13 +126,17 @@ def train(
         how |= {"resume": "auto", "resume_with": changes(settings, flags, set)}
         found = _last_checkpoint(settings)
         show(f"resuming in {directory}, after {found}" if found else f"nothing to resume in {directory}: it starts")
+    else:
+        keep_command(directory)
     try:
         fitted = described.fit(table, settings, **how)
     except (KeyboardInterrupt, SystemExit):
+        keep_command(directory)
         if (found := _last_checkpoint(settings)) is not None:
-            show(f"stopped; {found} is saved in {directory}. To resume, give the same command with --resume")
+            show(f"stopped; {found} is saved in {directory}. Resume: {resume_hint(directory)}")
         raise
     seconds = clock.perf_counter() - begun
+    keep_command(directory)  # of a resumed run only now: a refused command must not replace it
     fitted.save(directory / MODEL, overwrite=overwrite or resume or out is None)
     from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
 
@@ -270,7 +274,7 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | No
         say(coverage_text(held.evaluation, "held-out values"))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:
-        say("the training is not finished: give the same command with --resume to continue it")
+        say(f"the training is not finished. Resume: {resume_hint(Path(summary['saved']).parent)}")
     say(f"forecast with: {predict}")
     from neuro_divergent.forecasting.predict.ahead import asked_ahead
 

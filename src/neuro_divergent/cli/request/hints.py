@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.cli.request.shell_wording import FLAGS
+from neuro_divergent.core.runs.names import COMMAND
+from neuro_divergent.core.runs.process import process_of
+from neuro_divergent.core.runs.read import read_run
 
 if TYPE_CHECKING:
     from neuro_divergent.data.schema.file_format import FileFormat
@@ -28,6 +32,32 @@ def command(*parts: object) -> str:
     "neuro-divergent predict 'my runs/first' --level 80,95"
     """
     return shlex.join(["neuro-divergent", *map(str, parts)])
+
+
+def keep_command(run: Path) -> None:
+    """Write the running train command into the directory of its run, for `resume_hint`."""
+    from neuro_divergent.core import files
+
+    if TYPED.get() and not process_of(run).running:
+        facts = {"arguments": _given("--resume", "--overwrite"), "folder": str(Path.cwd())}
+        files.write_json(run / COMMAND, facts)
+
+
+def resume_hint(run: Path | str) -> str:
+    """How to resume a run: the command to type, with what else it needs; in Python for a run of Python."""
+    known = read_run(run).command
+    if known is None:
+        return "in Python, with the same model, data and configuration: model.fit(data, config, resume='auto')"
+    arguments = list(known.arguments)
+    if not any(part == "--out" or part.startswith("--out=") for part in arguments):
+        arguments += ["--out", os.path.relpath(os.path.abspath(run), known.folder)]
+    where = "" if os.path.realpath(known.folder) == os.path.realpath(".") else f" (in the directory {known.folder})"
+    table = ", with the same table on standard input" if {"-", "./-"} & set(arguments) else ""
+    return command(*arguments, "--resume") + table + where
+
+
+def _given(*left_out: str) -> list[str]:
+    return [part for part in TYPED.get() if part not in left_out]
 
 
 def same_command_again() -> str:

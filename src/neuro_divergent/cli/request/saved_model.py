@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.cli.request.hints import resume_hint
 from neuro_divergent.core.errors import ConfigError, StorageError
 from neuro_divergent.core.runs.names import CHECKPOINTS, MODEL
 
@@ -30,8 +31,8 @@ def load_model(path: Path) -> Forecaster:
         )
     if (path / CHECKPOINTS).is_dir() and not files.present(path / MODEL).is_dir():
         raise StorageError(
-            f"{path} must be a run with a trained model, but its training was stopped or is still running. Finish it "
-            "with the same train command and --resume"
+            f"{path} must be a run with a trained model, but its training was stopped or is still running. Resume "
+            f"it: {resume_hint(path)}"
         )
     loaded: Any = load(path)
     if not isinstance(loaded, Forecaster):

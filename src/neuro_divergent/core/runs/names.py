@@ -2,6 +2,7 @@
 
 run/
   config.json            the resolved configuration
+  command.json           the train command of the shell, if one began or resumed the run
   events.jsonl           one line per fact; in a remote directory the folder events/ with numbered parts
   checkpoints/step-N/    state.json, weights, optimizer and a manifest each
   checkpoints-earlier/   checkpoints of an earlier run in the same directory
@@ -19,6 +20,7 @@ from __future__ import annotations
 import re
 
 CONFIG = "config.json"
+COMMAND = "command.json"
 EVENTS = "events.jsonl"
 EVENT_PARTS = "events"
 CHECKPOINTS = "checkpoints"

@@ -64,7 +64,7 @@ def _local(given: Path, path: str) -> RunRecord:
 def _run(folder: Path, path: str | None = None) -> RunRecord:
     inside = folder / names.CHECKPOINTS
     steps = sorted((name for name in files.names(inside) if names.step_of(name) >= 0), key=names.step_of)
-    config = folder / names.CONFIG
+    config, command = folder / names.CONFIG, folder / names.COMMAND
     return RunRecord(
         "run",
         str(folder) if path is None else path,
@@ -75,6 +75,7 @@ def _run(folder: Path, path: str | None = None) -> RunRecord:
             events=partial(plain_tail, folder / names.EVENTS, MAX_EVENT_BYTES),
             again=lambda: read_run(folder),
             refit=lambda: _run(folder / names.REFIT) if _is_run(folder / names.REFIT) else None,
+            command=lambda: bundle.plain_bytes(command, MAX_JSON_BYTES) if os.path.lexists(command) else None,
             folder=folder,
         ),
     )

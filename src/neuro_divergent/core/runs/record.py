@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
 from neuro_divergent.core.json import parse_json
@@ -16,6 +16,15 @@ from neuro_divergent.core.runs.process import RunProcess, process_of, request_st
 from neuro_divergent.core.runs.saved import Saved
 
 KILLED = "its process was killed, or the machine went down"
+
+
+class RunCommand(NamedTuple):
+    """The train command of the shell that began or last resumed a run."""
+
+    arguments: tuple[str, ...]
+    """Everything after `neuro-divergent`, without --resume and --overwrite."""
+    folder: str
+    """The directory in which it was typed: relative paths start there."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,19 @@ class RunRecord:
         if not isinstance(found, dict):
             raise CorruptFileError(f"{self.path}/{names.CONFIG} must be a JSON object, but is not")
         return found
+
+    @cached_property
+    def command(self) -> RunCommand | None:
+        """The train command of the shell; None for a training in Python, or if the file cannot be read."""
+        try:
+            data = None if self.source is None else self.source.command()
+            found = {} if data is None else parse_json(data, f"{self.path}/{names.COMMAND}")
+        except StorageError:
+            return None
+        arguments, folder = (found.get("arguments"), found.get("folder")) if isinstance(found, dict) else (None, None)
+        if not isinstance(arguments, list) or not isinstance(folder, str) or arguments[:1] != ["train"]:
+            return None
+        return RunCommand(tuple(map(str, arguments)), folder)
 
     @cached_property
     def log(self) -> RunLog:
@@ -156,6 +178,7 @@ class Source:
     """Returns the newest lines, and whether these are all."""
     again: Callable[[], RunRecord]
     refit: Callable[[], RunRecord | None] = lambda: None
+    command: Callable[[], bytes | None] = lambda: None
     folder: Path | None = None
     """The directory of a local run."""
 

@@ -141,6 +141,8 @@ class Hierarchy(Description):
         return listing([self.ids[row] if self.ids is not None else f"row {row}" for row in rows])
 
     def __repr__(self) -> str:
+        if len(self.rows) <= 12:
+            return super().__repr__()
         return f"Hierarchy({len(self.rows):,} series over {len(self.bottom):,} bottom series)"
 
 

@@ -51,6 +51,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.column_names import check_column_names, check_figure_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.metrics.base import AnyMetric, Metric, canonical
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked, check_choice, refusal
@@ -165,8 +166,8 @@ def cross_validation(
     n_windows: int | None = None,
     step_size: int | None = None,
     refit: bool | int = False,
-    level: Sequence[float] | None = None,
-    quantiles: Sequence[float] | None = None,
+    level: Levels = None,
+    quantiles: Levels = None,
     metrics: Sequence[AnyMetric] | None = None,
     prediction_intervals: PredictionIntervals | None = None,
     h: int | None = None,
@@ -218,9 +219,9 @@ def cross_validation(
     check_aggregate(aggregate)
     check_figure_names(table.schema, check_names(metrics))
     plan = Plan(
-        models=tuple(models), configs=configs_of(names, config), level=None if level is None else tuple(level),
-        quantiles=None if quantiles is None else tuple(quantiles), intervals=prediction_intervals, h=h, short=short,
-        local_scaler=local_scaler,
+        models=tuple(models), configs=configs_of(names, config), level=None if level is None else level_tuple(level),
+        quantiles=None if quantiles is None else level_tuple(quantiles), intervals=prediction_intervals,
+        h=h, short=short, local_scaler=local_scaler,
     )  # fmt: skip
     together = any(model.together for model in models)
     folds = _folds(table, splitter, n_windows, step_size, plan.steps, together)

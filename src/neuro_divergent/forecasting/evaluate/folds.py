@@ -264,6 +264,12 @@ def _positions(number: int, pair: Any, steps: int) -> tuple[Ints, Ints]:
                 f"positions go from 0 to {steps - 1} in this table, but fold {number} has {side.min()} to {side.max()}"
             )
     train, test = (np.sort(side.astype(np.int64)) for side in sides)
+    for name, side in (("training", train), ("test", test)):
+        if len(twice := side[1:][side[1:] == side[:-1]]):
+            raise ConfigError(
+                f"a fold has each position once, but the {name} positions of fold {number} repeat {twice[0]}. A "
+                "splitter that draws positions with replacement does not keep the order of time"
+            )
     return train, test
 
 
@@ -279,7 +285,7 @@ def _user_fold(number: int, pair: tuple[Ints, Ints], shifts: Ints, lengths: Ints
             f"tests from {test[0]}. Use a splitter that keeps the order of time"
         )
     for name, side in (("training", train), ("test", test)):
-        if side[-1] - side[0] + 1 != len(np.unique(side)):
+        if side[-1] - side[0] + 1 != len(side):
             raise ConfigError(f"the {name} positions of fold {number} must be consecutive, but some are left out")
 
     def rows(first: int, last: int) -> tuple[Ints, Ints]:

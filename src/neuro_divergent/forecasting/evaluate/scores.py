@@ -24,6 +24,7 @@ from neuro_divergent.forecasting.network.column_names import check_figure_names
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.historical import Origins, actual
+from neuro_divergent.losses.probability_levels import Levels
 from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
 from neuro_divergent.metrics.by_name import POINT, PROBABILISTIC
 
@@ -141,8 +142,8 @@ def evaluate(
     table: TimeSeriesDataFrame,
     *,
     metrics: Sequence[AnyMetric] | None = None,
-    level: Sequence[float] | None = None,
-    quantiles: Sequence[float] | None = None,
+    level: Levels = None,
+    quantiles: Levels = None,
     n_windows: int = 1,
     step_size: int | None = None,
     h: int | None = None,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NoCheckpointError, StorageError
 from neuro_divergent.core.runs.names import CHECKPOINTS, is_remote
-from neuro_divergent.data.join import joined_tables, later_rows
+from neuro_divergent.data.join import joined_tables, later_rows, on_span_of
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.fit.fit import fit
@@ -43,10 +43,13 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     """Continue training in place; see `Forecaster.update`."""
     known = isinstance(data, TimeSeriesDataFrame)
     newer = forecaster.table(data) if known else later_rows(forecaster.data, data, new_series=True)
-    joined = joined_tables(forecaster.data, newer)
+    # Without context there are no known rows, only a placeholder for each series.
+    joined = joined_tables(forecaster.data, newer) if forecaster.has_context else newer
     check_series(forecaster, joined)
-    model = forecaster.model
-    recent = _touched(forecaster.data, joined).tail(model.input_size + model.h - 1 + _added(forecaster.data, joined))
+    model, recent = forecaster.model, joined
+    if forecaster.has_context:
+        rows = model.input_size + model.h - 1 + _added(forecaster.data, joined)
+        recent = _touched(forecaster.data, joined).tail(rows)
     settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
     settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
@@ -54,8 +57,9 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         # Only the end of the table was split. Many of the rows before it belong to the first training.
         known_rows = np.maximum(trained_rows(forecaster, joined), trained_rows(trained, joined))
         note_held_out(trained.history, joined.store.lengths - known_rows, "update")
-    forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
-    forecaster.module, forecaster.data = trained.module, joined
+    if forecaster.has_context:  # else the rows may be those of the training: their errors would be too small
+        forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
+    forecaster.module, forecaster.data, forecaster.has_context = trained.module, joined, True
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
     forecaster.begin_lineage(forecaster)
     return forecaster
@@ -68,6 +72,7 @@ def fine_tune(
     if not isinstance(data, TimeSeriesDataFrame):
         columns = columns or {"schema": forecaster.data.schema.replace(freq=None, time_type=None)}
         data = TimeSeriesDataFrame.from_frame(data, **columns)
+    data = on_span_of(forecaster.data, data)  # the feature "time" keeps the scale that the weights have learned
     given, data = data, forecaster.in_own_codes(data)
     if data is not given:
         forecaster.say_unknown(given)

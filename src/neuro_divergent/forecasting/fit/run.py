@@ -96,9 +96,12 @@ class Run:
         state = state or self.training.state
         if self._held_out is not None and not self.config.refit_on_all:
             # Recorded for a later search of held-out rows: the table has training and validation rows.
-            rows, cutoff = self._table.store.lengths - np.asarray(self._held_out[0]), self.cutoff
+            lengths, cutoff = self._table.store.lengths, self.cutoff
+            rows = lengths - np.asarray(self._held_out[0])
+            share = round(float(rows.sum() / lengths.sum()), 3)
             split: How = "series" if cutoff is None else "date"
-            note_held_out(state.history, rows, "given" if self.job.validation is not None else split, cutoff)
+            how: How = "given" if self.job.validation is not None else split
+            note_held_out(state.history, rows, how, cutoff, share)
         fitted = self._with(state)
         if self.job.begin_with is None:  # given weights already include what is learned after the last step
             self.problem.model.after_fit(fitted)

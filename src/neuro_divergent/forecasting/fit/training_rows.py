@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 
-def note_held_out(history: History, rows: Ints, how: How, time: Any = None) -> None:
+def note_held_out(history: History, rows: Ints, how: How, time: Any = None, share: float | None = None) -> None:
     """Record how many rows at the end of each series were held out, and how they were chosen.
 
     Args:
@@ -35,9 +35,10 @@ def note_held_out(history: History, rows: Ints, how: How, time: Any = None) -> N
         rows: [S] the number of held-out rows, in the order of the series.
         how: one of the values of `How`.
         time: the time where they begin, if they were chosen by date.
+        share: the share of the rows of all series that they are, if known.
     """
     plain = str(time) if isinstance(time, np.datetime64) else None if time is None else int(time)
-    event = {"event": HELD_OUT, "rows": rows.tolist(), "how": how, "time": plain}
+    event = {"event": HELD_OUT, "rows": rows.tolist(), "how": how, "time": plain, "share": share}
     history.events.insert(0, {"step": 0, "epoch": 0} | event)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
-from neuro_divergent.core.errors import Advice, ConfigError
+from neuro_divergent.core.errors import Advice, ConfigError, NotFittedError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.data.schema.schema import LoadOptions
@@ -62,6 +62,16 @@ class Capabilities:
     """Can feed its own forecasts back as input, one step at a time."""
 
 
+_OF_THE_FITTED = frozenset(
+    {
+        "predict", "predict_insample", "predictor", "save", "save_weights", "load_weights", "plot", "evaluate",
+        "cross_validation", "update", "fine_tune", "calibrate", "simulate", "explain", "forward", "history", "network",
+        "module",
+    }
+)  # fmt: skip
+"""What a newcomer looks for on a description, but only a fitted model has."""
+
+
 class Model(Description):
     """An immutable description of a forecaster. `fit` trains it; `build` makes its network."""
 
@@ -103,6 +113,18 @@ class Model(Description):
                 f"anchor={self.anchor!r}. Set anchor=None"
             )
         return self
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _OF_THE_FITTED:
+                return super().__getattr__(name)
+            other = ", or nd.cross_validation(model, data)" if name == "cross_validation" else ""
+            call = f"fitted.{name}" if name in ("history", "network", "module") else f"fitted.{name}(...)"
+            raise NotFittedError(
+                f"{self.kind} describes a model; only a fitted model has {name}. fit does not change the description, "
+                f"it returns the fitted model: fitted = model.fit(data), then {call}{other}"
+            )
 
     @classmethod
     def elsewhere(cls, name: str, value: Any) -> tuple[str, Sequence[Advice]] | None:

@@ -16,7 +16,7 @@ from neuro_divergent.data.scaling.per_window import Statistics
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.losses import ImplicitQuantile, Loss, Weighted
 from neuro_divergent.losses.point_choice import PointChoice
-from neuro_divergent.losses.probability_levels import check_percentages
+from neuro_divergent.losses.probability_levels import Levels, check_percentages, level_tuple
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def point_column(name: str) -> Columns:
 def forecast_columns(
     name: str,
     loss: Loss,
-    level: Sequence[float] | None,
-    quantiles: Sequence[float] | None,
+    level: Levels,
+    quantiles: Levels,
     *,
     calibrated: bool = False,
 ) -> Columns:
@@ -131,7 +131,7 @@ def forecast_columns(
         quantiles: probabilities between 0 and 1.
         calibrated: whether there are prediction intervals for a loss that forecasts a point.
     """
-    columns = named_columns(name, _listed(level), _listed(quantiles))
+    columns = named_columns(name, level_tuple(level), level_tuple(quantiles))
     if len(columns.names) > 1 and not (loss.probabilistic or calibrated):
         raise ConfigError(
             f"{loss.kind} forecasts a point, so it has no intervals. Train with MQLoss(level=[...]) or "
@@ -140,12 +140,6 @@ def forecast_columns(
             got=loss.kind,
         )
     return columns
-
-
-def _listed(values: Sequence[float] | float | None) -> tuple[float, ...]:
-    if values is None:
-        return ()
-    return (values,) if isinstance(values, int | float) else tuple(values)
 
 
 @lru_cache(maxsize=256)

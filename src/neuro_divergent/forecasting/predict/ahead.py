@@ -49,7 +49,7 @@ def forecast(
     store = forecaster.prepared(table)
     ahead = known_ahead(table, store, future, max(steps, forecaster.model.h), given=steps)
     values = from_store(forecaster, store, columns, ahead, steps)
-    scaling = forecaster.scaling(table)
+    scaling = forecaster._scaling(table)
     return values if scaling is None else scaling.original(values, table)
 
 

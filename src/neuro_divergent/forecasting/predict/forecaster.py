@@ -26,6 +26,7 @@ from neuro_divergent.forecasting.predict.lineage import Lineage, new_lineage
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.predict.validated import validated_on
 from neuro_divergent.losses.base import Point
+from neuro_divergent.losses.probability_levels import Levels
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.history import History
 
@@ -49,8 +50,8 @@ class PredictOptions(TypedDict, total=False):
     """The keyword arguments of `Forecaster.predict`."""
 
     future: Any
-    level: Sequence[float] | None
-    quantiles: Sequence[float] | None
+    level: Levels
+    quantiles: Levels
     h: int | None
 
 
@@ -154,8 +155,8 @@ class Forecaster(PredictBase, Generic[Frame]):
         data: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series; return a frame of the same library as the input.
@@ -168,7 +169,7 @@ class Forecaster(PredictBase, Generic[Frame]):
             h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back;
                 the error at the end of a block then adds to the errors of the next one, √(d² + c²).
         """
-        return self.forecast_frame(data, future, level, quantiles, h)
+        return self._forecast_frame(data, future, level, quantiles, h)
 
     def predictor(self) -> Predictor:
         """A small copy for serving: the weights (shared, not copied) and the last rows of every series.
@@ -202,9 +203,7 @@ class Forecaster(PredictBase, Generic[Frame]):
         self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen_from([self], table))
         return self
 
-    def predict_insample(
-        self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
-    ) -> Any:
+    def predict_insample(self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None) -> Any:
         """Forecasts of the training data itself, from every step_size-th row, with the actual values.
 
         They include rows that were trained on: they show what was learned, not how good the model is.
@@ -297,7 +296,7 @@ class Forecaster(PredictBase, Generic[Frame]):
         path: str | os.PathLike[str] | None = None,
         *,
         series: int = 4,
-        level: Sequence[float] | None = None,
+        level: Levels = None,
         future: Any = None,
     ) -> Figure:
         """Draw the last rows of some series with their forecasts. The figure is also written to `path`, if given.

@@ -6,7 +6,6 @@ Letters: S series, H horizon, K columns of the forecast, B windows, C channels.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.clean_rows import CleanReader
 from neuro_divergent.forecasting.predict.output_frame import output_frame, polars_frame
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.probability_levels import Levels
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
@@ -89,12 +89,12 @@ class PredictBase:
         """The loss of the training."""
         return self.module.loss
 
-    def forecast_frame(
+    def _forecast_frame(
         self,
         data: Any,
         future: Any,
-        level: Sequence[float] | None,
-        quantiles: Sequence[float] | None,
+        level: Levels,
+        quantiles: Levels,
         h: int | None,
     ) -> Any:
         """Forecast the steps after every series; return a frame of the input's library. See `Forecaster.predict`."""
@@ -115,14 +115,14 @@ class PredictBase:
 
     def prepared(self, table: TimeSeriesDataFrame) -> SeriesStore:
         """The columns of a table that the model takes, with series scaled as in the training."""
-        store, scaling = taken_columns(self.model, table.store), self.scaling(table)
+        store, scaling = taken_columns(self.model, table.store), self._scaling(table)
         return store if scaling is None else store.replace(y=scaling.scaled_store(table).y)
 
-    def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:  # noqa: ARG002  # a context has its own
+    def _scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:  # noqa: ARG002  # a context has its own
         """How the series of a table are scaled before the model sees them."""
         return self.local
 
-    def columns(self, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None) -> Columns:
+    def columns(self, level: Levels = None, quantiles: Levels = None) -> Columns:
         """The columns of a forecast; without levels those that the loss was trained for."""
         if level is None and quantiles is None:
             return learned_columns(self.model.name, self.loss)
@@ -153,10 +153,10 @@ class PredictBase:
             return values
         series = np.arange(table.n_series) if series is None else series
         until = table.store.lengths[series] if until is None else until
-        scale = self.mean_change(table, series, until)
+        scale = self._mean_change(table, series, until)
         return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
 
-    def mean_change(
+    def _mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
         """[N] the mean absolute change from row to row: the scale of errors for series that were not calibrated."""
@@ -189,12 +189,12 @@ class PredictBase:
                 return on_grid_of(own, on_span_of(own, known))
             # Other columns, or other codes of categories: read with the training schema, or refused there.
             return read_again(data.to_polars(), own.schema, (data,))
-        quick = self.reader(own).table(data)
+        quick = self._reader_of(own).table(data)
         if quick is not None:
             return quick
         return on_grid_of(own, TimeSeriesDataFrame.from_frame(data, schema=own.schema))
 
-    def reader(self, like: TimeSeriesDataFrame) -> CleanReader:
+    def _reader_of(self, like: TimeSeriesDataFrame) -> CleanReader:
         """The fast reader for frames like a table. The last one is cached."""
         reader = self._reader
         if reader is None or reader.like is not like:

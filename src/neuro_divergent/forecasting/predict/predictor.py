@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +20,7 @@ from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.predict.raw_windows import forecast_arrays
+from neuro_divergent.losses.probability_levels import Levels
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
@@ -79,8 +79,8 @@ class Predictor(PredictBase):
         frame: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series; return a frame of the input's library.
@@ -95,7 +95,7 @@ class Predictor(PredictBase):
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
             h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back.
         """
-        return self.forecast_frame(frame, future, level, quantiles, h)
+        return self._forecast_frame(frame, future, level, quantiles, h)
 
     def predict_array(
         self,
@@ -106,8 +106,8 @@ class Predictor(PredictBase):
         static: Any = None,
         categorical: Any = None,
         ids: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
     ) -> npt.NDArray[Any]:
         """Forecast raw windows: [B, L] → [B, H], or [B, H, K] if a forecast has several columns.
 
@@ -161,7 +161,7 @@ class Predictor(PredictBase):
     def _quickly_joined(self, rows: Any) -> _Context | None:
         """The context with the next rows of one known series; None if the full reader must read them."""
         known = self.data
-        later = None if self.model.together or known.store.fills is not None else self.reader(known).table(rows)
+        later = None if self.model.together or known.store.fills is not None else self._reader_of(known).table(rows)
         if later is None:
             return None
         number = int(positions(known.ids, later.ids)[0])
@@ -194,15 +194,15 @@ class Predictor(PredictBase):
             self.model.joint.order(table)
         return _context_of(self, table, known)
 
-    def scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:
+    def _scaling(self, table: TimeSeriesDataFrame) -> LocalScaling | None:
         """The scaling that was fitted on all rows of the training table; the context is only its end."""
         return table.local if isinstance(table, _Context) else self.local
 
-    def mean_change(
+    def _mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]
     ) -> Floats:
-        """The mean change over all rows of the training table, see `scaling`."""
-        found = super().mean_change(table, series, until)
+        """The mean change over all rows of the training table, see `_scaling`."""
+        found = super()._mean_change(table, series, until)
         if not isinstance(table, _Context) or table.changes is None:
             return found
         measured = table.changes[series]
@@ -266,7 +266,7 @@ def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Contex
     changes, local = None, predictor.local if known is None else known.local
     if predictor.intervals is not None:
         full = table.store.lengths >= most
-        changes = np.where(full, predictor.mean_change(table, np.arange(table.n_series), table.store.lengths), np.nan)
+        changes = np.where(full, predictor._mean_change(table, np.arange(table.n_series), table.store.lengths), np.nan)
         if known is not None and known.changes is not None:
             place = positions(known.ids, table.ids)
             before = np.where(place >= 0, known.changes[place], np.nan)

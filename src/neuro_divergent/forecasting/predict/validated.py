@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 HELD_OUT = "held_out"
 """History event: the table ends with rows that were not trained on. `rows` of each series, in their order; `how` they
-were chosen ("given", "date", "series", "update"); for a date the `time` where they begin, as text (in UTC if the table
-has a time zone) or as a whole number."""
+were chosen ("given", "date", "series", "update"); their `share` of all rows, if known;
+for a date the `time` where they begin, as text (in UTC if the table has a time zone) or as a whole number."""
 
 TRAINED_BEFORE = "trained_before"
 """History event: the training began with the weights of another model, or learned from its forecasts. `until` is the
@@ -47,6 +47,8 @@ def validated_on(fitted: Forecaster) -> str:
         return ""
     noted = held_out_event(fitted.history)
     share = fitted.config.validation_split
+    if noted is not None and isinstance(noted.get("share"), float):
+        share = noted["share"]  # more than the configured one, if the horizon needs more rows
     if noted is not None and noted["how"] == "given":
         return "the rows given for validation"
     if noted is not None and noted["how"] == "update":

@@ -24,7 +24,10 @@ from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.ahead import checked_horizon, columns_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.forecasting.predict.predict_base import PredictBase
+from neuro_divergent.forecasting.several.predictors import Predictors
 from neuro_divergent.forecasting.several.tables import tables_together
+from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
 
@@ -95,8 +98,8 @@ class Ensemble:
         data: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Return the combined forecast as a frame; see `Forecaster.predict`.
@@ -104,18 +107,27 @@ class Ensemble:
         Without data, every member forecasts after its own table. The tables must have the same series with the same
         ends.
         """
-        asked = [member.columns(level or (), quantiles or ()) for member in self.members]
-        steps = checked_horizon(h, self.h)
-        tables = tables_together(self.members, data)
+        return self._forecast(self.members, data, future, level, quantiles, checked_horizon(h, self.h))
+
+    def predictor(self) -> Predictors:
+        """A small copy for serving, which may be called from several threads; see `Predictors`."""
+        return Predictors(self.members, self._forecast, self.h)
+
+    def _forecast(
+        self, members: Sequence[PredictBase], data: Any, future: Any, level: Levels, quantiles: Levels, steps: int
+    ) -> Any:
+        """The combined forecast of the members, or of their predictors."""
+        asked = [member.columns(level_tuple(level), level_tuple(quantiles)) for member in members]
+        tables = tables_together(members, data)
         values = np.stack(
             [
                 member.forecast_values(table, columns, future=future, h=steps)
-                for member, table, columns in zip(self.members, tables, asked, strict=True)
+                for member, table, columns in zip(members, tables, asked, strict=True)
             ]
         )
-        own = self.members[0].model.name
+        own = members[0].model.name
         columns = Columns(tuple(self.name + name.removeprefix(own) for name in asked[0].names), asked[0].levels)
-        return tables[0].as_input_library(self.members[0].long_frame(tables[0], columns, self.combined(values)))
+        return tables[0].as_input_library(members[0].long_frame(tables[0], columns, self.combined(values)))
 
     def combined(self, values: Floats) -> Floats:
         """[M, ...] → [...]. Quantiles that are combined one by one stay in order."""

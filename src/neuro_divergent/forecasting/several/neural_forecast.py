@@ -22,6 +22,8 @@ from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import beside
+from neuro_divergent.forecasting.predict.predict_base import PredictBase
+from neuro_divergent.forecasting.several.predictors import Predictors
 from neuro_divergent.forecasting.several.tables import tables_together
 from neuro_divergent.training.runs.checkpoint_store import inside
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from neuro_divergent.forecasting.predict.explain import Explanation
     from neuro_divergent.forecasting.storage.save_load import ReadOptions
+    from neuro_divergent.losses.probability_levels import Levels
     from neuro_divergent.training.config.training_config import TrainingConfig
 
 
@@ -147,26 +150,22 @@ class NeuralForecast:
         data: Any = None,
         *,
         future: Any = None,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
         h: int | None = None,
     ) -> Any:
         """Forecast the steps after every series with every model; return one frame. See `Forecaster.predict`.
 
         All models must have the requested levels: a model that forecasts a point without intervals is refused.
         """
-        steps, fitted = checked_horizon(h, self.h), list(self._fitted().values())
-        frame: pl.DataFrame | None = None
-        for forecaster, table in zip(fitted, tables_together(fitted, data), strict=True):
-            asked = forecaster.columns(level, quantiles)
-            values = forecaster.forecast_values(table, asked, future=future, h=steps)
-            own = forecaster.long_frame(table, asked, values)
-            frame = own if frame is None else frame.hstack(own.select(asked.names))
-        return table.as_input_library(frame if frame is not None else pl.DataFrame())
+        fitted = list(self._fitted().values())
+        return side_by_side(fitted, data, future, level, quantiles, checked_horizon(h, self.h))
 
-    def predict_insample(
-        self, step_size: int = 1, *, level: Sequence[float] | None = None, quantiles: Sequence[float] | None = None
-    ) -> Any:
+    def predictor(self) -> Predictors:
+        """A small copy of all models for serving, which may be called from several threads; see `Predictors`."""
+        return Predictors(list(self._fitted().values()), side_by_side, self.h)
+
+    def predict_insample(self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None) -> Any:
         """Forecasts of the training data itself by every model; see `Forecaster.predict_insample`."""
         if len({model.h for model in self.models}) > 1:
             raise ConfigError(
@@ -182,8 +181,11 @@ class NeuralForecast:
     def cross_validation(self, data: Any = None, config: Configs = None, **options: Any) -> CrossValidation:
         """Train every model on earlier parts of a table and forecast the later ones; see `cross_validation`.
 
-        The fitted models are not used and not changed: they were trained on the rows that are forecast.
+        The fitted models are not used and not changed: they were trained on the rows that are forecast. Without
+        `config`, fitted models are trained as in `fit`, others by their recipes.
         """
+        if config is None and self.forecasters:
+            config = {name: forecaster.config for name, forecaster in self.forecasters.items()}
         columns = {name: options.pop(name) for name in list(options) if name in LOAD_OPTIONS}
         table = self.data if data is None else self._read(data, columns)
         options = {"local_scaler": self.local_scaler_type} | options
@@ -247,7 +249,7 @@ class NeuralForecast:
         path: str | os.PathLike[str] | None = None,
         *,
         series: int = 4,
-        level: Sequence[float] | None = None,
+        level: Levels = None,
         future: Any = None,
     ) -> Figure:
         """Draw the last rows of some series with the forecasts of every model; see `Forecaster.plot`."""
@@ -286,6 +288,18 @@ class NeuralForecast:
 
     def _longest(self) -> Forecaster:
         return max(self._fitted().values(), key=lambda forecaster: forecaster.model.h)
+
+
+def side_by_side(
+    members: Sequence[PredictBase], data: Any, future: Any, level: Levels, quantiles: Levels, steps: int
+) -> Any:
+    """The forecasts of several models in one frame, the columns of each beside those of the one before."""
+    frame: pl.DataFrame | None = None
+    for member, table in zip(members, tables_together(members, data), strict=True):
+        asked = member.columns(level, quantiles)
+        own = member.long_frame(table, asked, member.forecast_values(table, asked, future=future, h=steps))
+        frame = own if frame is None else frame.hstack(own.select(asked.names))
+    return table.as_input_library(frame if frame is not None else pl.DataFrame())
 
 
 LOAD_OPTIONS = frozenset(

@@ -7,10 +7,10 @@ from typing import Any
 
 from neuro_divergent.data.agreement import check_together, names_of
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.predict_base import PredictBase
 
 
-def tables_together(members: Sequence[Forecaster], data: Any = None) -> list[TimeSeriesDataFrame]:
+def tables_together(members: Sequence[PredictBase], data: Any = None) -> list[TimeSeriesDataFrame]:
     """The table of each model, as it reads the data; without data, its training table.
 
     They are refused unless all have the same series, with the same ends, in the same units: only then can forecasts be

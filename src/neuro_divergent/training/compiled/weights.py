@@ -6,13 +6,14 @@ resume then find the state where they expect it. The formulas are in optim/formu
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from neuro_divergent.optim import SGD, Optimizer
 from neuro_divergent.optim.formulas import Scalars, has_formula, memory_names, update
+from neuro_divergent.optim.groups import ParameterGroup
 
 
 class Weight(NamedTuple):
@@ -29,7 +30,8 @@ def compilable(settings: object) -> bool:
     if isinstance(settings, SGD) and not settings.momentum:
         # SGD without momentum keeps no state. After a resume nothing shows which parameters never had a gradient: those
         # must not be decayed.
-        return has_formula(settings) and not (settings.weight_decay or any(g.weight_decay for g in settings.groups))
+        groups = cast("tuple[ParameterGroup, ...]", settings.groups)
+        return has_formula(settings) and not (settings.weight_decay or any(group.weight_decay for group in groups))
     return has_formula(settings)
 
 

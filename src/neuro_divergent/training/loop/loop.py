@@ -76,7 +76,7 @@ def finish(state: TrainState, callbacks: CallbackList) -> None:
 
 
 @contextmanager
-def told(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
+def report_errors(state: TrainState, callbacks: CallbackList) -> Iterator[None]:
     """Context that calls `on_exception` if an error ends the training, and restores torch's global generator."""
     generator_state = torch.get_rng_state()
     try:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from neuro_divergent.core import seeding
-from neuro_divergent.training.state.batch_norm_stats import held
+from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
@@ -21,7 +21,7 @@ def explanation(task: Task, state: TrainState, batch: Any) -> str:
     The batch is computed once more, with the same random numbers as in the step.
     """
     torch.default_generator.manual_seed(seeding.key(state.config.seed, "network", state.step) >> 1)
-    with torch.no_grad(), held([state.module]), state.precision.autocast():
+    with torch.no_grad(), frozen_statistics([state.module]), state.precision.autocast():
         values, _ = task(state.module, batch)
     words = [task.blame(batch, values)]
     bad = parameters_with_bad_gradients(state.module)

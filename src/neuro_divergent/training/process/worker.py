@@ -36,7 +36,7 @@ class HandOver(Callback):
     def on_fit_end(self, state: TrainState) -> None:
         """Refuse an end of which no checkpoint tells."""
         assert state.saver is not None
-        if step_name(state.step) not in state.saver.place.names():
+        if step_name(state.step) not in state.saver.store.names():
             failed = [event["why"] for event in state.history.events if event.get("event") == "checkpoint_failed"]
             raise TrainingError(
                 "a supervised training hands over its result as its last checkpoint, but that of step "

@@ -123,7 +123,7 @@ def begin(
     if settings is not None and save:
         state.saver = Saver(settings, run_facts(state, known, decided))
         # A run that continues in another directory does not change the first directory.
-        own = snapshot is not None and _is_own(resume, state.saver.place)
+        own = snapshot is not None and _is_own(resume, state.saver.store)
         state.saver.begin(snapshot.step if snapshot is not None and own else None)
 
 

@@ -33,7 +33,7 @@ class Saver:
 
     def __init__(self, settings: Checkpoints, facts: Mapping[str, Any]) -> None:
         self.settings = settings
-        self.place: CheckpointStore = place_of(settings.directory)
+        self.store: CheckpointStore = place_of(settings.directory)
         self._facts = facts
         self._kept: list[Kept] = []
         self._room = checkpoint.SnapshotBuffer()
@@ -45,16 +45,16 @@ class Saver:
 
     def begin(self, resumed_step: int | None) -> None:
         """Prepare the store: remove unfinished checkpoints, and move those that do not belong to this run."""
-        self.place.clean()
+        self.store.clean()
         if resumed_step is None:
             forget(self.settings)
             return
-        names = self.place.names()
+        names = self.store.names()
         past = [name for name in names if step_of(name) <= resumed_step]
         later = [name for name in names if step_of(name) > resumed_step]
         if later:
-            folder = self.place.set_aside(later)
-            where, count = self.place.address, len(later)
+            folder = self.store.set_aside(later)
+            where, count = self.store.address, len(later)
             log.warning("%s had %d checkpoints after step %d: moved to %s", where, count, resumed_step, folder)
         self._kept = [self._known(name) for name in past]
         self._count = max((item.number for item in self._kept), default=0)
@@ -132,7 +132,7 @@ class Saver:
     def write(self, snapshot: checkpoint.Snapshot, kept: Kept) -> None:
         """Write and read back, then delete old checkpoints. A failure is stored for `check`."""
         with self._failures(snapshot.step):
-            self.place.write(kept.name, snapshot.contents(self.settings.compression))
+            self.store.write(kept.name, snapshot.contents(self.settings.compression))
             self._kept = [*(item for item in self._kept if item.name != kept.name), kept]
             self._remove_superfluous()
 
@@ -152,7 +152,7 @@ class Saver:
         """Delete old checkpoints. One that cannot be deleted is logged and tried again later."""
         for name in superfluous(self.settings, self._kept):
             try:
-                self.place.remove(name)
+                self.store.remove(name)
             except StorageError as error:
                 log.warning("an old checkpoint could not be deleted: %s", error)
                 continue
@@ -162,7 +162,7 @@ class Saver:
         """Number and score of a checkpoint from an earlier session; if it cannot be read, 0 and None."""
         try:
             # Only the JSON file: the tensors may be large and remote.
-            state = self.place.read(name, only=checkpoint.STATE)[checkpoint.STATE]
+            state = self.store.read(name, only=checkpoint.STATE)[checkpoint.STATE]
             document = from_plain(parse_json(state, name))
             return Kept(name, int(document["number"]), document["score"])
         except (StorageError, KeyError, TypeError, ValueError):

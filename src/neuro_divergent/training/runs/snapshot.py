@@ -244,56 +244,56 @@ def _states(callbacks: CallbackList) -> list[dict[str, Any]]:
     return plain
 
 
-def _refuse_other_keys(value: Any, place: str) -> None:
+def _refuse_other_keys(value: Any, where: str) -> None:
     """Raise if a dictionary has keys that are not strings: JSON would turn them into strings."""
     if isinstance(value, Mapping):
         odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
             raise StorageError(
-                f"the keys in a callback's state_dict must be strings, because JSON has no others, but {place} has the "
+                f"the keys in a callback's state_dict must be strings, because JSON has no others, but {where} has the "
                 f"key {odd!r}. Use str({odd!r}), or a list of pairs"
             )
         for key, item in value.items():
-            _refuse_other_keys(item, f"{place}[{key!r}]")
+            _refuse_other_keys(item, f"{where}[{key!r}]")
     elif isinstance(value, list | tuple):
         for item in value:
-            _refuse_other_keys(item, place)
+            _refuse_other_keys(item, where)
 
 
-def read(contents: Mapping[str, bytes], place: str) -> Snapshot:
+def read(contents: Mapping[str, bytes], where: str) -> Snapshot:
     """A snapshot from the verified files of a checkpoint."""
-    document = from_plain(parse_json(contents.get(STATE, b""), f"{place}/{STATE}"))
+    document = from_plain(parse_json(contents.get(STATE, b""), f"{where}/{STATE}"))
     if not isinstance(document, dict) or document.get("kind") != "Checkpoint":
-        raise CorruptFileError(f"{place} must be a checkpoint, but {STATE} does not say so")
+        raise CorruptFileError(f"{where} must be a checkpoint, but {STATE} does not say so")
     if not isinstance(document.get("history"), dict):
-        raise CorruptFileError(f"{place}/{STATE} must contain the history of the run, but does not")
+        raise CorruptFileError(f"{where}/{STATE} must contain the history of the run, but does not")
     if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA:
         raise StorageError(
-            f"this version reads checkpoints of schema {SCHEMA} and older, but {place} has {document.get('schema')!r}. "
+            f"this version reads checkpoints of schema {SCHEMA} and older, but {where} has {document.get('schema')!r}. "
             "Update neuro-divergent to resume from it"
         )
-    files = {name: _unpacked(contents, document, name, place) for name in (WEIGHTS, OPTIMIZER)}
-    weights = read_tensors(files[WEIGHTS], f"{place}/{WEIGHTS}")
+    files = {name: _unpacked(contents, document, name, where) for name in (WEIGHTS, OPTIMIZER)}
+    weights = read_tensors(files[WEIGHTS], f"{where}/{WEIGHTS}")
     records = {name: weights.pop(f"history/{name}", None) for name in ("step_loss", "gradient_norm")}
     if any(values is None for values in records.values()):
-        raise CorruptFileError(f"{place}/{WEIGHTS} lacks the losses of the steps")
+        raise CorruptFileError(f"{where}/{WEIGHTS} lacks the losses of the steps")
     events = weights.pop(EVENTS, None)
     if events is not None:
-        document["history"] = {**document["history"], "events": _events(events, f"{place}/{WEIGHTS}")}
+        document["history"] = {**document["history"], "events": _events(events, f"{where}/{WEIGHTS}")}
     return Snapshot(
         document=document,
         weights=weights,
-        optimizer=read_tensors(files[OPTIMIZER], f"{place}/{OPTIMIZER}"),
+        optimizer=read_tensors(files[OPTIMIZER], f"{where}/{OPTIMIZER}"),
         **{name: values.tolist() for name, values in records.items() if values is not None},
     )
 
 
-def _events(tensor: Tensor, place: str) -> list[dict[str, Any]]:
+def _events(tensor: Tensor, where: str) -> list[dict[str, Any]]:
     """The events of a run from bytes with one event per line."""
     if tensor.dtype != torch.uint8:
-        raise CorruptFileError(f"{place} must contain {EVENTS} as bytes, but has {tensor.dtype}")
+        raise CorruptFileError(f"{where} must contain {EVENTS} as bytes, but has {tensor.dtype}")
     lines = tensor.numpy().tobytes().split(b"\n")
-    return [from_plain(parse_json(line, f"{EVENTS} of {place}")) for line in lines]
+    return [from_plain(parse_json(line, f"{EVENTS} of {where}")) for line in lines]
 
 
 def restore(
@@ -366,13 +366,13 @@ def _told(history: History) -> list[str]:
     return [field.name for field in fields(history) if field.name not in ("step_loss", "gradient_norm")]
 
 
-def _unpacked(contents: Mapping[str, bytes], document: dict[str, Any], name: str, place: str) -> bytes:
+def _unpacked(contents: Mapping[str, bytes], document: dict[str, Any], name: str, where: str) -> bytes:
     if name in contents:
         return contents[name]
     sizes = document.get("unpacked")
     if name + PACKED not in contents or not isinstance(sizes, dict):
-        raise CorruptFileError(f"{place} must contain {name}, but does not")
-    return decompress(contents[name + PACKED], sizes.get(name, -1), f"{place}/{name}{PACKED}")
+        raise CorruptFileError(f"{where} must contain {name}, but does not")
+    return decompress(contents[name + PACKED], sizes.get(name, -1), f"{where}/{name}{PACKED}")
 
 
 def _restore_callbacks(callbacks: CallbackList, kept: list[dict[str, Any]]) -> None:

@@ -8,7 +8,14 @@ from neuro_divergent.core.errors import NeuroDivergentError, NonFiniteError
 from neuro_divergent.training.callbacks.base import Callback, CallbackList
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
 from neuro_divergent.training.compiled.assemble import engine_callbacks
-from neuro_divergent.training.loop.loop import end_epoch, finish, handle_nonfinite, record_step, set_learning_rate, told
+from neuro_divergent.training.loop.loop import (
+    end_epoch,
+    finish,
+    handle_nonfinite,
+    record_step,
+    report_errors,
+    set_learning_rate,
+)
 from neuro_divergent.training.process.heartbeat import heartbeat
 from neuro_divergent.training.stacked.strategy import Member, StackedSteps
 from neuro_divergent.training.stacked.validation import MemberSteps
@@ -104,7 +111,7 @@ class StackedLoop:
             _, state = stack.members[row]
             own_weights(state)
             state.tensors = None
-            with told(state, self._callbacks[row]):
+            with report_errors(state, self._callbacks[row]):
                 self._callbacks[row]("on_fit_start", state)
                 finish(state, self._callbacks[row])
         return done

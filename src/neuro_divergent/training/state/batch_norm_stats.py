@@ -16,7 +16,7 @@ def _norms(modules: Iterable[nn.Module]) -> list[_NormBase]:
 
 
 @contextmanager
-def held(modules: Iterable[nn.Module]) -> Iterator[None]:
+def frozen_statistics(modules: Iterable[nn.Module]) -> Iterator[None]:
     """Context in which forward passes do not change the running statistics of these modules."""
     norms = _norms(modules)
     momenta = [norm.momentum for norm in norms]

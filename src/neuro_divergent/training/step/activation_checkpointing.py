@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.training.state.batch_norm_stats import held
+from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _recomputed(block: nn.Module) -> Callable[..., Any]:
 def _checkpoint(function: Callable[..., Any], part: list[nn.Module], *inputs: Any, **named: Any) -> Any:
     def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
         # A batch norm must count a batch once, although the recomputation sees it a second time.
-        return nullcontext(), held(part)
+        return nullcontext(), frozen_statistics(part)
 
     draws = any(_may_draw(child) for member in part for child in member.modules())
     return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=draws, context_fn=contexts, **named)

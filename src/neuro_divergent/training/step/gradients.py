@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.errors import Advice, TrainingError
-from neuro_divergent.training.state.batch_norm_stats import held
+from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
 from neuro_divergent.training.step.reduction import weighted_mean
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def numerical(task: Task, state: TrainState, batch: Any, method: Literal["centra
     _warn_if_long(state)
     with torch.no_grad():
         here = loss()
-        with held([state.module]):
+        with frozen_statistics([state.module]):
             for parameter in state.module.parameters():
                 if parameter.requires_grad:
                     parameter.grad = numerical_gradient(loss, parameter, method, here)

@@ -244,8 +244,9 @@ def test_the_progress_in_a_notebook_is_one_output_that_is_replaced(monkeypatch, 
 
 
 def test_the_progress_in_a_real_notebook_is_one_output():
-    pytest.importorskip("ipykernel")
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    import nbclient
+    import nbformat
+
     cell = (
         "import neuro_divergent as nd\n"
         "config = nd.TrainingConfig(max_epochs=30, batch_size=4)\n"

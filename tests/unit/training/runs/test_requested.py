@@ -121,8 +121,6 @@ def test_a_forecaster_is_loaded_from_a_run_or_a_checkpoint(tmp_path, moment):
     ],
 )
 def test_a_loaded_checkpoint_has_the_weights_that_the_run_returns(tmp_path, fields):
-    if "optimizer" in fields:
-        pytest.importorskip("schedulefree")
     fitted = MODEL.fit(table(), CONFIG.replace(checkpoints=nd.Checkpoints(tmp_path / "run"), **fields))
     loaded = nd.load(tmp_path / "run")
     for name, tensor in fitted.module.state_dict().items():
