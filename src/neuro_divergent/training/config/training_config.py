@@ -457,7 +457,9 @@ class TrainingConfig(DeclaredFields):
     def _ended_by_validation(self, resolved: dict[str, Any]) -> bool:
         """Whether validation decides when the training ends: a length that the user gave is not extended."""
         stopping = resolved["early_stopping"]
-        validated = resolved["validation_split"] is not None and isinstance(stopping, EarlyStopping)
+        if resolved["validation_split"] is None or not isinstance(stopping, EarlyStopping):
+            return False
+        validated = not stopping.monitor.startswith("train_")
         own_length = self.max_epochs == "auto" and self.max_steps is None
         return validated and stopping.restore_best_weights and (own_length or self.early_stopping != "auto")
 
