@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.forecasting.evaluate.held_out import HeldOut, columns_of
+from neuro_divergent.forecasting.evaluate.held_out import HeldOut
 from neuro_divergent.forecasting.evaluate.scores import check_names, series_figures, truth_of
 from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.forecasting.predict.kept import scored_columns as columns_of
+from neuro_divergent.forecasting.predict.kept import unseen_forecasts
 from neuro_divergent.plotting.style import COLOURS
 from neuro_divergent.report.chart import Chart, Trace
 from neuro_divergent.report.page import Choice
@@ -161,7 +163,8 @@ def held_out_charts(fitted: Forecaster, held: HeldOut, ranking: Ranking) -> Iter
     first, last = _held_rows(held)
     begin = np.where(np.isin(np.arange(table.n_series), numbers), np.maximum(first, last - windows * h), last)
     origins = Origins.windows(table, begin, last, steps=h, step_size=h, together=fitted.model.together)
-    values, truth = origins.forecasts(fitted, columns), truth_of(origins, season=held.truth.season)
+    values = unseen_forecasts(fitted, origins, columns, trained_rows(fitted, table))
+    truth = truth_of(origins, season=held.truth.season)
     for (place, word), number in zip(shown, numbers.tolist(), strict=True):
         some = np.flatnonzero(origins.series == number)
         some = some[np.argsort(origins.time[some])]

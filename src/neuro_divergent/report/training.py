@@ -9,7 +9,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
 from neuro_divergent.forecasting.predict.ahead import asked_ahead
-from neuro_divergent.forecasting.predict.validated import validated_on
+from neuro_divergent.forecasting.predict.validated import BEFORE_REFIT, refit_words, validated_on
 from neuro_divergent.metrics.base import metric_name
 from neuro_divergent.report import sections
 from neuro_divergent.report.again import CROSS_VALIDATION, Again, do_it_again
@@ -124,7 +124,12 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
         page.code(again.compare or CROSS_VALIDATION)
         return
     count, percent, season = len(held.truth.series), f"{100 * held.share:.3g} %", held.truth.season
-    part = validated_on(fitted)
+    part, refit = validated_on(fitted), refit_words(fitted.history)
+    if refit:
+        page.text(
+            f"These are {BEFORE_REFIT} ({refit}). The refit has seen the held-out rows, so the forecasts that the "
+            "network made before it are shown and scored."
+        )
     page.text(
         f"{count:,} forecasts of {held.n_series:,} series over the last {percent} of their rows, each from the rows "
         f"before it.{f' Held out were {part}.' if part else ''} The network was not trained on these rows, but they "

@@ -167,7 +167,7 @@ def _test_config(
         max_steps=steps,
         callbacks=(sweep,),
         metrics=(),
-        refit_on_all=False,
+        refit=None,
         progress=False,
         nonfinite="skip",
     )

@@ -236,7 +236,7 @@ def _write_report(
 def _summary(
     fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: HeldOut | None
 ) -> dict[str, Any]:
-    from neuro_divergent.forecasting.predict.validated import validated_on
+    from neuro_divergent.forecasting.predict.validated import refit_words, validated_on
 
     history = fitted.history
     return {
@@ -251,6 +251,7 @@ def _summary(
         "train_loss": history.train_loss[-1] if history.epochs else None,
         "validation_loss": min(history.validation_loss, default=None),
         "stopped": history.stopped,
+        "refit": refit_words(history) or None,
         "validated_on": validated_on(fitted),
         "held_back": None if held is None else held.evaluation.table.to_dicts(),
         "coverage": None if held is None else coverage_facts(held.evaluation),
@@ -261,6 +262,8 @@ def _summary(
 
 
 def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | None, predict: str) -> None:
+    from neuro_divergent.forecasting.predict.validated import BEFORE_REFIT
+
     history = fitted.history
     losses = history.validation_loss or history.train_loss
     say(f"{fitted!r} trained in {summary['seconds']:.1f} s: {history.stopped}")
@@ -268,8 +271,10 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | No
         which = "validation loss" if history.validation_loss else "training loss"
         best = f", whose weights are kept (epoch {history.best_epoch})" if history.best_epoch is not None else ""
         say(f"{which} {sparkline(losses)} from {losses[0]:.4g} to {losses[-1]:.4g}, best {min(losses):.4g}{best}")
+    if summary["refit"]:
+        say(summary["refit"])
     if summary["held_back"] and summary["validated_on"]:
-        say(verdict(summary["held_back"], summary["validated_on"]))
+        say(verdict(summary["held_back"], summary["validated_on"]) + (f" ({BEFORE_REFIT})" if summary["refit"] else ""))
     if held is not None and held.evaluation.coverage:
         say(coverage_text(held.evaluation, "held-out values"))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))

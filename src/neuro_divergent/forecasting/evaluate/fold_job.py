@@ -55,8 +55,11 @@ class FoldForecasts:
 
 
 def fold_config(plan: Plan, model: Model) -> TrainingConfig:
-    """The configuration of a fold, without checkpoints: folds are short, and a run directory is used by one run."""
-    return plan.configs[model.name].unsaved()
+    """The configuration of a fold, without checkpoints: folds are short, and a run directory is used by one run.
+
+    Nor does a fold refit: its forecasts are scored, not used.
+    """
+    return plan.configs[model.name].unsaved().replace(refit=None)
 
 
 def run_job(

@@ -5,7 +5,6 @@ Letters: N forecasts, H steps, K columns of a forecast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,18 @@ from neuro_divergent.forecasting.evaluate.scores import (
     scored,
     truth_of,
 )
-from neuro_divergent.forecasting.fit.training_rows import trained_rows
-from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
+from neuro_divergent.forecasting.fit.training_rows import selection_rows, trained_rows
+from neuro_divergent.forecasting.network.output_columns import point_column
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.forecasting.predict.kept import (
+    MAX_MOMENTS,
+    NEIGHBOUR_SERIES,
+    NEIGHBOURS,
+    KeptForecasts,
+    unseen_forecasts,
+)
+from neuro_divergent.forecasting.predict.kept import interval_levels as interval_levels
+from neuro_divergent.forecasting.predict.kept import scored_columns as columns_of
 from neuro_divergent.metrics.base import AnyMetric, metric_name
 from neuro_divergent.metrics.by_name import METRICS, PROBABILISTIC
 
@@ -37,11 +45,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MAX_FORECASTS = 1500
-NEIGHBOUR_SERIES, NEIGHBOURS = 5, 200
 FEW_STRETCHES = 6
 """With at least this many blocks of h rows, the bias is tested over blocks of all series together."""
-MAX_MOMENTS = 48
-"""Maximum number of forecast origins of a multivariate model: each gives forecasts of all series."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,30 +107,13 @@ class HeldOut:
         return sorted(pairs)
 
 
-def interval_levels(fitted: Forecaster) -> tuple[float, ...]:
-    """The intervals, in percent, that a model can forecast; the widest first."""
-    if fitted.loss.probabilistic:
-        shares = fitted.loss.levels
-        paired = {round(100 - 200 * share, 6) for share in shares if share < 0.5 and _has(shares, 1 - share)}
-        return tuple(sorted(paired, reverse=True)[:3]) or (95.0, 80.0)
-    return (95.0, 80.0) if getattr(fitted, "intervals", None) is not None else ()
-
-
-def _has(shares: Sequence[float], wanted: float) -> bool:
-    return any(abs(share - wanted) < 1e-6 for share in shares)
-
-
-def columns_of(fitted: Forecaster) -> Columns:
-    """The point forecast, and the bounds of the intervals, widest first."""
-    levels = interval_levels(fitted)
-    calibrated = getattr(fitted, "intervals", None) is not None
-    return forecast_columns(fitted.model.name, fitted.loss, levels or None, None, calibrated=calibrated)
-
-
 def held_out_forecasts(fitted: Forecaster) -> HeldOut | None:
-    """Forecasts of the held-out rows of a model's training table; None if no rows were held out."""
+    """Forecasts of the held-out rows of a model's training table; None if no rows were held out.
+
+    Those of a refitted model are the kept ones of its selection run.
+    """
     table = fitted.data
-    return forecasts_between(fitted, table, trained_rows(fitted, table), table.store.lengths)
+    return forecasts_between(fitted, table, selection_rows(fitted, table), table.store.lengths)
 
 
 def _figures(fitted: Forecaster, found: HistoricalForecasts) -> list[AnyMetric] | None:
@@ -144,13 +132,17 @@ def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Int
     together = fitted.model.together
     most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
     chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
-    step = max(1, -(-int(counts.max()) // most))
+    step = max(1, -(-int(counts.max()) // most)) if fitted.kept is None else fitted.kept.step
     first_used = np.where(chosen, first, last)
     origins = Origins.windows(table, first_used, last, steps=h, step_size=step, together=together)
     if not len(origins):
         return None
-    columns = columns_of(fitted)
-    found = HistoricalForecasts(columns, origins.forecasts(fitted, columns))
+    columns, trained = columns_of(fitted), trained_rows(fitted, table)
+    if fitted.kept is not None:
+        origins = _with_kept(fitted.kept, origins, trained)
+        if not len(origins):
+            return None
+    found = HistoricalForecasts(columns, unseen_forecasts(fitted, origins, columns, trained))
     truth, seen = truth_of(origins), np.unique(origins.series)
     return HeldOut(
         truth=truth,
@@ -161,14 +153,22 @@ def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Int
     )
 
 
+def _with_kept(kept: KeptForecasts, origins: Origins, trained: Ints) -> Origins:
+    """The origins that a refitted model can be scored at: those of kept forecasts, and those after its last row."""
+    return origins.where((kept.find(origins) >= 0) | (origins.time >= trained[origins.series]))
+
+
 def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> tuple[Floats, ...]:
     """Errors one step ahead at every forecast origin of a few series."""
     h = fitted.model.h
     few = np.argsort(first - last, kind="stable")[:NEIGHBOUR_SERIES]
     begin = last.copy()
     begin[few] = np.maximum(first[few], last[few] - h + 1 - NEIGHBOURS)
-    origins = Origins.windows(table, begin, last, steps=h, step_size=1)
-    errors = origins.actual()[:, 0] - origins.points(fitted)[:, 0]
+    origins, trained = Origins.windows(table, begin, last, steps=h, step_size=1), trained_rows(fitted, table)
+    if fitted.kept is not None:
+        origins = _with_kept(fitted.kept, origins, trained)
+    points = unseen_forecasts(fitted, origins, point_column(fitted.model.name), trained)
+    errors = origins.actual()[:, 0] - points[:, 0, 0]
     return tuple(errors[origins.series == number] for number in np.unique(origins.series))
 
 

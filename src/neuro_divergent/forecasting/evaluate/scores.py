@@ -5,6 +5,7 @@ Letters: N forecasts, S series, H steps.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,16 +21,20 @@ from neuro_divergent.core.errors import ConfigError, DataError, UnknownNameError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.coverage import IntervalCoverage, measured_coverage
 from neuro_divergent.forecasting.evaluate.seasonal_naive import naive_from, naive_scales, season_of
+from neuro_divergent.forecasting.fit.training_rows import selection_rows, trained_rows
 from neuro_divergent.forecasting.network.column_names import check_figure_names
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.historical import Origins, actual
+from neuro_divergent.forecasting.predict.validated import BEFORE_REFIT
 from neuro_divergent.losses.probability_levels import Levels
 from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metrics
 from neuro_divergent.metrics.by_name import POINT, PROBABILISTIC
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+log = logging.getLogger(__name__)
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -182,8 +187,35 @@ def evaluate(
     found = {}
     for forecaster in forecasters:
         columns = forecaster.columns(level, quantiles)
-        found[forecaster.model.name] = HistoricalForecasts(columns, origins.forecasts(forecaster, columns))
+        found[forecaster.model.name] = HistoricalForecasts(columns, _unseen(forecaster, origins, columns))
     return scored(truth_of(origins, season=season), found, metrics, aggregate)
+
+
+def _unseen(fitted: Forecaster, origins: Origins, columns: Columns) -> Floats:
+    """[N, H, K] forecasts. Rows that only a refit was trained on are scored by the forecasts from before it."""
+    table = origins.table
+    if fitted.kept is None:
+        return origins.forecasts(fitted, columns)
+    own = fitted.in_own_codes(table)
+    trained, selected = trained_rows(fitted, own), selection_rows(fitted, own)
+    learned = (origins.time < trained[origins.series]) & (origins.time + origins.steps > selected[origins.series])
+    if not learned.any():
+        return origins.forecasts(fitted, columns)
+    values = np.full((len(origins), origins.steps, len(columns.names)), np.nan)
+    values[~learned] = origins.where(~learned).forecasts(fitted, columns)
+    values[learned] = fitted.kept.take(fitted, origins.where(learned), columns)
+    lacking = learned & np.isnan(values).all(axis=(1, 2))
+    if lacking.any():
+        number = int(np.flatnonzero(lacking)[0])
+        moment = table.times(int(origins.series[number]), int(origins.time[number]), 1)[0]
+        raise DataError(
+            f"a model is scored on rows that it was not trained on, but the refit of {fitted.model.name} was trained "
+            f"on the rows from {moment} of series {table.ids[origins.series[number]].item()!r}, and the selection run "
+            "kept no such forecast of them. Give later rows, ask for fewer windows or other levels, or train with "
+            "refit=None"
+        )
+    log.warning("%s: %s", fitted.model.name, BEFORE_REFIT)
+    return values
 
 
 def truth_of(origins: Origins, *, season: int | None = None, seen: TimeSeriesDataFrame | None = None) -> Truth:

@@ -51,7 +51,7 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         rows = model.input_size + model.h - 1 + _added(forecaster.data, joined)
         recent = _touched(forecaster.data, joined).tail(rows)
     settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
-    settings |= {"checkpoints": None, "fault_tolerance": None, "refit_on_all": False, "curriculum": None}
+    settings |= {"checkpoints": None, "fault_tolerance": None, "refit": None, "curriculum": None}
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
     if trained.config.validation_split is not None:
         # Only the end of the table was split. Many of the rows before it belong to the first training.
@@ -61,6 +61,7 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
     forecaster.module, forecaster.data, forecaster.has_context = trained.module, joined, True
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
+    forecaster.kept = trained.kept
     forecaster.begin_lineage(forecaster)
     return forecaster
 

@@ -63,6 +63,7 @@ def job_of(
     resume: str | os.PathLike[str] | None = None,
     resume_with: Mapping[str, Any] | None = None,
     begin_with: Callable[[ForecastModule], None] | None = None,
+    may_refit: bool = True,
     **columns: Any,
 ) -> Job:
     """The job for the arguments of `Model.fit`. The tables are read here."""
@@ -82,6 +83,7 @@ def job_of(
         resume=Resume(resume, resume_with),
         task=task,
         begin_with=begin_with,
+        may_refit=may_refit,
     )
 
 
@@ -139,7 +141,8 @@ def _with_intervals(job: Job, settings: PredictionIntervals) -> Forecaster:
     first = kept.store.offsets[:-1]
     past = cut_rows(kept.store, np.arange(kept.n_series), first, first + cut)
     shorter = TimeSeriesDataFrame(past, kept.schema, kept.report(), library=kept.library)
-    earlier = Job(model, shorter, job.config.unsaved(), short=job.short, local_scaler=job.local_scaler)
+    config = job.config.unsaved()  # the errors are those of a model without refit: two trainings are enough
+    earlier = Job(model, shorter, config, short=job.short, local_scaler=job.local_scaler, may_refit=False)
     fitted = prepare(job).finish()
     if fitted.loss.probabilistic:
         log.warning(

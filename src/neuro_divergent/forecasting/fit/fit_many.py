@@ -11,8 +11,7 @@ from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit import fit, job_of
 from neuro_divergent.forecasting.fit.prepare import prepare
-from neuro_divergent.forecasting.fit.results import results
-from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each
+from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each, results
 from neuro_divergent.forecasting.fit.rows_task import RowsForecastTask
 from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.model.model import Model
@@ -38,8 +37,8 @@ def fit_many(
     """Train several models and return their forecasters. Small models of one architecture train as one computation.
 
     A single value is shared by all trainings; a list has one entry per training. Except for rounding, every forecaster
-    is the same as from `Model.fit`. If a training fails, the others continue to their ends. Then a `MembersFailedError`
-    lists the failures and contains the forecasters of the others.
+    is the same as from `Model.fit` with `refit=None`: members do not refit. If a training fails, the others continue to
+    their ends. Then a `MembersFailedError` lists the failures and contains the forecasters of the others.
 
     Args:
         models: one description or several.
@@ -81,6 +80,7 @@ def fit_members(
     **options: Any,
 ) -> list[Forecaster]:
     """Train every (model, table, configuration); see `fit_many`."""
+    wanted = [(model, table, config.replace(refit=None)) for model, table, config in wanted]
     _refuse_shared_directories(wanted)
     reason = _obstacle(wanted, options)
     if stacked is True and reason is not None:

@@ -45,6 +45,8 @@ class Job:
     """How each series is scaled before training; None does not scale. In a file it can only be a name."""
     resume: Resume = Resume()  # noqa: RUF009  # frozen
     """Whether to resume from a checkpoint."""
+    may_refit: bool = True
+    """False for a training whose model is only scored or compared, such as a fold or a trial: `refit` is not used."""
     task: Callable[..., ForecastTask] = ForecastTask
     """How a batch of windows becomes loss values. Not written to files: it exists only in this process."""
     begin_with: Callable[[ForecastModule], None] | None = None
@@ -58,6 +60,7 @@ class Job:
             "config": self.config.to_dict(),
             "short": self.short,
             "local_scaler": self.local_scaler,
+            "may_refit": self.may_refit,
             "resume_with": sorted(self.resume.changes or {}),
             "tables": {name: write_table(table, folder / name) for name, table in tables.items()},
         }
@@ -77,6 +80,7 @@ class Job:
             validation=tables.get("validation"),
             short=document["short"],
             local_scaler=document["local_scaler"],
+            may_refit=document["may_refit"],
             resume=Resume("auto", changes),
         )
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 def prepare(job: Job) -> Run:
     """The run of a job, ready for its first step. Nothing is trained or written yet."""
-    config, old = _with_rule(job.resume.applied(job.config), job)
+    config, old = _with_rules(job.resume.applied(job.config), job)
     job = replace(job, config=config)
     given = job if old or job.begin_with is not None else _with_seen_categories(job)
     shown, local, whole = scaled_job(given)
@@ -78,6 +78,8 @@ def prepare(job: Job) -> Run:
         trained, validation_rows = (np.zeros_like(rows), rows), (rows, store.lengths)
     if config.early_stopping == "auto" and (validation_rows is None or len(problem.windows(validation_rows)) == 0):
         resolved = resolved.replace(early_stopping=None)  # the recipe's has nothing to monitor; a user's is refused
+    if config.refit == "auto" and (shown.validation is not None or resolved.early_stopping is None):
+        resolved = resolved.replace(refit=None)  # rows that were given for validation are not trained on unasked
     for loss in (resolved.loss, resolved.validation_loss):
         if isinstance(loss, Loss):
             _check_targets(loss, store, job.local_scaler)
@@ -85,14 +87,20 @@ def prepare(job: Job) -> Run:
     return Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local)
 
 
-def _with_rule(config: TrainingConfig, job: Job) -> tuple[TrainingConfig, bool]:
+def _with_rules(config: TrainingConfig, job: Job) -> tuple[TrainingConfig, bool]:
     """The configuration with a decided split rule, and whether held-out rows also decide things.
 
-    A resumed run keeps its own rules: earlier versions split series by series, and used all rows to infer seasons,
-    categories and the like.
+    A resumed run keeps its own rules: earlier versions split series by series, used all rows to infer seasons,
+    categories and the like, and refitted only if they were told to.
     """
     kept = kept_facts(config, job.resume)
     old = kept is not None and DECIDED_ON not in kept["identity"]
+    if not job.may_refit:
+        config = config.replace(refit=None)
+    elif config.refit == "auto" and kept is not None:
+        config = config.replace(
+            refit=kept["config"].get("refit", "all" if kept["config"].get("refit_on_all") else None)
+        )
     if config.split_by != "auto":
         return config, old
     if kept is not None:

@@ -32,6 +32,9 @@ MAX_VALIDATION_WINDOWS = 4096
 DECIDED_ON = "decided_on"
 """Key in a run's identity: the rows that decided anchors, categories, weights and curricula."""
 
+STARTS_FROM = "starts_from"
+"""Key in the identity of a fine-tuning on all rows: a digest of the weights with which it begins."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -50,6 +53,8 @@ class Problem:
     """How a batch of windows becomes loss values."""
     begin_with: Callable[[ForecastModule], None] | None = None
     """Gives a new module its starting weights."""
+    starts_from: str | None = None
+    """A digest of the starting weights, if another result of the same run must not be resumed with them."""
     decided_on_all: bool = False
     """True for a run of an earlier version that let held-out rows decide, too. It keeps its decisions."""
     indexed: dict[Any, Windows] = field(default_factory=dict, compare=False, repr=False)
@@ -98,6 +103,8 @@ def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[st
         digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
     data = {"series": len(store.ids), "rows": len(store.y), "freq": store.freq, "fingerprint": digest.hexdigest()}
     known = {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor), "short": problem.short}
+    if problem.starts_from is not None:
+        known[STARTS_FROM] = problem.starts_from
     return known if problem.decided_on_all else known | {DECIDED_ON: "training rows"}
 
 

@@ -1,4 +1,7 @@
-"""Resumes several runs, each in its own directory. Runs that cannot be resumed are refused before any starts."""
+"""Resumes several runs, each in its own directory, and collects their results.
+
+Runs that cannot be resumed are refused before any starts.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from neuro_divergent.core.errors import (
     ConfigError,
+    MembersFailedError,
     NeuroDivergentError,
     NoCheckpointError,
     StorageError,
@@ -101,3 +105,25 @@ def _check(model: Model, table: TimeSeriesDataFrame, config: TrainingConfig, beg
     source = own if begin.source == "auto" else begin.source
     if source is not None and place_of(os.fspath(source)).names():
         check_resumable(model, table, config, resume=source, resume_with=begin.changes, **options)
+
+
+def results(found: Sequence[Forecaster | NeuroDivergentError]) -> list[Forecaster]:
+    """The forecasters. If some trainings failed, raise an error that contains the forecasters of the others.
+
+    If all failed, the first error itself is raised.
+    """
+    failures = {number: item for number, item in enumerate(found) if isinstance(item, NeuroDivergentError)}
+    if not failures:
+        return [item for item in found if isinstance(item, Forecaster)]
+    first, error = next(iter(failures.items()))
+    if len(failures) == len(found):
+        raise error
+    sentence = f"training {first + 1} of {len(found)} failed: {error}"
+    more = f" {len(failures) - 1} more failed." if len(failures) > 1 else ""
+    sentence = sentence if sentence.endswith(".") else f"{sentence}."
+    raise MembersFailedError(
+        f"{sentence}{more} The forecasters of the others are in `forecasters` of this error",
+        forecasters=[item if isinstance(item, Forecaster) else None for item in found],
+        failures=failures,
+        **error.facts,
+    ) from error

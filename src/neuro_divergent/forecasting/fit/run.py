@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from neuro_divergent.core.errors import Advice, ConfigError, NeuroDivergentError, NotFittedError
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
@@ -19,16 +19,16 @@ from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
-from neuro_divergent.forecasting.fit.training import training_of
+from neuro_divergent.forecasting.fit.refit import refit_state
 from neuro_divergent.forecasting.fit.training_rows import note_held_out
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.kept import keep_forecasts
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 from neuro_divergent.forecasting.predict.validated import How
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
 from neuro_divergent.training.runs.lock import run_lock
-from neuro_divergent.training.runs.resume import FREE, Resume, differences, newest
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.training_run import TrainingRun
 
@@ -82,19 +82,21 @@ class Run:
         return self
 
     def finish(self) -> Forecaster:
-        """Train the remaining steps, then on all rows if `refit_on_all` is set, and return the forecaster."""
+        """Train the remaining steps, then on all rows if `refit` says so, and return the forecaster.
+
+        If a stop was requested, it is the model of the first training; `resume="auto"` goes on.
+        """
         if supervised(self.config) and not self.training.resume.finished:
             self._supervise()
         state = self.training.complete()
-        if self.config.refit_on_all:
-            _refuse_half(state)
-            state = self._refit(state)
-        return self.forecaster(state)
+        if self.config.refit is None or state.history.stopped == STOPPED_ON_REQUEST:
+            return self.forecaster(state)
+        return self._refit(state)
 
     def forecaster(self, state: TrainState | None = None) -> Forecaster:
         """The forecaster of a finished training."""
         state = state or self.training.state
-        if self._held_out is not None and not self.config.refit_on_all:
+        if self._held_out is not None:
             # Recorded for a later search of held-out rows: the table has training and validation rows.
             lengths, cutoff = self._table.store.lengths, self.cutoff
             rows = lengths - np.asarray(self._held_out[0])
@@ -144,8 +146,6 @@ class Run:
         store, share = self._table.store, self.config.validation_split
         if self.config.split_by != "date" or not isinstance(share, float) or self.job.validation is not None:
             return None
-        if self.config.refit_on_all:  # in the end all rows are trained on
-            return None
         if self._held_out is None or not bool((np.asarray(self._held_out[0]) < store.lengths).any()):
             return None
         return common_cutoff(store, share, self.problem.model.h)
@@ -165,40 +165,21 @@ class Run:
         applied = self.job.resume.applied(self.job.config)
         self.training.resume = train_supervised(replace(self.job, config=applied))
 
-    def _refit(self, found: TrainState) -> TrainState:
-        """Train again on all rows, for the number of epochs that validation found best."""
-        config, lengths = self.config, self.problem.store.lengths
-        problem = replace(self.problem, rows=lengths, indexed={})  # now all rows are trained on
-        epochs = found.history.best_epoch or len(found.history)
-        again = config.replace(max_epochs=epochs, validation_split=None, early_stopping=None, refit_on_all=False)
-        if config.checkpoints is not None:  # a second run, inside the run
-            again = again.replace(checkpoints=config.checkpoints.replace(directory=inside(config.checkpoints, REFIT)))
-        with run_lock(config.checkpoints):  # a new run in the directory would also move the refit away
-            resume = _refit_from(again, self.training.resume)
-            state = training_of(problem, again, (np.zeros_like(lengths), lengths), None, resume).complete()
-            _refuse_half(state)
-        state.history.events.insert(0, {"step": 0, "epoch": 0, "event": "refit_on_all", "epochs": epochs})
-        state.config = config
-        return state
-
-
-def _refuse_half(state: TrainState) -> None:
-    """Refuse to stop between the two trainings of a model with refit_on_all."""
-    if state.history.stopped == STOPPED_ON_REQUEST:
-        raise NotFittedError(
-            "a model with refit_on_all is finished when both of its trainings are done, but a stop was requested "
-            f"after step {state.step}. The state is saved in {state.run_directory}: resume with resume='auto'",
-            advice=[Advice("resume", "auto")],
-        )
-
-
-def _refit_from(config: TrainingConfig, resume: Resume) -> Resume:
-    """Where the refit resumes. It starts again if `resume_with` changed what it depends on."""
-    if resume.source is None or config.checkpoints is None:
-        return Resume(None)
-    found, _ = newest(place_of(config.checkpoints.directory))
-    kept = {} if found is None else found.document["config"]
-    wanted = config.replace(callbacks=()).to_dict()  # live callbacks are not in a file
-    changed = {"max_epochs", *(resume.changes or ())} - FREE
-    other = any(differences(kept[name], wanted[name]) for name in changed & kept.keys())
-    return Resume(None if other else "auto", finished=resume.finished and not other)
+    def _refit(self, found: TrainState) -> Forecaster:
+        """The forecaster of a second training on all rows. It keeps the held-out forecasts of the first one."""
+        selected, problem, local = self.forecaster(found), self.problem, self._local
+        if local is not None and self._whole is not None:  # series that the first training had no rows of
+            local = local.including(self._whole, self._whole.store.lengths)
+            problem = replace(problem, store=taken_columns(problem.model, local.scaled(self._whole).store))
+        begins = None if self._held_out is None else np.asarray(self._held_out[0])
+        kept = None if begins is None else keep_forecasts(selected, begins)
+        state = refit_state(problem, self.config, found, self.training.resume)
+        if state is None:  # stopped in the second training: the model of the first one, and the run is not finished
+            found.history.stopped = STOPPED_ON_REQUEST
+            return selected
+        fitted = self._with(state)
+        if self.job.begin_with is None and self.config.refit == "all":
+            problem.model.after_fit(fitted)
+        fitted.data, fitted.local, fitted.kept = selected.data, local, kept
+        fitted.begin_lineage()
+        return fitted

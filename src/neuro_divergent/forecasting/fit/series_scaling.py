@@ -19,7 +19,7 @@ def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame 
     """The job with its series scaled, the scaling, and the table in original units.
 
     The scaling is fitted on training rows only. A series with too few training rows is not trained on: its scaling is
-    fitted when it is forecast, unless a refit trains on all its rows. Without a local scaler the job is unchanged, and
+    fitted when it is forecast, or when a refit trains on all its rows. Without a local scaler the job is unchanged, and
     the others are None.
     """
     name, table = job.local_scaler, job.table
@@ -33,8 +33,6 @@ def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame 
     local = LocalScaling.fit(
         name, table, training_rows(job.model, table.store, job.config), least=rows_to_train(job.model)
     )
-    if job.config.refit_on_all:
-        local = local.including(table, table.store.lengths)
     return replace(job, table=local.scaled(table)), local, table
 
 

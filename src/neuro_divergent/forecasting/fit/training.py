@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 
 def training_of(
-    problem: Problem, config: TrainingConfig, trained: Range, held_out: Range | None, resume: Resume
+    problem: Problem, config: TrainingConfig, trained: Range, held_out: Range | None, resume: Resume, *, title: str = ""
 ) -> TrainingRun:
-    """The training of a problem on the rows of one range, validated on another range."""
+    """The training of a problem on the rows of one range, validated on another range. The progress line has a title."""
     model = problem.model
     device = resolve_device(config.device)
     precision = Precision(config.precision, device, config.loss_scale)
@@ -82,7 +82,7 @@ def training_of(
     columns = {"future": store.future_names, "historical": store.historical_names, "static": store.static_names}
     task = problem.task(loss, config.validation_loss, config.metrics, horizon, names=store.ids, columns=columns)
     identity = lambda: identity_of(problem, trained, held_out)  # noqa: E731
-    return TrainingRun(task, state, title=model.name, resume=resume, identity=identity)
+    return TrainingRun(task, state, title=title or model.name, resume=resume, identity=identity)
 
 
 def _warn_rounding(store: SeriesStore) -> None:

@@ -15,7 +15,7 @@ from neuro_divergent.data.agreement import check_together, names_of
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.predict.ahead import context_rows
-from neuro_divergent.forecasting.predict.validated import HELD_OUT, TRAINED_BEFORE, How, held_out_event
+from neuro_divergent.forecasting.predict.validated import HELD_OUT, TRAINED_BEFORE, How, held_out_event, refit_event
 
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -83,27 +83,36 @@ def rows_to_train(model: Model) -> int:
 
 
 def unseen_from(members: Sequence[Forecaster], table: TimeSeriesDataFrame) -> Ints:
-    """[S] the first row of each series of a table that none of the models was trained on, nor on any later row."""
+    """[S] the first row of each series of a table that none of the models was trained on, nor on any later row.
+
+    For a refitted model that is the first row after its selection run: `Forecaster.kept` has forecasts from there on.
+    """
     for member, name in zip(members, names_of([member.model.name for member in members]), strict=True):
         check_together(member.data, table, "clock", (name, "the table"))
-    return np.asarray(np.max([trained_rows(member, table) for member in members], axis=0))
+    return np.asarray(np.max([selection_rows(member, table) for member in members], axis=0))
 
 
-def trained_rows(fitted: Forecaster, table: TimeSeriesDataFrame) -> Ints:
+def selection_rows(fitted: Forecaster, table: TimeSeriesDataFrame) -> Ints:
+    """[S] like `trained_rows`, before the refit of a model that kept the forecasts of its selection run."""
+    return trained_rows(fitted, table, before_refit=fitted.kept is not None)
+
+
+def trained_rows(fitted: Forecaster, table: TimeSeriesDataFrame, *, before_refit: bool = False) -> Ints:
     """[S] how many first rows of each series of a table a model was trained on; 0 for a series that it does not know.
 
-    The end of the training is found by its time: the table may end later or earlier than the model's own table.
+    The end of the training is found by its time: the table may end later or earlier than the model's own table. With
+    `before_refit` the rows that only a refit was trained on do not count.
     """
-    store, ends = table.store, _ends(fitted)
+    store, ends = table.store, _ends(fitted, before_refit)
     nothing = _ticks(store.start)
     until = np.array([ends.get(name, nothing[i]) for i, name in enumerate(store.ids.tolist())], dtype=np.int64)
     return splits.rows_before(store, until.astype(store.start.dtype))
 
 
-def _ends(fitted: Forecaster) -> dict[Any, int]:
+def _ends(fitted: Forecaster, before_refit: bool = False) -> dict[Any, int]:
     """By series, the first time that neither the model nor its parents were trained on."""
     own = fitted.data.store
-    ticks = _ticks(own.times(_own_rows(fitted)))
+    ticks = _ticks(own.times(_own_rows(fitted, before_refit)))
     ends = dict(zip(own.ids.tolist(), ticks.tolist(), strict=True))
     for event in (event for event in fitted.history.events if event.get("event") == TRAINED_BEFORE):
         if event["dates"] == (own.start.dtype.kind == "M"):  # a table with another kind of time has other rows
@@ -112,7 +121,7 @@ def _ends(fitted: Forecaster) -> dict[Any, int]:
     return ends
 
 
-def _own_rows(fitted: Forecaster) -> Ints:
+def _own_rows(fitted: Forecaster, before_refit: bool) -> Ints:
     """[S] how many first rows of its own table a model was trained on."""
     store = fitted.data.store
     if not fitted.has_context:
@@ -120,7 +129,8 @@ def _own_rows(fitted: Forecaster) -> Ints:
         # rows.
         return np.maximum(store.lengths, context_rows(fitted.model, fitted.data.schema))
     given = held_out_event(fitted.history)
-    if fitted.config.refit_on_all or given is None or len(given["rows"]) != len(store.ids):
+    refitted = refit_event(fitted.history) is not None and not before_refit
+    if refitted or given is None or len(given["rows"]) != len(store.ids):
         return store.lengths
     # Counted from the end, because a saved model has only the end of its table.
     return store.lengths - np.array(given["rows"], dtype=np.int64)

@@ -47,6 +47,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
         optimizer=AdamW(learning_rate=RATES.get(family, 1e-3), weight_decay=0.01),
         schedule=schedule_for(family),
         gradient_clipping=ClipByNorm(max_norm=1.0),
+        refit="fine_tune",
         early_stopping=EarlyStopping(patience=10, warmup=-(-UNJUDGED_STEPS.get(family, 0) // steps)),
     )
 

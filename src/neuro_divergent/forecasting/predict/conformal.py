@@ -23,8 +23,9 @@ from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.network.output_columns import Columns, point_column
 from neuro_divergent.forecasting.predict.historical import Origins, by_series, window_places
+from neuro_divergent.forecasting.predict.kept import KeptForecasts, unseen_forecasts
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -188,6 +189,7 @@ def calibrate(
     table: TimeSeriesDataFrame,
     settings: PredictionIntervals,
     unseen: npt.NDArray[np.int64] | None = None,
+    trained: npt.NDArray[np.int64] | None = None,
 ) -> Calibration:
     """Measure the errors of a model on the last windows of a table that it was not trained on.
 
@@ -197,6 +199,8 @@ def calibrate(
         settings: how many windows, and what their errors become.
         unseen: [S] the first row of each series that the model was not trained on: windows that begin before it are
             left out, and counted. None where the model was trained without the last windows.
+        trained: [S] how many first rows a refitted model has seen by now: the errors on later ones of them are those
+            of the forecasts that it kept.
     """
     h, lengths = forecaster.model.h, table.store.lengths
     first, together = lengths - settings.rows(h), forecaster.model.together
@@ -204,6 +208,8 @@ def calibrate(
     if unseen is not None:
         first = _after(first, unseen, table, settings, h)
     origins = Origins.windows(table, first, steps=h, step_size=settings.step(h), together=together)
+    if forecaster.kept is not None and trained is not None:
+        origins = _scorable(forecaster.kept, origins, trained)
     if not len(origins):
         raise DataError(
             f"prediction intervals need {settings.rows(h)} rows after the first of a series "
@@ -212,7 +218,11 @@ def calibrate(
     most = int(np.bincount(origins.series).max())
     if not lost and most < settings.n_windows:
         log.warning("n_windows=%d asked for, but the longest series has rows for %d windows", settings.n_windows, most)
-    errors = np.abs(origins.actual() - origins.points(forecaster))
+    if forecaster.kept is None or trained is None:
+        points = origins.points(forecaster)
+    else:
+        points = unseen_forecasts(forecaster, origins, point_column(forecaster.model.name), trained)[:, :, 0]
+    errors = np.abs(origins.actual() - points)
     scale = series_scale(table.store, first)
     scores = np.full((table.n_series, settings.n_windows, h), np.nan)
     series = origins.series
@@ -221,6 +231,22 @@ def calibrate(
     if np.isnan(scores).all():
         raise DataError("prediction intervals need observed values in the last windows, but got none")
     return Calibration(settings, table.ids, scores, scale)
+
+
+def _scorable(kept: KeptForecasts, origins: Origins, trained: npt.NDArray[np.int64]) -> Origins:
+    """The origins after the refit's last row, and those of which the selection run kept a forecast."""
+    found = (kept.find(origins) >= 0) | (origins.time >= trained[origins.series])
+    if not found.any():
+        raise DataError(
+            "prediction intervals of a refitted model are measured on the held-out forecasts of its selection run, but "
+            "none of them begins where these windows do. Leave step_size out, give later rows, or train with refit=None"
+        )
+    if not found.all():
+        log.warning("%d of %d windows are used to measure errors: no forecast was kept of the others",
+                    int(found.sum()), len(found))  # fmt: skip
+    if bool((origins.time[found] < trained[origins.series[found]]).any()):
+        log.warning("errors are measured before the refit on all rows, on the held-out rows of the selection run")
+    return origins.where(found)
 
 
 def _after(

@@ -24,7 +24,7 @@ from neuro_divergent.forecasting.network.parameters import ParameterCount, count
 from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.lineage import Lineage, new_lineage
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
-from neuro_divergent.forecasting.predict.validated import validated_on
+from neuro_divergent.forecasting.predict.validated import refit_event, validated_on
 from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.probability_levels import Levels
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.evaluate.scores import Evaluation
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
     from neuro_divergent.forecasting.predict.explain import Explanation
+    from neuro_divergent.forecasting.predict.kept import KeptForecasts
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
     from neuro_divergent.forecasting.predict.predictor import Predictor
     from neuro_divergent.forecasting.storage.save_load import ReadOptions
@@ -74,11 +75,14 @@ class Forecaster(PredictBase, Generic[Frame]):
         intervals: Calibration | None = None,
         local: LocalScaling | None = None,
         lineage: Lineage | None = None,
+        kept: KeptForecasts | None = None,
     ) -> None:
         super().__init__(model=model, module=module, data=data, intervals=intervals, local=local)
         self.config = config
         self.history = history
         self.anchor = anchor
+        self.kept = kept
+        """Of a refitted model, the held-out forecasts of the selection run: scores and intervals come from them."""
         self._lineage = lineage
         self._not_hashed: SeriesStore | None = None
 
@@ -185,13 +189,13 @@ class Forecaster(PredictBase, Generic[Frame]):
         """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
 
         Windows with rows that the model was, or may have been, trained on are left out. If none is left, an error is
-        raised.
+        raised. Of a refitted model, the errors on held-out rows are those of its selection run.
 
         Args:
             data: rows after the training data, with enough rows before them for the lookback.
             intervals: how many windows and which method; None for the defaults.
         """
-        from neuro_divergent.forecasting.fit.training_rows import unseen_from
+        from neuro_divergent.forecasting.fit.training_rows import trained_rows, unseen_from
         from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 
         if self.loss.probabilistic:
@@ -200,7 +204,8 @@ class Forecaster(PredictBase, Generic[Frame]):
                 "train with a loss that forecasts a point, such as MAE"
             )
         table = self.table(data)
-        self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen_from([self], table))
+        unseen, trained = unseen_from([self], table), trained_rows(self, table)
+        self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen, trained)
         return self
 
     def predict_insample(self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None) -> Any:
@@ -351,5 +356,6 @@ class Forecaster(PredictBase, Generic[Frame]):
         return (
             f"Forecaster({self.model.name}: h={self.model.h}, input_size={self.model.input_size}, "
             f"{self.num_parameters:,} parameters, {len(self.history)} epoch{'s' * (len(self.history) != 1)}, "
-            f"{self.data.n_series:,} series{f', validated on {part}' if (part := validated_on(self)) else ''})"
+            f"{self.data.n_series:,} series{f', validated on {part}' if (part := validated_on(self)) else ''}"
+            f"{', then refit on all rows' if refit_event(self.history) else ''})"
         )

@@ -16,6 +16,13 @@ HELD_OUT = "held_out"
 were chosen ("given", "date", "series", "update"); their `share` of all rows, if known;
 for a date the `time` where they begin, as text (in UTC if the table has a time zone) or as a whole number."""
 
+REFIT_EVENT = "refit"
+"""History event: after the training that the history is about, the weights were trained on all rows. `how` ("all" or
+"fine_tune"), and the `epochs`, `steps`, first `learning_rate` and `train_loss` of that second training."""
+
+_OLD_REFIT = "refit_on_all"
+"""The event of earlier versions, whose history is about the second training."""
+
 TRAINED_BEFORE = "trained_before"
 """History event: the training began with the weights of another model, or learned from its forecasts. `until` is the
 first time of each series of `ids` that the other model was not trained on. `dates` says whether times are microseconds,
@@ -39,6 +46,28 @@ def held_out_events(history: History) -> Iterator[dict[str, Any]]:
     for event in history.events:
         if event.get("event") in (HELD_OUT, _GIVEN_ONLY):
             yield {"how": "given", "time": None} | event
+
+
+def refit_event(history: History) -> dict[str, Any] | None:
+    """The record of a training on all rows after the first one; None without one."""
+    return next((event for event in history.events if event.get("event") in (REFIT_EVENT, _OLD_REFIT)), None)
+
+
+def refit_words(history: History) -> str:
+    """Text that describes the training on all rows; empty without one."""
+    event = refit_event(history)
+    if event is None:
+        return ""
+    if event.get("how") != "fine_tune":
+        return f"refit on all rows: {event['epochs']} epoch{'s' * (event['epochs'] != 1)}"
+    return (
+        f"refit on all rows: {event['steps']} step{'s' * (event['steps'] != 1)} from the best weights, at a learning "
+        f"rate of at most {event['learning_rate']:.3g}"
+    )
+
+
+BEFORE_REFIT = "scores of the selection run, before the refit on all rows"
+"""What the metrics of a refitted model are: its network has seen the held-out rows by now."""
 
 
 def validated_on(fitted: Forecaster) -> str:

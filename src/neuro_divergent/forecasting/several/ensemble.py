@@ -17,13 +17,14 @@ from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.agreement import differ
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit_many import fit_many
-from neuro_divergent.forecasting.fit.training_rows import trained_rows, unseen_from
+from neuro_divergent.forecasting.fit.training_rows import selection_rows, trained_rows, unseen_from
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.column_names import check_column_names
-from neuro_divergent.forecasting.network.output_columns import Columns
+from neuro_divergent.forecasting.network.output_columns import Columns, point_column
 from neuro_divergent.forecasting.predict.ahead import checked_horizon, columns_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.forecasting.predict.kept import KeptForecasts, unseen_forecasts
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.several.predictors import Predictors
 from neuro_divergent.forecasting.several.tables import tables_together
@@ -177,7 +178,8 @@ def ensemble(
             time, with repetition, each time the one that lowers the validation error of the mean most (Caruana et al.
             2004).
         validation: a table whose end the models were not trained on; None uses the training data. Only rows after the
-            last training row of every member count.
+            last training row of every member count. Refitted members have kept the held-out forecasts of their
+            selection runs, also in a file: with None those are used.
         metric: mae, mse, rmse, mape or smape.
         rounds: how many times the greedy method adds a member.
         name: the name of the forecast's column.
@@ -220,10 +222,12 @@ def greedy_weights(forecasts: Floats, score: Any, rounds: int) -> Floats:
 def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) -> tuple[Floats, Floats]:
     """[M, N, H] forecasts of windows that no member was trained on, and the actual values, [N, H]."""
     h = min(member.model.h for member in members)
+    if validation is None and all(member.kept is not None for member in members):
+        return _kept_in_common([member.kept for member in members if member.kept is not None], h)
     longest = max(members, key=lambda member: member.model.input_size)
     table = longest.table(validation)
     if validation is None and any(
-        (trained_rows(member, member.data) >= member.data.store.lengths).all() for member in members
+        (selection_rows(member, member.data) >= member.data.store.lengths).all() for member in members
     ):
         raise ConfigError(
             "weights need rows that no member was trained on, but some members held out no rows, or were saved, which "
@@ -233,6 +237,10 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
     first = np.maximum(unseen_from(members, table), np.minimum(table.store.lengths, longest.model.input_size))
     together = any(member.model.together for member in members)
     origins = Origins.windows(table, first, steps=h, step_size=max(1, h // 2), together=together)
+    for member in members:
+        if member.kept is not None:  # of rows that its refit has seen, only the kept forecasts count
+            later = origins.time >= trained_rows(member, table)[origins.series]
+            origins = origins.where(later | (member.kept.find(origins) >= 0))
     if not len(origins):
         raise DataError(
             f"weights need a window of {h} steps that no member was trained on, after {longest.model.input_size} rows "
@@ -245,7 +253,7 @@ def validation_forecasts(members: Sequence[Forecaster], validation: Any = None) 
 def _points(origins: Origins, truth: Floats, member: Forecaster, validation: Any) -> Floats:
     """[N, H] the forecasts of a member, which may take columns that the table of the origins does not have."""
     if columns_of(member.model, origins.table.store) == columns_of(member.model, member.data.store):
-        return origins.points(member)
+        return _member_points(origins, member)
     own = origins.on(member.table(validation), member.model.input_size)
     odd = differ(truth, own.actual())
     if odd is not None:
@@ -255,7 +263,34 @@ def _points(origins: Origins, truth: Floats, member: Forecaster, validation: Any
             f"{origins.table.ids[origins.series[number]].item()!r} has {truth[number, step]:g} in one table and "
             f"{own.actual()[number, step]:g} in that of {member.model.name}. Train all on one table"
         )
-    return own.points(member)
+    return _member_points(own, member)
+
+
+def _member_points(origins: Origins, member: Forecaster) -> Floats:
+    """[N, H] the point forecasts of a member, by weights that had not seen the rows."""
+    column = point_column(member.model.name)
+    return unseen_forecasts(member, origins, column, trained_rows(member, origins.table))[:, :, 0]
+
+
+def _kept_in_common(kept: Sequence[KeptForecasts], h: int) -> tuple[Floats, Floats]:
+    """[M, N, H] the held-out forecasts that the selection runs of all members kept, and the actual values, [N, H]."""
+    common = sorted(set.intersection(*(set(one.places) for one in kept)), key=str)
+    if not common:
+        raise ConfigError(
+            "weights of refitted members come from the held-out forecasts of their selection runs, but no forecast of "
+            "all members begins at the same time. Train them on one table with one validation_split, or give "
+            "validation=..."
+        )
+    places = [[one.places[key] for key in common] for one in kept]
+    forecasts = [np.asarray(one.values[rows, :h, 0], np.float64) for one, rows in zip(kept, places, strict=True)]
+    truths = [np.asarray(one.actual[rows, :h], np.float64) for one, rows in zip(kept, places, strict=True)]
+    for other in truths[1:]:
+        if differ(truths[0], other) is not None:
+            raise DataError(
+                "members of an ensemble must forecast the same target in the same unit, but the actual values that "
+                "they kept differ. Train all on one table"
+            )
+    return np.stack(forecasts), truths[0]
 
 
 def seed_ensemble(

@@ -14,8 +14,7 @@ from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.cross_validation import Configs, CrossValidation, configs_of, cross_validation
 from neuro_divergent.forecasting.evaluate.scores import Evaluation, evaluate, insample
-from neuro_divergent.forecasting.fit.results import results
-from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each
+from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each, results
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.column_names import check_column_names
 from neuro_divergent.forecasting.predict.ahead import checked_horizon

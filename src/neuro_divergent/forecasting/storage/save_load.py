@@ -35,6 +35,7 @@ from neuro_divergent.forecasting.network.bounded_build import build_bounded, che
 from neuro_divergent.forecasting.predict.ahead import context_rows
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.kept import KeptForecasts
 from neuro_divergent.forecasting.predict.lineage import Lineage
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 from neuro_divergent.forecasting.storage.check_saved import (
@@ -98,7 +99,7 @@ def context_files(
         _widest(forecaster.module.state_dict() if weights is None else weights),
     )  # or it could not be read again
     arrays, facts = _pack(data.store, values=context)
-    extras, extra_facts = _pack_extras(forecaster)
+    extras, extra_facts = _pack_extras(forecaster, values=context)
     told = (history or History()).to_dict()
     steps = {name: np.array(told.pop(name), dtype=np.float64) for name in _PER_STEP}
     document = {
@@ -410,8 +411,11 @@ def _as_integers(start: np.ndarray) -> np.ndarray:
     return start if start.dtype.kind == "i" else start.astype("datetime64[us]").view(np.int64)
 
 
-def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Files and document entries for what a forecaster has besides weights and rows; both may be empty."""
+def _pack_extras(forecaster: Forecaster, *, values: bool) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Files and document entries for what a forecaster has besides weights and rows; both may be empty.
+
+    Without `values`, nothing that holds values of the table is written.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {}
     facts: dict[str, Any] = {}
     if forecaster.intervals is not None:
@@ -422,6 +426,9 @@ def _pack_extras(forecaster: Forecaster) -> tuple[dict[str, bytes], dict[str, An
         local = forecaster.local.including(forecaster.data, forecaster.data.store.lengths)
         facts["local"] = local.facts()
         arrays |= {f"local.{name}": array for name, array in local.scaler.to_arrays().items()}
+    if forecaster.kept is not None and values:
+        facts["kept"] = forecaster.kept.facts()
+        arrays |= {f"kept.{name}": array for name, array in forecaster.kept.to_arrays().items()}
     if not arrays:
         return {}, {}
     return {
@@ -437,7 +444,8 @@ def _unpack_extras(
         return forecaster
     if _EXTRAS not in contents:
         raise CorruptFileError(
-            f"a model with prediction intervals or series scaling must have {_EXTRAS}, but this one does not"
+            f"a model with prediction intervals, series scaling or kept forecasts must have {_EXTRAS}, but this one "
+            "does not"
         )
     bundle.check_safetensors(contents[_EXTRAS], _EXTRAS)
     try:
@@ -454,4 +462,6 @@ def _unpack_extras(
     if "local" in facts:
         forecaster.local = LocalScaling.from_parts(facts["local"], part("local."), using)
         check_scaling(forecaster.local)
+    if "kept" in facts:
+        forecaster.kept = KeptForecasts.from_parts(facts["kept"], part("kept."))
     return forecaster

@@ -158,8 +158,12 @@ def _weights(config: TrainingConfig) -> None:
 def _order(config: TrainingConfig) -> None:
     if isinstance(config.curriculum, EasySeriesFirst) and not config.shuffle:
         raise ConfigError("EasySeriesFirst draws windows in its own order, but got shuffle=False")
-    if config.validation_split is None and config.refit_on_all:
-        raise ConfigError("refit_on_all needs validation to choose the number of epochs, but got validation_split=None")
+    if config.validation_split is None and config.refit not in (None, "auto"):
+        raise ConfigError(
+            f"refit={config.refit!r} needs validation, which chooses the weights to refit, but got "
+            "validation_split=None. Set refit=None: without validation all rows are trained on anyway",
+            advice=[Advice("training.refit", None)],
+        )
 
 
 def _metrics(config: TrainingConfig) -> None:

@@ -106,12 +106,12 @@ def mixed_precision(device: str) -> str:
     return "fp16" if found.type == "mps" else "bf16"
 
 
-FIELD_OF = {"mixed_precision": "precision", "verbose": "progress"}
+FIELD_OF = {"mixed_precision": "precision", "verbose": "progress", "refit_on_all": "refit"}
 """Short names, and the fields that they set."""
 
 
 def written_out(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration, with `mixed_precision`, `verbose` and `accuracy` converted to fields."""
+    """The fields of a configuration, with `mixed_precision`, `verbose`, `accuracy` and the like converted."""
     fields = dict(fields)
     if "mixed_precision" in fields:
         half = _yes_or_no(fields, "mixed_precision")
@@ -120,6 +120,9 @@ def written_out(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "verbose" in fields:
         loud = _yes_or_no(fields, "verbose")
         _fill(fields, "progress", loud, f"verbose={loud}")
+    if "refit_on_all" in fields:
+        again = _yes_or_no(fields, "refit_on_all")
+        _fill(fields, "refit", "all" if again else None, f"refit_on_all={again}")
     if "accuracy" in fields and _yes_or_no(fields, "accuracy"):
         named = tuple(one_or_more(fields.get("metrics", ())))
         fields["metrics"] = named if "accuracy" in named else (*named, "accuracy")

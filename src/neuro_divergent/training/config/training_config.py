@@ -91,7 +91,7 @@ _FOR_WINDOWS = (
     "{name} needs windows of time series, but a Trainer has plain arrays. Set {name}=None, or train a model on a table"
 )
 _NO_REFIT = (
-    "refit_on_all retrains a model from its description, but a Trainer has only your module. Fit a new module with "
+    "refit trains a model on a table again, but a Trainer has only your module and plain arrays. Fit a new module with "
     "validation_split=None and max_epochs=history.best_epoch"
 )
 _NO_DATES = (
@@ -105,10 +105,11 @@ _ONE_LOSS = "numerical gradients are differences of the reduced loss of one proc
 class TrainingConfig(DeclaredFields):
     """All settings of a training. Each field is "auto", None (off) or a value."""
 
-    if TYPE_CHECKING:  # short names, stored in the fields `precision`, `progress` and `metrics`
+    if TYPE_CHECKING:  # short names, stored in `precision`, `progress`, `metrics` and `refit`
         mixed_precision: Takes[Never, bool] = default(False)
         verbose: Takes[Never, bool] = default(False)
         accuracy: Takes[Never, bool] = default(False)
+        refit_on_all: Takes[Never, bool] = default(False)
 
     max_epochs: Count | Auto | None = option(
         "auto", resume="changeable", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
@@ -264,16 +265,19 @@ class TrainingConfig(DeclaredFields):
         "auto", resume="fixed", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
     """Maximum number of optimizer steps per epoch, for large panels."""
-    refit_on_all: bool = option(
-        False,
+    refit: Literal["auto", "all", "fine_tune"] | None = option(
+        "auto",
         resume="free",
         compile=ANY,
-        stack=only(False),
-        arrays=only(False, why=_NO_REFIT),
+        stack=only("auto", None),
+        arrays=only("auto", None, why=_NO_REFIT),
         process="json",
         distributed="same",
     )
-    """After validation has chosen the number of epochs, train again on all rows for that many."""
+    """What happens after validation has chosen the best weights, so that the newest rows are learned, too. "fine_tune":
+    a short training on all rows from these weights, at a lower rate. "all": a new training on all rows, for the number
+    of epochs found. "auto": the recipe decides, if validation ends the training (neither max_epochs nor max_steps is
+    given, or early_stopping is) and the validation rows are a part of the table. `refit_on_all=True` is "all"."""
     progress: bool | Auto = option(
         "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
     )
@@ -442,11 +446,22 @@ class TrainingConfig(DeclaredFields):
         for name in ("early_stopping", "schedule"):
             if isinstance(fields[name], EarlyStopping | ReduceOnPlateau):
                 fields[name] = rules.followed(fields[name], self.metrics)
+        if self.refit == "auto" and not self._ended_by_validation(fields):
+            fields["refit"] = None
         if self.max_steps is not None and self.max_epochs == "auto":
             fields["max_epochs"] = None
         if fields["max_epochs"] is None and self.max_steps is None:
             raise ConfigError("a training needs an end: give max_epochs or max_steps")
         return type(self)(**fields)
+
+    def _ended_by_validation(self, resolved: dict[str, Any]) -> bool:
+        """Whether validation decides when the training ends: a length that the user gave is not extended."""
+        stopping = resolved["early_stopping"]
+        if resolved["validation_split"] is None or not isinstance(stopping, EarlyStopping):
+            return False
+        validated = not stopping.monitor.startswith("train_")
+        own_length = self.max_epochs == "auto" and self.max_steps is None
+        return validated and stopping.restore_best_weights and (own_length or self.early_stopping != "auto")
 
 
 PLAIN_DEFAULTS: dict[str, Any] = {
@@ -459,6 +474,7 @@ PLAIN_DEFAULTS: dict[str, Any] = {
     "gradient_clipping": ClipByNorm(max_norm=1.0),
     "early_stopping": EarlyStopping(),
     "steps_per_epoch": None,
+    "refit": None,
 }
 """The value of "auto" for fields that the recipe does not set."""
 

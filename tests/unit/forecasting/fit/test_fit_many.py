@@ -106,7 +106,6 @@ FALLBACKS = {
     "dropout": (nd.MLP(h=4, input_size=12, hidden_size=8, dropout=0.3), {}, "random numbers"),
     "recurrent": (nd.LSTM(h=4, input_size=12, hidden_size=4), {}, "one after the other"),
     "a callback": (MODEL, {"callbacks": (nd.Timer(),)}, "callbacks"),
-    "refit": (MODEL, {"refit_on_all": True}, "refit_on_all"),
     "few steps": (MODEL, {"max_steps": 5}, "5 steps are too few"),
     "large": (nd.MLP(h=4, input_size=12, hidden_size=600), {}, "too much work to gain"),
 }

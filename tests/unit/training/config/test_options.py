@@ -314,17 +314,17 @@ def test_what_tables_cannot_do_is_refused():
 def test_refitting_uses_everything_for_the_epochs_found():
     settings = nd.TrainingConfig(max_epochs=3, refit_on_all=True, progress=False)
     fitted = nd.MLP(h=6, input_size=12, hidden_size=8).fit(samples.air_passengers(), settings, freq="1mo")
-    event = fitted.history.events[0]
-    assert event["event"] == "refit_on_all"
-    assert len(fitted.history) == event["epochs"]
-    assert fitted.history.validation_loss == []
+    event = fitted.history.events[-1]
+    assert (event["event"], event["how"]) == ("refit", "all")
+    assert event["epochs"] == fitted.history.best_epoch
+    assert len(fitted.history.validation_loss) == 3
 
 
 def test_refitting_goes_on_without_the_metric_that_a_schedule_follows():
     schedule = nd.ReduceOnPlateau(monitor="validation_r2", mode="max", patience=0)
     settings = nd.TrainingConfig(max_epochs=2, refit_on_all=True, metrics=("r2",), schedule=schedule, progress=False)
     fitted = nd.MLP(h=6, input_size=12, hidden_size=8).fit(samples.air_passengers(), settings, freq="1mo")
-    assert fitted.history.events[0]["event"] == "refit_on_all"
+    assert fitted.history.events[-1]["event"] == "refit"
 
 
 def test_a_configuration_survives_its_file():
