@@ -39,7 +39,7 @@ class Advice(NamedTuple):
     """
 
     field: str
-    value: str | bool | None = "..."
+    value: str | bool | float | None = "..."
 
 
 class NeuroDivergentError(Exception):

@@ -22,6 +22,7 @@ from neuro_divergent.data.read.load_file import assumed_roles, load_file, raise_
 from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
 from neuro_divergent.data.read.sniff.roles import Roles
 from neuro_divergent.data.read.sniff.unpack import PathLike, Source
+from neuro_divergent.data.read.target_range import check_range, propose_range
 from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema, LoadOptions
 from neuro_divergent.data.store.fills import hidden_count, shown_rows
@@ -84,7 +85,8 @@ class TimeSeriesDataFrame:
         }  # fmt: skip
         loaded = load_file(path, given, options if schema is None else _named_roles(schema), request.file)
         request = request.replace(**loaded.roles, file=loaded.file)
-        return cls._checked(*build(loaded.frame.lazy(), request, static), assumptions=loaded.assumptions)
+        built = build(loaded.frame.lazy(), request, static)
+        return cls._checked(*built, assumptions=loaded.assumptions, new=schema is None)
 
     @classmethod
     def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -103,7 +105,8 @@ class TimeSeriesDataFrame:
             found = assumed_roles(lazy, options)
             raise_all(found.problems)
             request = request.replace(**found.fields)
-        return cls._checked(*build(lazy, request, static, from_file=True), assumptions=found.assumptions)
+        built = build(lazy, request, static, from_file=True)
+        return cls._checked(*built, assumptions=found.assumptions, new=schema is None)
 
     @classmethod
     def from_frame(cls, frame: Any, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -120,7 +123,7 @@ class TimeSeriesDataFrame:
             return frame
         request, static = _request(schema, options)
         lazy, library = take_over(frame)
-        return cls._checked(*build(lazy, request, static), library=library)
+        return cls._checked(*build(lazy, request, static), library=library, new=schema is None)
 
     @classmethod
     def from_store(cls, store: SeriesStore, schema: DataSchema | None = None) -> Self:
@@ -141,10 +144,17 @@ class TimeSeriesDataFrame:
         *,
         library: str = "polars",
         assumptions: Sequence[Assumption] = (),
+        new: bool = True,
     ) -> Self:
-        """The table of a checked store, with the features of its schema."""
+        """The table of a checked store, with the features of its schema.
+
+        The range of the target is checked if the table is `new`. Later rows that are read with its schema are inputs.
+        """
         report.assumptions[:0] = assumptions
         data = cls(store, schema, report, library=library)
+        if new:
+            data.check_range()
+            propose_range(store, schema, report)
         if schema.features:
             data.store, data.schema = add_features(store, schema, data.all_times())
         return data
@@ -154,6 +164,10 @@ class TimeSeriesDataFrame:
         if self._report.first_time is None:
             self._report.first_time, self._report.last_time = self._span()
         return self._report
+
+    def check_range(self) -> None:
+        """Refuse targets outside of the range that the schema gives: lower, upper and integer."""
+        check_range(self.store, self.schema, lambda series, row: self.times(series, row, 1)[0])
 
     @property
     def freq(self) -> str:

@@ -138,6 +138,7 @@ class Source:
         require_columns(self.frame.columns, (*facts.future, *facts.historical), f"df for {member.name}")
         options: dict[str, Any] = dict(member.roles) | {
             "id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col, "freq": self.freq,
+            "lower": None,  # neuralforecast does not limit forecasts
         }  # fmt: skip
         if facts.static:
             options["static"] = static_part(self.static, facts.static, columns.id_col, member.name)

@@ -25,6 +25,7 @@ from neuro_divergent.forecasting.evaluate.scores import (
 )
 from neuro_divergent.forecasting.fit.training_rows import trained_rows
 from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns
+from neuro_divergent.forecasting.predict.calibrate_intervals import corrected_by_halves, held_out_origins
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.metrics.base import AnyMetric, metric_name
 from neuro_divergent.metrics.by_name import METRICS, PROBABILISTIC
@@ -36,12 +37,9 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MAX_FORECASTS = 1500
 NEIGHBOUR_SERIES, NEIGHBOURS = 5, 200
 FEW_STRETCHES = 6
 """With at least this many blocks of h rows, the bias is tested over blocks of all series together."""
-MAX_MOMENTS = 48
-"""Maximum number of forecast origins of a multivariate model: each gives forecasts of all series."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,21 +134,21 @@ def _figures(fitted: Forecaster, found: HistoricalForecasts) -> list[AnyMetric] 
 
 
 def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> HeldOut | None:
-    """Forecasts of rows first to last of every series. The number of origins is limited, to stay quick."""
-    h, lengths = fitted.model.h, table.store.lengths
-    counts = np.maximum(last - first - h + 1, 0)
-    if not counts.sum():
-        return None
+    """Forecasts of rows first to last of every series. The number of origins is limited, to stay quick.
+
+    If the model's intervals were corrected by their errors on held-out rows, each half of these rows is corrected by
+    the errors of the other half here, so that the coverage is that of rows that did not decide the correction.
+    """
+    lengths = table.store.lengths
     together = fitted.model.together
-    most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
-    chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
-    step = max(1, -(-int(counts.max()) // most))
-    first_used = np.where(chosen, first, last)
-    origins = Origins.windows(table, first_used, last, steps=h, step_size=step, together=together)
+    origins = held_out_origins(fitted, table, first, last)
     if not len(origins):
         return None
     columns = columns_of(fitted)
-    found = HistoricalForecasts(columns, origins.forecasts(fitted, columns))
+    values = origins.forecasts(fitted.without(bounds=True, calibration=True), columns)
+    values = corrected_by_halves(fitted, origins, columns, values)
+    known = np.flatnonzero(np.isfinite(values).any(axis=(1, 2)))  # not windows in neither half
+    origins, found = origins.where(known), HistoricalForecasts(columns, values[known])
     truth, seen = truth_of(origins), np.unique(origins.series)
     return HeldOut(
         truth=truth,
@@ -170,11 +168,3 @@ def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
     origins = Origins.windows(table, begin, last, steps=h, step_size=1)
     errors = origins.actual()[:, 0] - origins.points(fitted)[:, 0]
     return tuple(errors[origins.series == number] for number in np.unique(origins.series))
-
-
-def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:
-    """Which series to score: all of them, or MAX_FORECASTS evenly spaced ones."""
-    possible = np.flatnonzero(counts)
-    wanted = min(len(possible), MAX_FORECASTS)
-    chosen = possible[np.linspace(0, len(possible) - 1, wanted).round().astype(np.int64)]
-    return np.isin(np.arange(len(counts)), chosen)

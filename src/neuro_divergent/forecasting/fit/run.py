@@ -13,6 +13,7 @@ import numpy as np
 
 from neuro_divergent.core.errors import Advice, ConfigError, NeuroDivergentError, NotFittedError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
@@ -22,8 +23,10 @@ from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.training import training_of
 from neuro_divergent.forecasting.fit.training_rows import note_held_out
 from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.predict.calibrate_intervals import calibration_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 from neuro_divergent.forecasting.predict.validated import How
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
@@ -57,9 +60,11 @@ class Run:
         *,
         whole: TimeSeriesDataFrame | None = None,
         local: LocalScaling | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.job, self.problem, self.config, self.training = job, problem, config, training
         self._table, self._held_out, self._whole, self._local = table, held_out, whole, local
+        self._bounds = bounds
         training.state.context = self._context
 
     def advance(self, until: int | None = None) -> Run:
@@ -86,10 +91,13 @@ class Run:
         if supervised(self.config) and not self.training.resume.finished:
             self._supervise()
         state = self.training.complete()
-        if self.config.refit_on_all:
-            _refuse_half(state)
-            state = self._refit(state)
-        return self.forecaster(state)
+        if not self.config.refit_on_all:
+            return self.forecaster(state)
+        _refuse_half(state)
+        calibration = self._calibration(self.forecaster(state))  # of the weights that have not seen the held-out rows
+        fitted = self.forecaster(self._refit(state))
+        fitted.calibration = calibration
+        return fitted
 
     def forecaster(self, state: TrainState | None = None) -> Forecaster:
         """The forecaster of a finished training."""
@@ -106,8 +114,17 @@ class Run:
             fitted.local = self._local
         if self._whole is not None:
             fitted.data = self._whole
+        if self._held_out is not None and not self.config.refit_on_all:
+            fitted.calibration = self._calibration(fitted)
         fitted.begin_lineage()
         return fitted
+
+    def _calibration(self, fitted: Forecaster) -> QuantileCalibration | None:
+        """The correction of the intervals, from the held-out rows of a model that was not trained on them."""
+        wanted = self.config.calibrate
+        if wanted is False or not fitted.loss.probabilistic or self._held_out is None:
+            return None
+        return calibration_of(fitted, fitted.data, np.asarray(self._held_out[0]), wanted)
 
     def _with(self, state: TrainState) -> Forecaster:
         """The forecaster of a state, before `after_fit`."""
@@ -120,6 +137,7 @@ class Run:
             data=self._table,
             history=state.history,
             anchor=self.problem.anchor,
+            bounds=self._bounds,
         )
 
     def _context(self) -> Mapping[str, bytes]:

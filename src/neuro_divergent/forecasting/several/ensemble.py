@@ -25,6 +25,7 @@ from neuro_divergent.forecasting.predict.ahead import checked_horizon, columns_o
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.forecasting.several.tables import tables_together
+from neuro_divergent.losses.base import Point
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
 
@@ -98,13 +99,15 @@ class Ensemble:
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Return the combined forecast as a frame; see `Forecaster.predict`.
 
         Without data, every member forecasts after its own table. The tables must have the same series with the same
-        ends.
+        ends. Members whose intervals were corrected are combined with their corrections; the combination is not
+        corrected again. If all members have one range of the target, the combination is in it.
         """
-        asked = [member.columns(level or (), quantiles or ()) for member in self.members]
+        asked = [member.columns(level or (), quantiles or (), point) for member in self.members]
         steps = checked_horizon(h, self.h)
         tables = tables_together(self.members, data)
         values = np.stack(
@@ -115,7 +118,10 @@ class Ensemble:
         )
         own = self.members[0].model.name
         columns = Columns(tuple(self.name + name.removeprefix(own) for name in asked[0].names), asked[0].levels)
-        return tables[0].as_input_library(self.members[0].long_frame(tables[0], columns, self.combined(values)))
+        combined, bounds = self.combined(values), self.members[0].bounds
+        if bounds is not None and all(member.bounds == bounds for member in self.members):
+            combined = bounds.keep(combined, columns.levels)  # a mean of whole numbers may be none
+        return tables[0].as_input_library(self.members[0].long_frame(tables[0], columns, combined))
 
     def combined(self, values: Floats) -> Floats:
         """[M, ...] → [...]. Quantiles that are combined one by one stay in order."""

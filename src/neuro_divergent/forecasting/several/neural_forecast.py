@@ -23,6 +23,7 @@ from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import beside
 from neuro_divergent.forecasting.several.tables import tables_together
+from neuro_divergent.losses.base import Point
 from neuro_divergent.training.runs.checkpoint_store import inside
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ class NeuralForecast:
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Forecast the steps after every series with every model; return one frame. See `Forecaster.predict`.
 
@@ -158,7 +160,7 @@ class NeuralForecast:
         steps, fitted = checked_horizon(h, self.h), list(self._fitted().values())
         frame: pl.DataFrame | None = None
         for forecaster, table in zip(fitted, tables_together(fitted, data), strict=True):
-            asked = forecaster.columns(level, quantiles)
+            asked = forecaster.columns(level, quantiles, point)
             values = forecaster.forecast_values(table, asked, future=future, h=steps)
             own = forecaster.long_frame(table, asked, values)
             frame = own if frame is None else frame.hstack(own.select(asked.names))
@@ -293,6 +295,7 @@ LOAD_OPTIONS = frozenset(
         "id_col", "time_col", "target_col", "time_zone", "time_format", "wide", "static", "future", "historical",
         "categorical", "features", "weight", "available_mask", "duplicates", "gaps", "missing", "missing_exogenous",
         "infinities", "constant", "all_missing", "min_length", "dtype", "freq", "schema",
+        "lower", "upper", "integer",
     }
 )  # fmt: skip
 """Arguments of `from_frame` that a call may have beside its own."""
