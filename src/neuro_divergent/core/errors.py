@@ -39,7 +39,7 @@ class Advice(NamedTuple):
     """
 
     field: str
-    value: str | int | None = "..."
+    value: str | bool | float | None = "..."
 
 
 class NeuroDivergentError(Exception):

@@ -22,6 +22,7 @@ from neuro_divergent.data.read.load_file import assumed_roles, load_file, raise_
 from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
 from neuro_divergent.data.read.sniff.roles import Roles
 from neuro_divergent.data.read.sniff.unpack import PathLike, Source
+from neuro_divergent.data.read.target_range import check_range, propose_range
 from neuro_divergent.data.schema.load_report import Assumption, DataReport, listing
 from neuro_divergent.data.schema.schema import DataSchema, LoadOptions
 from neuro_divergent.data.store.fills import hidden_count, shown_rows
@@ -89,7 +90,7 @@ class TimeSeriesDataFrame:
         store, built, report = build(loaded.frame.lazy(), request.replace(time_parts=()) if parts else request, static)
         built = built.replace(time_parts=parts) if parts else built
         report.ignored_columns = tuple(name for name in report.ignored_columns if name not in parts)
-        return cls._checked(store, built, report, assumptions=loaded.assumptions)
+        return cls._checked(store, built, report, assumptions=loaded.assumptions, new=schema is None)
 
     @classmethod
     def from_parquet(cls, path: PathLike, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -108,7 +109,8 @@ class TimeSeriesDataFrame:
             found = assumed_roles(lazy, options)
             raise_all(found.problems)
             request = _without_keys(request.replace(**found.fields), static)
-        return cls._checked(*build(lazy, request, static, from_file=True), assumptions=found.assumptions)
+        built = build(lazy, request, static, from_file=True)
+        return cls._checked(*built, assumptions=found.assumptions, new=schema is None)
 
     @classmethod
     def from_frame(cls, frame: Any, *, schema: DataSchema | None = None, **options: Unpack[LoadOptions]) -> Self:
@@ -125,7 +127,7 @@ class TimeSeriesDataFrame:
             return frame
         request, static = _request(schema, options)
         lazy, library = take_over(frame)
-        return cls._checked(*build(lazy, request, static), library=library)
+        return cls._checked(*build(lazy, request, static), library=library, new=schema is None)
 
     @classmethod
     def from_store(cls, store: SeriesStore, schema: DataSchema | None = None) -> Self:
@@ -146,10 +148,17 @@ class TimeSeriesDataFrame:
         *,
         library: str = "polars",
         assumptions: Sequence[Assumption] = (),
+        new: bool = True,
     ) -> Self:
-        """The table of a checked store, with the features of its schema."""
+        """The table of a checked store, with the features of its schema.
+
+        The range of the target is checked if the table is `new`. Later rows that are read with its schema are inputs.
+        """
         report.assumptions[:0] = assumptions
         data = cls(store, schema, report, library=library)
+        if new:
+            data.check_range()
+            propose_range(store, schema, report)
         if schema.features:
             data.store, data.schema = add_features(store, schema, data.all_times())
         return data
@@ -159,6 +168,10 @@ class TimeSeriesDataFrame:
         if self._report.first_time is None:
             self._report.first_time, self._report.last_time = self._span()
         return self._report
+
+    def check_range(self) -> None:
+        """Refuse targets outside of the range that the schema gives: lower, upper and integer."""
+        check_range(self.store, self.schema, lambda series, row: self.times(series, row, 1)[0])
 
     @property
     def freq(self) -> str:

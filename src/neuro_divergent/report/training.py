@@ -9,6 +9,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
 from neuro_divergent.forecasting.predict.ahead import asked_ahead
+from neuro_divergent.forecasting.predict.calibrate_intervals import coverage_sentences
 from neuro_divergent.forecasting.predict.validated import BEFORE_REFIT, refit_words, validated_on
 from neuro_divergent.metrics.base import metric_name
 from neuro_divergent.report import sections
@@ -163,6 +164,14 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     if calibration is not None:
         page.parts.append("<h3>Coverage of the intervals</h3>")
         page.table(sections.COVERAGE_HEADER, sections.coverage_rows(held))
+        for sentence in coverage_sentences(fitted):
+            page.text(f"{sentence}.")
+        if fitted.calibration is not None:
+            page.text(
+                "In this section each half of the held-out rows is corrected by the errors of the other half. The "
+                "model's own correction uses both halves.",
+                soft=True,
+            )
         page.pair([calibration])
 
 

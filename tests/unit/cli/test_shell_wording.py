@@ -12,7 +12,7 @@ import pytest
 
 import neuro_divergent as nd
 from neuro_divergent.cli.request.read_table import read_table
-from neuro_divergent.cli.request.run_file import sections
+from neuro_divergent.cli.request.run_file import Columns, sections
 from neuro_divergent.cli.request.shell_wording import _flag, on_the_shell
 from neuro_divergent.core import errors, files
 from neuro_divergent.core.errors import Advice, DataError, NeuroDivergentError, StorageError
@@ -107,7 +107,9 @@ def test_every_setting_that_a_message_advises_is_one(advice):
         section, name, *_ = advice.field.split(".")
         value = fields[section][name]
     else:
-        section, name, value = "data", advice.field.partition(".")[2], rest[0]
+        section, name, value = "data", advice.field.partition(".")[2], rest[0] if rest else True
+        if name in ("lower", "upper"):
+            value = Columns(**{name: value}).fields()[name]
     kind = {"data": DataSchema, "training": nd.TrainingConfig, "model": nd.MLP}[section]
     assert name in kind.model_fields or name in FILE_FIELDS
     if advice.value != "..." and name not in FILE_FIELDS:

@@ -94,8 +94,8 @@ def test_intervals_of_a_quantile_loss_are_not_measured(panel, caplog):
         learned = MODEL.fit(panel, config, prediction_intervals=PredictionIntervals())
     assert "prediction_intervals are not used: MQLoss already has intervals" in caplog.text
     assert learned.predict().equals(MODEL.fit(panel, config).predict())
-    with pytest.raises(nd.ConfigError, match="calibrate would not change"):
-        learned.calibrate(panel)
+    with pytest.raises(nd.ConfigError, match=r"MQLoss has intervals of its own.*calibrate\(data\)"):
+        learned.calibrate(panel, PredictionIntervals())
     with pytest.raises(nd.ConfigError, match=r"point must be .*, but got point='avg'"):
         learned.point = "avg"
 

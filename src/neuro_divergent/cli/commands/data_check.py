@@ -55,6 +55,7 @@ def check(
                 "lengths": [int(table.store.lengths.min()), int(table.store.lengths.max())],
                 "seasons": seasons,
                 "assumptions": [assumed.sentence(spelled) for assumed in report.assumptions],
+                "proposals": [proposed.sentence(spelled) for proposed in report.proposals],
                 "findings": [{"what": item.what, "todo": item.todo, "refused": item.refused} for item in found],
             }
         )
@@ -86,6 +87,8 @@ def _print(table: TimeSeriesDataFrame, report: DataReport, found: list[Finding],
         say(f"  {name:{width}}  {sparkline(values.tolist())}")
     for assumed in report.assumptions:
         say(f"assumed: {assumed.sentence(spelled)}")
+    for proposed in report.proposals:
+        say(f"proposed: {proposed.sentence(spelled)}")
     if not found:
         say("nothing to do: the table is ready to train on")
         return

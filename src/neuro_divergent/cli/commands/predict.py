@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -23,6 +23,7 @@ def predict(
     *,
     h: int | None = None,
     level: str | None = None,
+    point: Literal["mean", "median"] | None = None,
     future: Path | None = None,
     out: Path | None = None,
     set: Settings = (),  # noqa: A002
@@ -40,6 +41,8 @@ def predict(
         How many steps to forecast. Default: the horizon of the training. Beyond it, forecasts are fed back as input.
     level
         Prediction intervals in percent, such as 80,95.
+    point
+        Whether the point forecast is the mean or the median of the forecast distribution. Default: as trained.
     future
         A CSV or Parquet file with the columns known ahead, for every step of the horizon.
     out
@@ -56,7 +59,7 @@ def predict(
     fitted = load_model(model)
     table = None if data is None else read_again(data, fitted.data.schema, layout)
     ahead = None if future is None else read_ahead(future, fitted.data.schema, layout)
-    forecast = as_polars(fitted.predict(table, level=wanted, future=ahead, h=h))
+    forecast = as_polars(fitted.predict(table, level=wanted, future=ahead, h=h, point=point))
     if out is not None:
         write_frame(out, forecast)
         note(f"{len(forecast):,} rows with the columns {', '.join(forecast.columns)} written to {out}")

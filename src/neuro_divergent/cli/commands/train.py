@@ -236,6 +236,7 @@ def _write_report(
 def _summary(
     fitted: Forecaster, directory: Path, report: Path | None, seconds: float, held: HeldOut | None
 ) -> dict[str, Any]:
+    from neuro_divergent.forecasting.predict.calibrate_intervals import coverage_sentences
     from neuro_divergent.forecasting.predict.validated import refit_words, validated_on
 
     history = fitted.history
@@ -255,6 +256,8 @@ def _summary(
         "validated_on": validated_on(fitted),
         "held_back": None if held is None else held.evaluation.table.to_dicts(),
         "coverage": None if held is None else coverage_facts(held.evaluation),
+        "bounds": None if fitted.bounds is None else fitted.bounds.to_dict(),
+        "calibrated": coverage_sentences(fitted),
         "seconds": round(seconds, 3),
         "saved": str(directory / MODEL),
         "report": None if report is None else str(report),
@@ -275,7 +278,13 @@ def _say_summary(fitted: Forecaster, summary: dict[str, Any], held: HeldOut | No
         say(summary["refit"])
     if summary["held_back"] and summary["validated_on"]:
         say(verdict(summary["held_back"], summary["validated_on"]) + (f" ({BEFORE_REFIT})" if summary["refit"] else ""))
-    if held is not None and held.evaluation.coverage:
+    if fitted.bounds is not None:
+        hint = " (--lower none: no limit)" if fitted.data.schema.lower == "auto" else ""
+        say(f"forecasts are {fitted.bounds.sentence()}{hint}")
+    if summary["calibrated"]:
+        say("\n".join(summary["calibrated"]))
+        say("(each half of the held-out rows is corrected by the errors of the other half)")
+    elif held is not None and held.evaluation.coverage:
         say(coverage_text(held.evaluation, "held-out values"))
     say(f"saved to {summary['saved']}" + (f", report in {summary['report']}" if summary["report"] else ""))
     if history.stopped == STOPPED_ON_REQUEST:

@@ -141,7 +141,9 @@ def table_flags(fields: Mapping[str, Any]) -> list[str]:
 
 def _flag(field: str, value: Any) -> Iterator[str]:
     several = isinstance(value, Sequence) and not isinstance(value, str)
-    if field in FLAGS:
+    if field in FLAGS and value is None:
+        yield from (FLAGS[field], "none")
+    elif field in FLAGS:
         yield from (FLAGS[field], COMMA.join(map(str, value)) if several else str(value))
     else:
         yield from ("--set", f"{field}={_yaml(list(value) if several else value)}")

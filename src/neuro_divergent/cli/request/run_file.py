@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -58,6 +58,13 @@ class Columns:
     """Columns whose values are categories instead of numbers."""
     features: Names = ()
     """Columns to compute, such as dayofweek,lag:7,fourier:24:3."""
+    lower: str | None = None
+    """The smallest value of the target: no forecast is below it. Default: 0 if the target is a count; none for no
+    limit."""
+    upper: str | None = None
+    """The largest value of the target: no forecast is above it. Default: none."""
+    integer: Annotated[bool, Parameter(negative="")] = False
+    """The target has whole numbers: forecasts are rounded."""
 
     def fields(self) -> dict[str, Any]:
         """The given columns, under the field names of `DataSchema`."""
@@ -67,7 +74,19 @@ class Columns:
         named["id_col"] = list(keys) if len(keys) > 1 else self.id
         lists = ("future", "historical", "static", "categorical", "features")
         several = {name: list(split(getattr(self, name))) for name in lists}
-        return {name: value for name, value in (named | several).items() if value}
+        named["integer"] = self.integer
+        limits = {name: _limit(name, getattr(self, name)) for name in ("lower", "upper") if getattr(self, name)}
+        return {name: value for name, value in (named | several).items() if value} | limits
+
+
+def _limit(name: str, text: str) -> float | str | None:
+    """A limit of the target: a number, or none for no limit."""
+    if text.lower() in ("none", "null", "auto"):
+        return "auto" if text.lower() == "auto" else None
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"--{name} takes a number or none, but got {text!r}") from None
 
 
 @Parameter(name="*", group="Training")
@@ -85,6 +104,9 @@ class Training:
     """The loss to minimise; `neuro-divergent losses` lists them."""
     level: str | None = None
     """Prediction intervals in percent, such as 80,95. Trains with MQLoss unless the loss already has intervals."""
+    point: Literal["mean", "median"] | None = None
+    """The point forecast: the mean or the median of the forecast distribution. Default: the median with --level, the
+    mean of a distribution."""
     seed: int | None = None
     """Seed of every random draw. The same seed gives the same bits."""
     device: Annotated[str | None, Parameter(completer=complete_device)] = None
@@ -96,6 +118,8 @@ class Training:
         given = {name: getattr(self, name) for name in plain if getattr(self, name) is not None}
         if self.learning_rate is not None:
             given["optimizer"] = {"learning_rate": self.learning_rate}
+        if self.point is not None:
+            given["loss"] = ({} if self.loss is None else {"kind": self.loss}) | {"point": self.point}
         return given
 
 
@@ -208,6 +232,7 @@ def describe(fields: Sections) -> Model:
 
 def train_config(fields: Sections, model: Model, level: str | None, directory: Path | None) -> TrainingConfig:
     """The training configuration of the fields. A value without a kind gets the kind of the model's recipe."""
+    from neuro_divergent.losses import Loss
     from neuro_divergent.training.config.training_config import TrainingConfig
 
     given = dict(fields["training"])
@@ -215,6 +240,15 @@ def train_config(fields: Sections, model: Model, level: str | None, directory: P
     for name in ("optimizer", "schedule"):
         if isinstance(given.get(name), dict) and "kind" not in given[name]:
             given[name] = getattr(recipe, name).to_dict() | given[name]
+    loss = given.get("loss")
+    if isinstance(loss, dict) and "kind" not in loss and level is None:
+        own = recipe.loss
+        if not (isinstance(own, Loss) and own.probabilistic):
+            raise ConfigError(
+                f"--point chooses the mean or the median of a distribution, but {model.kind} is trained for a point. "
+                "Give --level 80,95, or --loss DistributionLoss"
+            )
+        given["loss"] = own.to_dict() | loss
     if level is not None:
         given["loss"] = _loss_with_intervals(given.get("loss"), levels(level) or [])
     if directory is not None:
@@ -242,6 +276,8 @@ def _loss_with_intervals(loss: Any, level: list[float]) -> Any:
 
     if loss in (None, "auto"):
         return {"kind": "MQLoss", "level": level}
+    if isinstance(loss, dict) and "kind" not in loss:
+        return {"kind": "MQLoss", "level": level} | loss
     described = Loss.from_dict({"kind": loss} if isinstance(loss, str) else loss)
     if isinstance(described, Levelled):
         return described.to_dict() | {"level": level, "quantiles": None}

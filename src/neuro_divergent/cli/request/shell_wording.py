@@ -22,8 +22,13 @@ FLAGS = {
     "data.historical": "--historical",
     "data.static": "--static",
     "data.features": "--features",
+    "data.lower": "--lower",
+    "data.upper": "--upper",
 }
 """Fields of a run file that have their own flag; every other field is given by --set."""
+
+_SWITCHES = {"data.integer": "--integer"}
+"""Flags without a value, for fields that are true."""
 
 _ARGUMENTS = {"future": "--future FILE", "overwrite": "--overwrite", "resume": "--resume"}
 """Flags for arguments of Python calls."""
@@ -95,9 +100,11 @@ def _flag(advice: Advice) -> str:
     """
     if advice.field in _ARGUMENTS:
         return _ARGUMENTS[advice.field]
-    plain = {"...": _CHOICES.get(advice.field, "NAME"), "None": "null"}
-    value = plain.get(str(advice.value)) or shlex.quote(str(advice.value))
+    if advice.field in _SWITCHES and advice.value is True:
+        return _SWITCHES[advice.field]
     flag = FLAGS.get(advice.field)
+    plain = {"...": _CHOICES.get(advice.field, "NAME"), "None": "none" if flag else "null"}
+    value = plain.get(str(advice.value)) or shlex.quote(str(advice.value))
     return f"{flag} {value}" if flag else f"--set {advice.field}={value}"
 
 

@@ -107,6 +107,7 @@ def training_config(given: Mapping[str, Any], trainer: Mapping[str, Any]) -> Tra
         "accumulate_gradients": trainer.get("accumulate_grad_batches") or 1,
         "deterministic": bool(trainer.get("deterministic", False)),
         "progress": False if trainer.get("enable_progress_bar") is False else "auto",
+        "calibrate": False,  # neuralforecast gives the intervals as they were learned
     }
     accelerator = str(trainer.get("accelerator", "auto"))
     if accelerator != "auto":

@@ -29,6 +29,18 @@ class Assumption(NamedTuple):
         return self.what if self.otherwise is None else f"{self.what} (otherwise say {spell(self.otherwise)})"
 
 
+class Proposal(NamedTuple):
+    """A setting that seems to fit the table but is not used unless it is given."""
+
+    what: str
+    say: tuple[Advice, ...]
+    purpose: str
+
+    def sentence(self, spell: Spell) -> str:
+        """Return the finding in words, with the settings to give and what they are for."""
+        return f"{self.what}: say {' and '.join(spell(advice) for advice in self.say)} {self.purpose}"
+
+
 def in_python(advice: Advice) -> str:
     """A setting as a Python argument.
 
@@ -92,6 +104,9 @@ class DataReport:
     assumptions: list[Assumption] = field(default_factory=list)
     """Settings that were detected in the file instead of being given: separator, marks, date format, column roles."""
 
+    proposals: list[Proposal] = field(default_factory=list)
+    """Settings that seem to fit the table, such as lower=0. They are not used unless they are given."""
+
     def lines(self, spell: Spell = in_python) -> list[str]:
         """The report as sentences, only those that have something to say."""
         how = "inferred" if self.freq_inferred else "as given"
@@ -131,7 +146,8 @@ class DataReport:
             (self.ignored_columns, "columns without a role, ignored"),
         )
         text += [f"{len(names):,} {_one(what, len(names))}: {listing(names)}" for names, what in named if names]
-        return text + self.notes + [f"assumed: {found.sentence(spell)}" for found in self.assumptions]
+        text += self.notes + [f"assumed: {found.sentence(spell)}" for found in self.assumptions]
+        return text + [f"proposed: {found.sentence(spell)}" for found in self.proposals]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -10,6 +10,7 @@ from pydantic import field_validator, model_validator
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Several, Takes, default
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.schema.file_format import FileFormat
 from neuro_divergent.data.time.frequency import Frequency
 
@@ -87,6 +88,14 @@ class DataSchema(Description):
     """What to do with series shorter than min_length. "pad" adds masked rows in front."""
     dtype: Literal["float32", "float64"] = "float32"
     """The precision of stored numbers."""
+    lower: Literal["auto"] | float | None = "auto"
+    """The smallest value of the target: forecasts, intervals and sample paths are never below it, and a smaller target
+    is refused. "auto" is 0 if the training rows are counts (whole numbers, none negative, some 0), else no limit; None
+    is no limit."""
+    upper: float | None = None
+    """The largest value of the target, as `lower`; None is no limit."""
+    integer: bool = False
+    """Whether the target has whole numbers: points are rounded to the nearest one, edges of intervals outwards."""
     span: tuple[int, int] | None = None
     """Found when loading: first and last time of the data, for the feature "time"."""
     id_parts: tuple[str, ...] = ()
@@ -151,6 +160,16 @@ class DataSchema(Description):
         if value is not None and value < 1:
             raise ConfigError(f"min_length must be at least 1, but got min_length={value!r}")
         return value
+
+    @model_validator(mode="after")
+    def _range(self) -> DataSchema:
+        _ = self.bounds
+        return self
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The range that was given for the target; "auto" counts as no limit."""
+        return Bounds.of(None if self.lower == "auto" else self.lower, self.upper, self.integer)
 
     @model_validator(mode="after")
     def _one_role_each(self) -> DataSchema:
@@ -226,3 +245,6 @@ class LoadOptions(TypedDict, total=False):
     min_length: int | None
     short: Literal["error", "drop", "pad"]
     dtype: Literal["float32", "float64"]
+    lower: Literal["auto"] | float | None
+    upper: float | None
+    integer: bool

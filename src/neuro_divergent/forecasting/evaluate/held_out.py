@@ -24,12 +24,11 @@ from neuro_divergent.forecasting.evaluate.scores import (
 )
 from neuro_divergent.forecasting.fit.training_rows import selection_rows, trained_rows
 from neuro_divergent.forecasting.network.output_columns import point_column
+from neuro_divergent.forecasting.predict.calibrate_intervals import corrected_by_halves, held_out_origins
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.forecasting.predict.kept import (
-    MAX_MOMENTS,
     NEIGHBOUR_SERIES,
     NEIGHBOURS,
-    KeptForecasts,
     unseen_forecasts,
 )
 from neuro_divergent.forecasting.predict.kept import interval_levels as interval_levels
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MAX_FORECASTS = 1500
 FEW_STRETCHES = 6
 """With at least this many blocks of h rows, the bias is tested over blocks of all series together."""
 
@@ -124,25 +122,26 @@ def _figures(fitted: Forecaster, found: HistoricalForecasts) -> list[AnyMetric] 
 
 
 def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> HeldOut | None:
-    """Forecasts of rows first to last of every series. The number of origins is limited, to stay quick."""
-    h, lengths = fitted.model.h, table.store.lengths
-    counts = np.maximum(last - first - h + 1, 0)
-    if not counts.sum():
-        return None
+    """Forecasts of rows first to last of every series. The number of origins is limited, to stay quick.
+
+    If the model's intervals were corrected by their errors on held-out rows, each half of these rows is corrected by
+    the errors of the other half here, so that the coverage is that of rows that did not decide the correction.
+    """
+    lengths = table.store.lengths
     together = fitted.model.together
-    most = MAX_MOMENTS if together else max(1, MAX_FORECASTS // max(1, int(np.count_nonzero(counts))))
-    chosen = np.ones(len(counts), dtype=bool) if together else _evenly(counts)
-    step = max(1, -(-int(counts.max()) // most)) if fitted.kept is None else fitted.kept.step
-    first_used = np.where(chosen, first, last)
-    origins = Origins.windows(table, first_used, last, steps=h, step_size=step, together=together)
+    origins = held_out_origins(fitted, table, first, last)
+    trained = trained_rows(fitted, table)
+    if fitted.kept is not None:
+        origins = fitted.kept.scorable(origins, trained)
     if not len(origins):
         return None
-    columns, trained = columns_of(fitted), trained_rows(fitted, table)
-    if fitted.kept is not None:
-        origins = _with_kept(fitted.kept, origins, trained)
-        if not len(origins):
-            return None
-    found = HistoricalForecasts(columns, unseen_forecasts(fitted, origins, columns, trained))
+    columns = columns_of(fitted)
+    values = unseen_forecasts(fitted.without(bounds=True, calibration=True), origins, columns, trained)
+    values = corrected_by_halves(fitted, origins, columns, values)
+    known = np.flatnonzero(np.isfinite(values).any(axis=(1, 2)))  # not windows in neither half
+    if not len(known):
+        return None
+    origins, found = origins.where(known), HistoricalForecasts(columns, values[known])
     truth, seen = truth_of(origins), np.unique(origins.series)
     return HeldOut(
         truth=truth,
@@ -153,11 +152,6 @@ def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Int
     )
 
 
-def _with_kept(kept: KeptForecasts, origins: Origins, trained: Ints) -> Origins:
-    """The origins that a refitted model can be scored at: those of kept forecasts, and those after its last row."""
-    return origins.where((kept.find(origins) >= 0) | (origins.time >= trained[origins.series]))
-
-
 def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, last: Ints) -> tuple[Floats, ...]:
     """Errors one step ahead at every forecast origin of a few series."""
     h = fitted.model.h
@@ -166,15 +160,7 @@ def _neighbours(fitted: Forecaster, table: TimeSeriesDataFrame, first: Ints, las
     begin[few] = np.maximum(first[few], last[few] - h + 1 - NEIGHBOURS)
     origins, trained = Origins.windows(table, begin, last, steps=h, step_size=1), trained_rows(fitted, table)
     if fitted.kept is not None:
-        origins = _with_kept(fitted.kept, origins, trained)
+        origins = fitted.kept.scorable(origins, trained)
     points = unseen_forecasts(fitted, origins, point_column(fitted.model.name), trained)
     errors = origins.actual()[:, 0] - points[:, 0, 0]
     return tuple(errors[origins.series == number] for number in np.unique(origins.series))
-
-
-def _evenly(counts: Ints) -> npt.NDArray[np.bool_]:
-    """Which series to score: all of them, or MAX_FORECASTS evenly spaced ones."""
-    possible = np.flatnonzero(counts)
-    wanted = min(len(possible), MAX_FORECASTS)
-    chosen = possible[np.linspace(0, len(possible) - 1, wanted).round().astype(np.int64)]
-    return np.isin(np.arange(len(counts)), chosen)

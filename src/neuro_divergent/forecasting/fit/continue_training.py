@@ -13,6 +13,7 @@ import numpy.typing as npt
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NoCheckpointError, StorageError
 from neuro_divergent.core.runs.names import CHECKPOINTS, is_remote
 from neuro_divergent.data.join import joined_tables, later_rows, on_span_of
+from neuro_divergent.data.read.target_range import range_of
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.fit.fit import fit
@@ -27,6 +28,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.ahead import check_series
+from neuro_divergent.forecasting.predict.calibrate_intervals import calibration_of
 from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer
@@ -61,7 +63,7 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
     forecaster.module, forecaster.data, forecaster.has_context = trained.module, joined, True
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
-    forecaster.kept = trained.kept
+    forecaster.kept, forecaster.calibration = trained.kept, trained.calibration or forecaster.calibration
     forecaster.begin_lineage(forecaster)
     return forecaster
 
@@ -108,8 +110,16 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
     if local is not None:
         local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))
         shown = local.scaled(table)
-    result = fit(model, shown, config, short="drop", begin_with=begin)
+        shown.schema = shown.schema.replace(lower=None, upper=None, integer=False)  # those are in original units
+    inner = config if local is None else config.replace(calibrate=False)
+    result = fit(model, shown, inner, short="drop", begin_with=begin)
     result.model, result.data, result.local = forecaster.model, table, local
+    if local is not None:
+        rows = trained_rows(result, table)
+        result.bounds = range_of(table.store, table.schema, rows)
+        result.config = result.config.replace(calibrate=config.calibrate)
+        if config.calibrate and result.loss.probabilistic:
+            result.calibration = calibration_of(result, table, rows, config.calibrate)
     result.begin_lineage(forecaster)
     note_parent(result, forecaster)
     return result

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from neuro_divergent.core.errors import Advice, DataError
+from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.join import joined
+from neuro_divergent.data.read.target_range import range_of
 from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
@@ -40,6 +41,9 @@ def prepare(job: Job) -> Run:
     model, table = shown.model, shown.table
     check_column_names([model.name], table.schema)
     model.check_table(table)
+    for part in (job.table, job.validation):
+        if part is not None:
+            part.check_range()
     validation_rows: Range | None = None
     if shown.validation is not None:
         table, rows = joined(table, shown.validation)
@@ -83,8 +87,31 @@ def prepare(job: Job) -> Run:
     for loss in (resolved.loss, resolved.validation_loss):
         if isinstance(loss, Loss):
             _check_targets(loss, store, job.local_scaler)
+    _check_calibrate(resolved, held_out=validation_rows is not None)
+    bounds = range_of(job.table.store, job.table.schema, job.table.store.lengths if shown.validation else rows)
+    if model.joint is not None:
+        bounds = model.joint.possible(bounds, given=job.table.schema.lower != "auto")
     training = training_of(problem, resolved, trained, validation_rows, job.resume)
-    return Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local)
+    return Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local, bounds=bounds)
+
+
+def _check_calibrate(config: TrainingConfig, *, held_out: bool) -> None:
+    """Refuse calibrate=True where there is nothing to correct, or nothing to measure."""
+    if config.calibrate is not True:
+        return
+    assert isinstance(config.loss, Loss)
+    if not config.loss.probabilistic:
+        raise ConfigError(
+            f"calibrate=True corrects the intervals of a quantile loss or a distribution, but {config.loss.kind} "
+            "forecasts a point. Train with MQLoss(level=[...]) or DistributionLoss(...), or give the point intervals: "
+            "fit(..., prediction_intervals=PredictionIntervals())"
+        )
+    if not held_out:
+        raise ConfigError(
+            "calibrate=True measures errors on rows that are not trained on, but validation_split=None holds out "
+            "none. Say validation_split=0.2, or call calibrate(data) on the forecaster with later rows",
+            advice=[Advice("training.validation_split", 0.2)],
+        )
 
 
 def _with_rules(config: TrainingConfig, job: Job) -> tuple[TrainingConfig, bool]:

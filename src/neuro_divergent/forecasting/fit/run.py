@@ -13,6 +13,7 @@ import numpy as np
 
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
@@ -23,9 +24,11 @@ from neuro_divergent.forecasting.fit.refit import refit_state
 from neuro_divergent.forecasting.fit.training_rows import note_held_out
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.forecasting.predict.calibrate_intervals import calibration_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.kept import keep_forecasts
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 from neuro_divergent.forecasting.predict.validated import How
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.lock import run_lock
@@ -57,9 +60,11 @@ class Run:
         *,
         whole: TimeSeriesDataFrame | None = None,
         local: LocalScaling | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.job, self.problem, self.config, self.training = job, problem, config, training
         self._table, self._held_out, self._whole, self._local = table, held_out, whole, local
+        self._bounds = bounds
         training.state.context = self._context
 
     def advance(self, until: int | None = None) -> Run:
@@ -111,8 +116,16 @@ class Run:
             fitted.local = self._local
         if self._whole is not None:
             fitted.data = self._whole
+        fitted.calibration = self._calibration(fitted)
         fitted.begin_lineage()
         return fitted
+
+    def _calibration(self, fitted: Forecaster) -> QuantileCalibration | None:
+        """The correction of the intervals, from the held-out rows of a model that was not trained on them."""
+        wanted = self.config.calibrate
+        if wanted is False or not fitted.loss.probabilistic or self._held_out is None:
+            return None
+        return calibration_of(fitted, fitted.data, np.asarray(self._held_out[0]), wanted)
 
     def _with(self, state: TrainState) -> Forecaster:
         """The forecaster of a state, before `after_fit`."""
@@ -125,6 +138,7 @@ class Run:
             data=self._table,
             history=state.history,
             anchor=self.problem.anchor,
+            bounds=self._bounds,
         )
 
     def _context(self) -> Mapping[str, bytes]:
@@ -181,5 +195,6 @@ class Run:
         if self.job.begin_with is None and self.config.refit == "all":
             problem.model.after_fit(fitted)
         fitted.data, fitted.local, fitted.kept = selected.data, local, kept
+        fitted.calibration = selected.calibration  # by weights that had not seen the held-out rows
         fitted.begin_lineage()
         return fitted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -15,6 +15,7 @@ from neuro_divergent.core.seeding import torch_generator
 from neuro_divergent.data.scaling.per_window import Statistics
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.losses import ImplicitQuantile, Loss, Weighted
+from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.point_choice import PointChoice
 from neuro_divergent.losses.probability_levels import Levels, check_percentages, level_tuple
 
@@ -25,11 +26,17 @@ class Columns:
 
     names: tuple[str, ...]
     levels: tuple[float | None, ...]
+    shows: Point | None = None
+    """What the point forecast is: the mean or the median; None for the choice of the loss."""
 
     @property
     def point(self) -> Columns:
         """The point forecast alone."""
-        return self if len(self.names) == 1 else Columns(self.names[:1], self.levels[:1])
+        return self if len(self.names) == 1 else replace(self, names=self.names[:1], levels=self.levels[:1])
+
+    def loss_of(self, module: ForecastModule) -> Loss:
+        """The loss of a module, with the point that these columns show."""
+        return module.loss if self.shows in (None, module.loss.shows) else module.loss.showing(self.shows)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -55,23 +62,24 @@ class Columns:
 
     def _asked_of_head(self, module: ForecastModule, batch: Batch) -> Tensor:
         """All levels in one call of an implicit quantile network, with the level of the point, so that none cross."""
-        inner = _unweighted(module.loss)
+        inner = _unweighted(self.loss_of(module))
         own = inner.point_levels if isinstance(inner, ImplicitQuantile) else (0.5,)
         asked = sorted({*self.probabilities, *own})
         found = module.original(module.forecast(batch, _tensor(asked, batch)))
         values, levels = found.chunk(2, dim=-1)
         places = [asked.index(level) for level in own]
-        point = module.loss.point(torch.cat([values[..., places], levels[..., places]], dim=-1))
+        point = self.loss_of(module).point(torch.cat([values[..., places], levels[..., places]], dim=-1))
         parts = [point if level is None else values[..., asked.index(level)] for level in self.levels]
         return torch.stack(parts, dim=-1)
 
     def _point(self, module: ForecastModule, batch: Batch, output: Tensor) -> Tensor:
         """[B, H, C] the point forecast. If the loss has no median, it is the median of drawn sample paths."""
-        inner = _unweighted(module.loss)
+        loss = self.loss_of(module)
+        inner = _unweighted(loss)
         other = isinstance(inner, PointChoice) and inner.shows == "median" and inner.own_point == "mean"
         if other and hasattr(module.network, "sample_paths"):
             return drawn_quantiles(module, batch, _tensor([0.5], batch))[..., 0]
-        return module.loss.point(output)
+        return loss.point(output)
 
 
 def _unweighted(loss: Loss) -> Loss:

@@ -98,9 +98,8 @@ class Calibration:
         the measured H steps, errors add like independent ones: step b·H + k has √(r_k² + b·r_H²). This is right for a
         random walk, and never narrower than the step before.
         """
-        number = {name: position for position, name in enumerate(self.ids.tolist())}
-        rows = np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.int64)
-        scale = np.where(rows >= 0, self.scale[rows], np.where(np.isnan(scale), self.scale.mean(), scale))
+        rows = places(self.ids, ids)
+        scale = known_scale(self.ids, self.scale, ids, scale)
         central = {level: abs(2 * level - 1) for level in columns.probabilities}
         measured = self._radii(sorted(set(central.values())))
         radius = {coverage: _carried_on(radii, point.shape[1]) for coverage, radii in measured.items()}
@@ -175,6 +174,18 @@ class Calibration:
                 f"prediction intervals must have scores of each of {len(ids)} series, but got {scores.shape}"
             )
         return cls(settings, ids, scores, scale)
+
+
+def places(known: npt.NDArray[np.generic], ids: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+    """[N] the position of each id among the known ones; -1 for others."""
+    number = {name: position for position, name in enumerate(known.tolist())}
+    return np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.int64)
+
+
+def known_scale(known: npt.NDArray[np.generic], own: Floats, ids: npt.NDArray[np.generic], others: Floats) -> Floats:
+    """[N] the scale of each series: its own if it is known, else the given one, or if that is NaN the mean of all."""
+    rows = places(known, ids)
+    return np.where(rows >= 0, own[rows], np.where(np.isnan(others), own.mean(), others))
 
 
 def _carried_on(radii: Floats, steps: int) -> Floats:

@@ -15,7 +15,8 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from neuro_divergent.core.batch import Batch
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
@@ -54,6 +55,7 @@ class PredictOptions(TypedDict, total=False):
     level: Levels
     quantiles: Levels
     h: int | None
+    point: Point | None
 
 
 class Forecaster(PredictBase, Generic[Frame]):
@@ -76,8 +78,9 @@ class Forecaster(PredictBase, Generic[Frame]):
         local: LocalScaling | None = None,
         lineage: Lineage | None = None,
         kept: KeptForecasts | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
-        super().__init__(model=model, module=module, data=data, intervals=intervals, local=local)
+        super().__init__(model=model, module=module, data=data, intervals=intervals, local=local, bounds=bounds)
         self.config = config
         self.history = history
         self.anchor = anchor
@@ -162,6 +165,7 @@ class Forecaster(PredictBase, Generic[Frame]):
         level: Levels = None,
         quantiles: Levels = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series; return a frame of the same library as the input.
 
@@ -172,8 +176,12 @@ class Forecaster(PredictBase, Generic[Frame]):
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
             h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back;
                 the error at the end of a block then adds to the errors of the next one, √(d² + c²).
+            point: "mean" or "median" of the forecast distribution as the point forecast; None for the choice of the
+                loss (`fitted.point`).
+
+        Forecasts stay in the range of the target (`lower`, `upper` and `integer` of the table, `fitted.bounds`).
         """
-        return self._forecast_frame(data, future, level, quantiles, h)
+        return self._forecast_frame(data, future, level, quantiles, h, point)
 
     def predictor(self) -> Predictor:
         """A small copy for serving: the weights (shared, not copied) and the last rows of every series.
@@ -186,26 +194,39 @@ class Forecaster(PredictBase, Generic[Frame]):
         return predictor_of(self)
 
     def calibrate(self, data: Any, intervals: PredictionIntervals | None = None) -> Self:
-        """Measure errors on the last windows of a table that was not trained on, so that `predict(level=...)` works.
+        """Measure errors on rows that were not trained on, so that `predict(level=...)` has intervals that hold.
 
-        Windows with rows that the model was, or may have been, trained on are left out. If none is left, an error is
-        raised. Of a refitted model, the errors on held-out rows are those of its selection run.
+        A loss that forecasts a point gets conformal intervals from its errors on the last windows. The intervals of a
+        quantile loss or a distribution are corrected by their errors on all rows after the training rows.
+
+        Rows that the model was, or may have been, trained on are left out. If none is left, an error is raised. Of a
+        refitted model, the errors on held-out rows are those of its selection run.
 
         Args:
             data: rows after the training data, with enough rows before them for the lookback.
-            intervals: how many windows and which method; None for the defaults.
+            intervals: for a loss that forecasts a point: how many windows and which method; None for the defaults.
         """
         from neuro_divergent.forecasting.fit.training_rows import trained_rows, unseen_from
+        from neuro_divergent.forecasting.predict.calibrate_intervals import calibration_of
         from neuro_divergent.forecasting.predict.conformal import PredictionIntervals, calibrate
 
-        if self.loss.probabilistic:
-            raise ConfigError(
-                f"{self.loss.kind} already has intervals, which calibrate would not change. To calibrate intervals, "
-                "train with a loss that forecasts a point, such as MAE"
-            )
         table = self.table(data)
         unseen, trained = unseen_from([self], table), trained_rows(self, table)
-        self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen, trained)
+        if not self.loss.probabilistic:
+            self.intervals = calibrate(self, table, intervals or PredictionIntervals(), unseen, trained)
+            return self
+        if intervals is not None:
+            raise ConfigError(
+                f"PredictionIntervals are for a loss that forecasts a point, but {self.loss.kind} has intervals of its "
+                "own. Correct them without: calibrate(data)"
+            )
+        found = calibration_of(self, table, unseen, True, trained)
+        if found is None:
+            raise DataError(
+                f"intervals are corrected by their errors on {self.model.h} or more rows after the training rows, but "
+                "no series has them, or the loss has no pair of levels such as 0.1 and 0.9. Give later rows"
+            )
+        self.calibration = found
         return self
 
     def predict_insample(self, step_size: int = 1, *, level: Levels = None, quantiles: Levels = None) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.core.errors import CorruptFileError
-from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns
+from neuro_divergent.forecasting.network.coverages import coverages_of
+from neuro_divergent.forecasting.network.output_columns import Columns, forecast_columns, learned_columns, named_columns
 from neuro_divergent.forecasting.predict.historical import Origins
 
 if TYPE_CHECKING:
@@ -77,14 +78,25 @@ class KeptForecasts:
         number = self.find(origins)
         known = number >= 0
         values = np.full((len(origins), origins.steps, len(columns.names)), np.nan)
-        kept = np.asarray(self.values[number[known], : origins.steps], dtype=np.float64)
+        kept, some = np.asarray(self.values[number[known], : origins.steps], dtype=np.float64), origins.where(known)
         own = [_place(self.columns.levels, level) for level in columns.levels]
         if all(place is not None for place in own):
-            values[known] = kept[:, :, [place for place in own if place is not None]]
+            kept = kept[:, :, [place for place in own if place is not None]]
         elif forecaster.intervals is not None and forecaster.model.joint is None:
-            some = origins.where(known)
-            values[known] = forecaster.finished(kept[:, :, :1], some.table, columns, some.series, some.time)
+            kept = kept[:, :, :1]
+        else:
+            return values
+        values[known] = forecaster.corrected(kept, some.table, columns, some.series, some.time)
         return values
+
+    def scorable(self, origins: Origins, trained: Ints) -> Origins:
+        """The origins that a refitted model can be scored at: those of kept forecasts, and those after its last row.
+
+        Args:
+            origins: where forecasts start.
+            trained: [S] how many first rows of each series the model was trained on, the refit included.
+        """
+        return origins.where((self.find(origins) >= 0) | (origins.time >= trained[origins.series]))
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays for a file; names and levels are in `facts`."""
@@ -135,13 +147,15 @@ def keep_forecasts(fitted: Forecaster, first: Ints) -> KeptForecasts | None:
     if not len(origins):
         return None
     dtype = np.dtype(fitted.output_dtype)
+    # `take` corrects and bounds them. A hierarchy bounds its lowest series before it sums them.
+    plain = fitted.without(bounds=fitted.model.joint is None, calibration=True)
     names, series = np.unique(origins.series, return_inverse=True)
     return KeptForecasts(
         ids=table.ids[names],
         series=series.astype(np.int64),
         time=_ticks(table.store.times(origins.time, origins.series)),
         columns=columns,
-        values=origins.forecasts(fitted, columns).astype(dtype),
+        values=origins.forecasts(plain, columns).astype(dtype),
         actual=origins.actual().astype(table.store.y.dtype),
         step=step,
     )
@@ -173,10 +187,16 @@ def _origins(table: TimeSeriesDataFrame, first: Ints, h: int, most: int, *, toge
 
 
 def _kept_columns(fitted: Forecaster) -> Columns:
-    """The point, the intervals of the report, and the other levels that the loss was trained for."""
-    shown, learned = scored_columns(fitted), learned_columns(fitted.model.name, fitted.loss)
-    more = [pair for pair in zip(learned.names, learned.levels, strict=True) if _place(shown.levels, pair[1]) is None]
-    return Columns((*shown.names, *(name for name, _ in more)), (*shown.levels, *(level for _, level in more)))
+    """The point, and the levels of the report, of the loss, and of the calibration."""
+    columns, name = scored_columns(fitted), fitted.model.name
+    levels = tuple(round(100 * c, 6) for c in coverages_of(fitted.loss).tolist()) if fitted.loss.probabilistic else ()
+    for other in (learned_columns(name, fitted.loss), named_columns(name, levels, ())):
+        pairs = zip(other.names, other.levels, strict=True)
+        more = [pair for pair in pairs if _place(columns.levels, pair[1]) is None]
+        columns = Columns(
+            (*columns.names, *(name for name, _ in more)), (*columns.levels, *(level for _, level in more))
+        )
+    return columns
 
 
 def scored_columns(fitted: Forecaster) -> Columns:

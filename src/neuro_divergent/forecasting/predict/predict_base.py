@@ -5,8 +5,10 @@ Letters: S series, H horizon, K columns of the forecast, B windows, C channels.
 
 from __future__ import annotations
 
+import copy
 import logging
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from torch import nn
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.join import on_grid_of, on_span_of, read_again
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.vocabulary import say_unknown, with_categories
@@ -29,11 +32,13 @@ from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.clean_rows import CleanReader
 from neuro_divergent.forecasting.predict.output_frame import output_frame, polars_frame
 from neuro_divergent.losses import Loss
+from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.probability_levels import Levels
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+    from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +59,8 @@ class PredictBase:
         data: TimeSeriesDataFrame,
         intervals: Calibration | None = None,
         local: LocalScaling | None = None,
+        bounds: Bounds | None = None,
+        calibration: QuantileCalibration | None = None,
     ) -> None:
         self.model = model
         self.module = module
@@ -62,6 +69,10 @@ class PredictBase:
         """Measured errors from which a point forecast gets its intervals; None without."""
         self.local = local
         """How each series is scaled before the model sees it; None does not scale."""
+        self.bounds = bounds
+        """The range that forecasts never leave; None without."""
+        self.calibration = calibration
+        """The correction of the intervals of a probabilistic loss; None without."""
         self.has_context = True
         """Whether `data` has rows; a model saved with context=False has only the names of its series."""
         self._said: set[str] = set()
@@ -96,10 +107,11 @@ class PredictBase:
         level: Levels,
         quantiles: Levels,
         h: int | None,
+        point: Point | None = None,
     ) -> Any:
         """Forecast the steps after every series; return a frame of the input's library. See `Forecaster.predict`."""
         table = self.table(data)
-        columns = self.columns(level, quantiles)
+        columns = self.columns(level, quantiles, point)
         steps = ahead.checked_horizon(h, self.model.h)
         values = self.forecast_values(table, columns, future=future, h=steps)
         return output_frame(table, columns.names, values, self.output_dtype)
@@ -122,12 +134,17 @@ class PredictBase:
         """How the series of a table are scaled before the model sees them."""
         return self.local
 
-    def columns(self, level: Levels = None, quantiles: Levels = None) -> Columns:
+    def columns(self, level: Levels = None, quantiles: Levels = None, point: Point | None = None) -> Columns:
         """The columns of a forecast; without levels those that the loss was trained for."""
         if level is None and quantiles is None:
-            return learned_columns(self.model.name, self.loss)
-        calibrated = self.intervals is not None
-        return forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
+            columns = learned_columns(self.model.name, self.loss)
+        else:
+            calibrated = self.intervals is not None
+            columns = forecast_columns(self.model.name, self.loss, level, quantiles, calibrated=calibrated)
+        if point is None or point == self.loss.shows:
+            return columns
+        self.loss.showing(point)  # refuses what the loss does not have
+        return replace(columns, shows=point)
 
     def network_columns(self, columns: Columns) -> Columns:
         """The columns that the network itself computes: all, only the point, or what a reconciliation needs."""
@@ -145,16 +162,42 @@ class PredictBase:
     ) -> Floats:
         """Complete forecasts [N, H, K] of series (None: all) from their first `until` rows (None: all).
 
-        They are in original units. Forecasts of a hierarchy are reconciled; point forecasts get their intervals.
+        They are in original units. Forecasts of a hierarchy are reconciled; point forecasts get their intervals;
+        quantiles are corrected if the model was calibrated. Then everything is kept inside of the target's range.
         """
         if self.model.joint is not None:  # all series at once: the caller selects some
             values = self.model.joint.finished(self, values, table, columns)
-        if self.intervals is None or values.shape[2] == len(columns.names):
-            return values
-        series = np.arange(table.n_series) if series is None else series
-        until = table.store.lengths[series] if until is None else until
-        scale = self._mean_change(table, series, until)
-        return self.intervals.around(values[:, :, 0], table.ids[series], scale, columns)
+        return self.corrected(values, table, columns, series, until)
+
+    def corrected(
+        self,
+        values: Floats,
+        table: TimeSeriesDataFrame,
+        columns: Columns,
+        series: npt.NDArray[np.int64] | None = None,
+        until: npt.NDArray[np.int64] | None = None,
+    ) -> Floats:
+        """[N, H, K] forecasts with conformal intervals or corrected quantiles, in the range of the target.
+
+        The arguments are those of `finished`.
+        """
+        wanted = self.intervals if values.shape[2] < len(columns.names) else self.calibration
+        if wanted is not None and columns.probabilities:
+            series = np.arange(table.n_series) if series is None else series
+            until = table.store.lengths[series] if until is None else until
+            scale, ids = self._mean_change(table, series, until), table.ids[series]
+            if self.intervals is not None and values.shape[2] < len(columns.names):
+                values = self.intervals.around(values[:, :, 0], ids, scale, columns)
+            elif self.calibration is not None:
+                values = self.calibration.correct(values, ids, scale, columns)
+        return values if self.bounds is None else self.bounds.keep(values, columns.levels)
+
+    def without(self, *, bounds: bool = False, calibration: bool = False) -> Self:
+        """A copy that shares everything, but does not keep the range of the target, or does not correct quantiles."""
+        other = copy.copy(self)
+        other.bounds = None if bounds else self.bounds
+        other.calibration = None if calibration else self.calibration
+        return other
 
     def _mean_change(
         self, table: TimeSeriesDataFrame, series: npt.NDArray[np.int64], until: npt.NDArray[np.int64]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from neuro_divergent.core.errors import DataError
 from neuro_divergent.data.agreement import check_together, positions
 from neuro_divergent.data.join import joined_tables, later_rows
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.schema.load_report import DataReport, listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -20,12 +21,14 @@ from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict import ahead
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.predict.raw_windows import forecast_arrays
+from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.probability_levels import Levels
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import Calibration
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+    from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,8 +59,18 @@ class Predictor(PredictBase):
         output_dtype: npt.DTypeLike = np.float32,
         intervals: Calibration | None = None,
         local: LocalScaling | None = None,
+        bounds: Bounds | None = None,
+        calibration: QuantileCalibration | None = None,
     ) -> None:
-        super().__init__(model=model, module=module, data=data, intervals=intervals, local=local)
+        super().__init__(
+            model=model,
+            module=module,
+            data=data,
+            intervals=intervals,
+            local=local,
+            bounds=bounds,
+            calibration=calibration,
+        )
         self.data: _Context = _context_of(self, data, None)
         self._seed, self._output_dtype = seed, output_dtype
         self._observing = Lock()
@@ -82,6 +95,7 @@ class Predictor(PredictBase):
         level: Levels = None,
         quantiles: Levels = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series; return a frame of the input's library.
 
@@ -94,8 +108,9 @@ class Predictor(PredictBase):
             level: prediction intervals in percent, such as [80, 95], as columns -lo-80, -hi-80, ...
             quantiles: probability levels between 0 and 1, as columns _ql0.1, ...
             h: how many steps; None for the model's horizon. More steps are forecast by feeding point forecasts back.
+            point: "mean" or "median" as the point forecast; None for the choice of the loss.
         """
-        return self._forecast_frame(frame, future, level, quantiles, h)
+        return self._forecast_frame(frame, future, level, quantiles, h, point)
 
     def predict_array(
         self,
@@ -213,7 +228,7 @@ class Predictor(PredictBase):
         """Bytes of memory: the weights (shared with the forecaster), the context, scales and measured errors."""
         tensors = {tensor.data_ptr(): tensor for tensor in self.module.state_dict().values()}
         total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) + self.data.store.nbytes
-        for part in (self.intervals, None if self.local is None else self.local.scaler):
+        for part in (self.intervals, self.calibration, None if self.local is None else self.local.scaler):
             total += 0 if part is None else sum(array.nbytes for array in part.to_arrays().values())
         return int(total)
 
@@ -251,6 +266,8 @@ def predictor_of(fitted: Forecaster) -> Predictor:
         output_dtype=fitted.output_dtype,
         intervals=fitted.intervals,
         local=fitted.local,
+        bounds=fitted.bounds,
+        calibration=fitted.calibration,
     )
     predictor.has_context = fitted.has_context
     return predictor
@@ -264,7 +281,7 @@ def _context_of(predictor: Predictor, table: TimeSeriesDataFrame, known: _Contex
     """
     most = ahead.context_rows(predictor.model, table.schema)
     changes, local = None, predictor.local if known is None else known.local
-    if predictor.intervals is not None:
+    if predictor.intervals is not None or predictor.calibration is not None:
         full = table.store.lengths >= most
         changes = np.where(full, predictor._mean_change(table, np.arange(table.n_series), table.store.lengths), np.nan)
         if known is not None and known.changes is not None:

@@ -15,9 +15,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.core.seeding import numpy_generator
 from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
@@ -67,13 +68,19 @@ class Projection:
         # needs only a matrix of their size: Sᵀ W⁻¹ S would have the size of the bottom.
         self._solver = torch.linalg.cholesky(_crossed(self.A) + torch.diag(torch.from_numpy(of_above)))
 
-    def __call__(self, values: Floats) -> Floats:
-        """Coherent forecasts of the same shape."""
+    def __call__(self, values: Floats, bounds: Bounds | None = None) -> Floats:
+        """Coherent forecasts of the same shape.
+
+        The bottom forecasts are moved into the bounds before they are summed, so that the result is coherent (the
+        heuristic "set negative to zero" of Di Fonzo & Girolimetto 2023, for lower=0).
+        """
         base = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64)).flatten(1)
         low = base[self.bottom]
         if self._solver is not None:
             misfit = base[self.above] - torch.sparse.mm(self.A, low)
             low = low + torch.sparse.mm(self.A.t(), torch.cholesky_solve(misfit, self._solver))
+        if bounds is not None:
+            low = torch.from_numpy(bounds.draws(low.numpy()))
         result: Floats = torch.sparse.mm(self.S, low).reshape(values.shape).numpy()
         return result
 
@@ -103,6 +110,22 @@ class Reconciliation:
         self.hierarchy, self.samples = hierarchy, samples
         self.projection = Projection(hierarchy, method)
 
+    def possible(self, bounds: Bounds | None, *, given: bool) -> Bounds | None:
+        """The range of the bottom forecasts, if sums of them stay inside, too; else refused, or None if not `given`."""
+        if bounds is None:
+            return None
+        weights = [weight for row in self.hierarchy.weights or () for weight in row]
+        good = bounds.lower in (None, 0) and bounds.upper is None and min(weights, default=1.0) >= 0
+        if good and not (bounds.integer and any(weight != round(weight) for weight in weights)):
+            return bounds
+        if not given and not bounds.integer and bounds.upper is None:
+            return None
+        raise ConfigError(
+            "forecasts of a hierarchy are sums, which stay in the target's range only for lower=0 (and integer=True) "
+            f"with whole weights of at least 0, but got {bounds.sentence()}. Leave the range out: lower=None",
+            advice=[Advice("data.lower", None)],
+        )
+
     def network_columns(self, columns: Columns, loss: Loss) -> Columns:
         """What the network must compute: the point, and the whole distribution if quantiles are requested."""
         from neuro_divergent.forecasting.predict.sample_paths import probabilities
@@ -111,17 +134,18 @@ class Reconciliation:
             return columns
         grid = probabilities(loss)
         name = columns.names[0]
-        return Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid))
+        return Columns((name, *(f"{name}_ql{share:g}" for share in grid)), (None, *grid), columns.shows)
 
     def finished(self, forecaster: PredictBase, values: Floats, table: TimeSeriesDataFrame, columns: Columns) -> Floats:
         """[S, H, K] coherent points and quantiles of reconciled draws, from the values of `network_columns`."""
         order = self.order(table)
-        coherent = self.placed(self.projection(values[order, :, 0]), order)[:, :, None]
+        coherent = self.placed(self.projection(values[order, :, 0], forecaster.bounds), order)[:, :, None]
         if values.shape[2] == 1:
             return coherent
         grid = np.array(self.network_columns(columns, forecaster.loss).probabilities)
         draws = self.draws(forecaster, (self.samples,), forecaster.seed)
-        found = self._quantiles(values[order, :, 1:], grid, np.array(columns.probabilities), draws)
+        asked = np.array(columns.probabilities)
+        found = self._quantiles(values[order, :, 1:], grid, asked, draws, forecaster.bounds)
         placed = self.placed(found, order)
         parts = {level: placed[:, :, number] for number, level in enumerate(columns.probabilities)}
         return np.stack([coherent[:, :, 0] if level is None else parts[level] for level in columns.levels], axis=2)
@@ -132,10 +156,10 @@ class Reconciliation:
         own, common = (generator.standard_normal((count, *shape)) for count in (len(self.hierarchy.rows), FACTORS))
         return mixed(forecaster.network, own, common)
 
-    def paths(self, paths: Floats, table: TimeSeriesDataFrame) -> Floats:
+    def paths(self, paths: Floats, table: TimeSeriesDataFrame, bounds: Bounds | None = None) -> Floats:
         """[S, N, H] sample paths, made coherent over all series."""
         order = self.order(table)
-        return self.placed(self.projection(paths[order]), order)
+        return self.placed(self.projection(paths[order], bounds), order)
 
     def order(self, table: TimeSeriesDataFrame) -> npt.NDArray[np.int64]:
         """[n] the position of each row of S in the table. Its series must be those of S and end at the same time."""
@@ -165,11 +189,11 @@ class Reconciliation:
             "dict), or sort them"
         )
 
-    def _quantiles(self, values: Floats, grid: Floats, asked: Floats, draws: Floats) -> Floats:
+    def _quantiles(self, values: Floats, grid: Floats, asked: Floats, draws: Floats, bounds: Bounds | None) -> Floats:
         """[n, H, levels] of reconciled draws. Only the draws of one step are in memory at a time."""
         right, share = located(grid, draws)
         steps = [
-            np.quantile(self.projection(drawn(values[:, step], right, share)), asked, axis=1)
+            np.quantile(self.projection(drawn(values[:, step], right, share), bounds), asked, axis=1)
             for step in range(values.shape[1])
         ]
         return np.stack(steps).transpose(2, 0, 1)

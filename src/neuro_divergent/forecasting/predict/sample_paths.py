@@ -78,11 +78,15 @@ def simulate(
         )
     if own and method not in ("gaussian_copula", "schaake_shuffle"):
         paths = _drawn_by_model(forecaster, table, n_paths, seed, future, steps)
+        if forecaster.calibration is not None and forecaster.model.joint is None:
+            scale = forecaster._mean_change(table, np.arange(table.n_series), table.store.lengths)
+            paths = forecaster.calibration.correct_draws(paths, table.ids, scale)
     else:
         paths = _drawn_by_copula(forecaster, table, n_paths, seed, future, steps, method)
+    bounds = forecaster.bounds
     if forecaster.model.joint is not None:
-        paths = forecaster.model.joint.paths(paths, table)
-    return _frame(forecaster, table, paths)
+        paths = forecaster.model.joint.paths(paths, table, bounds)
+    return _frame(forecaster, table, paths if bounds is None else bounds.draws(paths))
 
 
 def _drawn_by_model(
@@ -170,7 +174,8 @@ def _distribution(
 ) -> Floats:
     """[S, steps, 1 + G] the distribution to draw from; if paths are reconciled, the one before reconciliation."""
     if forecaster.model.joint is None or not forecaster.loss.probabilistic:
-        return forecaster.forecast_values(table, columns, future=future, h=steps)
+        # Draws are rounded, not the quantiles from which they are drawn.
+        return forecaster.without(bounds=True).forecast_values(table, columns, future=future, h=steps)
     return forecast(forecaster, table, columns, future=future, h=steps)
 
 

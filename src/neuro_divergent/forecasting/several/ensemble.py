@@ -28,6 +28,7 @@ from neuro_divergent.forecasting.predict.kept import KeptForecasts, unseen_forec
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.several.predictors import Predictors
 from neuro_divergent.forecasting.several.tables import tables_together
+from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.stacked.train_many import Stacked
@@ -102,23 +103,32 @@ class Ensemble:
         level: Levels = None,
         quantiles: Levels = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Return the combined forecast as a frame; see `Forecaster.predict`.
 
         Without data, every member forecasts after its own table. The tables must have the same series with the same
-        ends.
+        ends. Members whose intervals were corrected are combined with their corrections; the combination is not
+        corrected again. If all members have one range of the target, the combination is in it.
         """
-        return self._forecast(self.members, data, future, level, quantiles, checked_horizon(h, self.h))
+        return self._forecast(self.members, data, future, level, quantiles, checked_horizon(h, self.h), point)
 
     def predictor(self) -> Predictors:
         """A small copy for serving, which may be called from several threads; see `Predictors`."""
         return Predictors(self.members, self._forecast, self.h)
 
     def _forecast(
-        self, members: Sequence[PredictBase], data: Any, future: Any, level: Levels, quantiles: Levels, steps: int
+        self,
+        members: Sequence[PredictBase],
+        data: Any,
+        future: Any,
+        level: Levels,
+        quantiles: Levels,
+        steps: int,
+        point: Point | None,
     ) -> Any:
         """The combined forecast of the members, or of their predictors."""
-        asked = [member.columns(level_tuple(level), level_tuple(quantiles)) for member in members]
+        asked = [member.columns(level_tuple(level), level_tuple(quantiles), point) for member in members]
         tables = tables_together(members, data)
         values = np.stack(
             [
@@ -128,7 +138,10 @@ class Ensemble:
         )
         own = members[0].model.name
         columns = Columns(tuple(self.name + name.removeprefix(own) for name in asked[0].names), asked[0].levels)
-        return tables[0].as_input_library(members[0].long_frame(tables[0], columns, self.combined(values)))
+        combined, bounds = self.combined(values), members[0].bounds
+        if bounds is not None and all(member.bounds == bounds for member in members):
+            combined = bounds.keep(combined, columns.levels)  # a mean of whole numbers may be none
+        return tables[0].as_input_library(members[0].long_frame(tables[0], columns, combined))
 
     def combined(self, values: Floats) -> Floats:
         """[M, ...] → [...]. Quantiles that are combined one by one stay in order."""

@@ -24,6 +24,7 @@ from neuro_divergent.forecasting.predict.historical import beside
 from neuro_divergent.forecasting.predict.predict_base import PredictBase
 from neuro_divergent.forecasting.several.predictors import Predictors
 from neuro_divergent.forecasting.several.tables import tables_together
+from neuro_divergent.losses.base import Point
 from neuro_divergent.training.runs.checkpoint_store import inside
 
 if TYPE_CHECKING:
@@ -152,13 +153,14 @@ class NeuralForecast:
         level: Levels = None,
         quantiles: Levels = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Forecast the steps after every series with every model; return one frame. See `Forecaster.predict`.
 
         All models must have the requested levels: a model that forecasts a point without intervals is refused.
         """
         fitted = list(self._fitted().values())
-        return side_by_side(fitted, data, future, level, quantiles, checked_horizon(h, self.h))
+        return side_by_side(fitted, data, future, level, quantiles, checked_horizon(h, self.h), point)
 
     def predictor(self) -> Predictors:
         """A small copy of all models for serving, which may be called from several threads; see `Predictors`."""
@@ -290,12 +292,18 @@ class NeuralForecast:
 
 
 def side_by_side(
-    members: Sequence[PredictBase], data: Any, future: Any, level: Levels, quantiles: Levels, steps: int
+    members: Sequence[PredictBase],
+    data: Any,
+    future: Any,
+    level: Levels,
+    quantiles: Levels,
+    steps: int,
+    point: Point | None,
 ) -> Any:
     """The forecasts of several models in one frame, the columns of each beside those of the one before."""
     frame: pl.DataFrame | None = None
     for member, table in zip(members, tables_together(members, data), strict=True):
-        asked = member.columns(level, quantiles)
+        asked = member.columns(level, quantiles, point)
         own = member.long_frame(table, asked, member.forecast_values(table, asked, future=future, h=steps))
         frame = own if frame is None else frame.hstack(own.select(asked.names))
     return table.as_input_library(frame if frame is not None else pl.DataFrame())
@@ -306,6 +314,7 @@ LOAD_OPTIONS = frozenset(
         "id_col", "time_col", "target_col", "time_zone", "time_format", "wide", "static", "future", "historical",
         "categorical", "features", "weight", "available_mask", "duplicates", "gaps", "missing", "missing_exogenous",
         "infinities", "constant", "all_missing", "min_length", "dtype", "freq", "schema",
+        "lower", "upper", "integer",
     }
 )  # fmt: skip
 """Arguments of `from_frame` that a call may have beside its own."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 from neuro_divergent.forecasting.predict.ahead import checked_horizon
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.predictor import Predictor
+from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.probability_levels import Levels
 
 
@@ -44,6 +45,7 @@ class Predictors:
         level: Levels = None,
         quantiles: Levels = None,
         h: int | None = None,
+        point: Point | None = None,
     ) -> Any:
         """Forecast the steps after the end of every series; return one frame of the input's library.
 
@@ -55,8 +57,9 @@ class Predictors:
             level: prediction intervals in percent.
             quantiles: probability levels between 0 and 1.
             h: how many steps; None for the horizon.
+            point: "mean" or "median" as the point forecast; None for the choice of each loss.
         """
-        return self._forecast(self.members, frame, future, level, quantiles, checked_horizon(h, self.h))
+        return self._forecast(self.members, frame, future, level, quantiles, checked_horizon(h, self.h), point)
 
     def observe(self, rows: Any) -> Self:
         """Add new rows to the context of every model; see `Predictor.observe`.

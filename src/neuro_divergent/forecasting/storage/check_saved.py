@@ -22,6 +22,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.predict.conformal import Calibration
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 from neuro_divergent.forecasting.predict.validated import TRAINED_BEFORE, How, held_out_events
 from neuro_divergent.training.state.history import History
 
@@ -192,6 +193,24 @@ def check_calibration(found: Calibration, horizon: int) -> None:
     good = not np.isinf(scores).any() and not (scores < 0).any()
     demand(good, "scores are errors of at least 0", "others")
     demand(bool((np.isfinite(scale) & (scale > 0)).all()), "the scale of a series is greater than 0", "others")
+
+
+def check_corrections(found: QuantileCalibration, horizon: int) -> None:
+    """Check the corrections of each coverage and step."""
+    coverages, checks = found.coverages, found.checks
+    rising = len(coverages) > 0 and bool((np.diff(coverages, prepend=0.0) > 0).all()) and coverages[-1] < 1
+    demand(rising, "coverages rise between 0 and 1", coverages)
+    demand(found.offsets.shape[2] == horizon, f"corrections have {horizon} steps", found.offsets.shape)
+    good = bool(np.isfinite(found.offsets[0]).all()) and not bool(np.isinf(found.offsets).any())
+    demand(good, "corrections are finite numbers", "others")
+    demand(
+        bool((np.isfinite(found.scale) & (found.scale > 0)).all()), "the scale of a series is greater than 0", "others"
+    )
+    demand(bool((found.late_rows >= 0).all()), "held-out rows are counted", "others")
+    numbers = [number for check in checks for number in (check.level, check.values, check.inside, check.between)]
+    numbers += [check.corrected for check in checks if check.corrected is not None]
+    plain = all(type(number) in (int, float) and 0 <= number < 2**62 for number in numbers)
+    demand(plain, "a check of coverage holds shares in percent", "others")
 
 
 def check_scaling(found: LocalScaling) -> None:

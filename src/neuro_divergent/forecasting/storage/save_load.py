@@ -24,6 +24,7 @@ from neuro_divergent.core.json import dump_json, from_plain, to_plain
 from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, is_remote
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
+from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.files import anchor_fits
@@ -38,8 +39,10 @@ from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.kept import KeptForecasts
 from neuro_divergent.forecasting.predict.lineage import Lineage
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
+from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 from neuro_divergent.forecasting.storage.check_saved import (
     check_calibration,
+    check_corrections,
     check_events,
     check_limits,
     check_rows,
@@ -118,6 +121,8 @@ def context_files(
         "history": to_plain(told, "history"),
         "extras": extra_facts,
     }
+    if forecaster.bounds is not None:
+        document["bounds"] = forecaster.bounds.to_dict()
     if forecaster.lineage is not None:
         document["lineage"] = asdict(forecaster.lineage)
     return {
@@ -223,6 +228,7 @@ def _load(
         module = build_bounded(lambda: build_module(model, spec, loss, anchor, config.seed), shapes)
         _take(module, tensors)
         library = checked_library(document.get("library", "polars"))
+        bounds = None if document.get("bounds") is None else Bounds.from_dict(document["bounds"])
         data = TimeSeriesDataFrame(store, schema, DataReport(), library=library)
     except NeuroDivergentError:
         raise
@@ -237,6 +243,7 @@ def _load(
         history=history,
         anchor=anchor,
         lineage=_lineage(document.get("lineage")),
+        bounds=bounds,
     )
     forecaster.has_context = document["context"].get("values") is not False
     try:
@@ -421,6 +428,9 @@ def _pack_extras(forecaster: Forecaster, *, values: bool) -> tuple[dict[str, byt
     if forecaster.intervals is not None:
         facts["intervals"] = forecaster.intervals.facts()
         arrays |= {f"intervals.{name}": array for name, array in forecaster.intervals.to_arrays().items()}
+    if forecaster.calibration is not None:
+        facts["calibration"] = forecaster.calibration.facts()
+        arrays |= {f"calibration.{name}": array for name, array in forecaster.calibration.to_arrays().items()}
     if forecaster.local is not None:
         # The file has only the last rows: scale a series that was not trained on now, by all of its rows.
         local = forecaster.local.including(forecaster.data, forecaster.data.store.lengths)
@@ -459,6 +469,9 @@ def _unpack_extras(
     if "intervals" in facts:
         forecaster.intervals = Calibration.from_parts(facts["intervals"], part("intervals."))
         check_calibration(forecaster.intervals, forecaster.model.h)
+    if "calibration" in facts:
+        forecaster.calibration = QuantileCalibration.from_parts(facts["calibration"], part("calibration."))
+        check_corrections(forecaster.calibration, forecaster.model.h)
     if "local" in facts:
         forecaster.local = LocalScaling.from_parts(facts["local"], part("local."), using)
         check_scaling(forecaster.local)

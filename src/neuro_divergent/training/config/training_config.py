@@ -98,6 +98,10 @@ _NO_DATES = (
     "split_by='date' cuts series at one time, but a Trainer has plain arrays, of which it holds out the last rows. "
     "Leave split_by out"
 )
+_NO_INTERVALS = (
+    "calibrate corrects the intervals of a forecast, but a Trainer has plain arrays. Leave calibrate out, or train a "
+    "model on a table"
+)
 _ONE_PROCESS_WATCHED = "a supervisor restarts one process, and out-of-memory handling is local to a process"
 _ONE_LOSS = "numerical gradients are differences of the reduced loss of one process"
 
@@ -278,6 +282,18 @@ class TrainingConfig(DeclaredFields):
     a short training on all rows from these weights, at a lower rate. "all": a new training on all rows, for the number
     of epochs found. "auto": the recipe decides, if validation ends the training (neither max_epochs nor max_steps is
     given, or early_stopping is) and the validation rows are a part of the table. `refit_on_all=True` is "all"."""
+    calibrate: bool | Auto = option(
+        "auto",
+        resume="free",
+        compile=ANY,
+        stack=ANY,
+        arrays=only("auto", False, why=_NO_INTERVALS),
+        process="json",
+        distributed="same",
+    )
+    """Correct the intervals of a quantile loss or a distribution by their errors on the held-out rows (conformalised
+    quantiles): "auto" if their coverage differs from the nominal one by more than 3 points, True always, False never.
+    A loss that forecasts a point gets intervals by `prediction_intervals` instead."""
     progress: bool | Auto = option(
         "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
     )

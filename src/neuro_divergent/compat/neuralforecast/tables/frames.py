@@ -143,6 +143,7 @@ class Source:
             require_exogenous(self.frame.columns, names, kind, f"{member.name} takes them from df")
         options: dict[str, Any] = dict(member.roles) | {
             "id_col": columns.id_col, "time_col": columns.time_col, "target_col": columns.target_col, "freq": self.freq,
+            "lower": None,  # neuralforecast does not limit forecasts
         }  # fmt: skip
         if facts.static:
             options["static"] = static_part(self.static, facts.static, columns.id_col, member.name)
