@@ -15,14 +15,15 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Several, default
-from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import Capabilities
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.losses import Loss
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.recurrent import RecursiveRecurrent, dense_head
 
 
-class DeepAR(Model):
+class DeepAR(LaggedModel):
     """An LSTM reads the previous value and the columns of the next step, and outputs the distribution of this step.
 
     It is trained on the true previous values. A point forecast feeds back the point forecast of the step before.
@@ -113,9 +114,11 @@ class _Network(RecursiveRecurrent):
         spread = torch.ones_like(middle) if scale is None else repeat(scale).to(output.dtype)
         sizes = None if size is None else repeat(size).to(output.dtype)
         drawn: list[Tensor] = []
+        known = repeat(batch.y)
         for step in range(self.spec.horizon):
             if step > 0:
-                output, state = self.advance((drawn[-1] - middle) / spread, state, columns, step)
+                known = torch.cat([known, (drawn[-1] - middle) / spread], dim=1)
+                output, state = self.advance(known, state, columns, step)
             raw = loss.natural(output, sizes)
             raw = raw if scale is None else loss.unscale(raw, middle, spread)
             drawn.append(loss.sample(raw, 1, generator).squeeze(0).unsqueeze(-1))

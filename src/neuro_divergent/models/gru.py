@@ -13,12 +13,13 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import Capabilities
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, dense_head
 
 
-class GRU(Model):
+class GRU(LaggedModel):
     """Gated recurrent units read the window; a perceptron decodes their states into all steps of the horizon.
 
     For each horizon step the direct decoder reads the state after the whole window, which contains the newest value,
@@ -49,7 +50,7 @@ class GRU(Model):
 
     @model_validator(mode="after")
     def _recursion_feeds_values(self) -> Self:
-        if self.recursive and self.anchor is not None:
+        if self.recursive and self.anchor not in (None, "auto"):
             raise ConfigError(
                 "recursive=True feeds forecasts back as values, so they must not be differences to an anchor, "
                 f"but got anchor={self.anchor!r}. Use anchor=None or recursive=False"

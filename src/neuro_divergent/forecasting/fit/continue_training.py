@@ -23,6 +23,7 @@ from neuro_divergent.forecasting.fit.training_rows import (
     trained_rows,
     training_rows,
 )
+from neuro_divergent.forecasting.model.lagged import LaggedModel
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
@@ -98,6 +99,8 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
 
     # The season was inferred from the first data. The weights depend on it.
     model = forecaster.model.replace(anchor=forecaster.anchor or None)
+    if isinstance(model, LaggedModel):
+        model = model.replace(lags=forecaster.module.spec.lags or None)
     local, shown = forecaster.local, table
     if local is not None:
         local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))
@@ -185,7 +188,7 @@ def resume_training(
             "Trainer(config).resume_training(module, data, path)"
         )
     try:
-        model = Model.from_dict(facts["identity"]["model"])
+        model = Model.from_saved(facts["identity"]["model"])
         short = facts["identity"].get("short", "error")
     except (KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError(f"{path} must describe its model, but does not: {error!r}") from None

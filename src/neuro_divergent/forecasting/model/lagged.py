@@ -1,0 +1,42 @@
+"""The base class of models that read lags of the target beside each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
+from neuro_divergent.forecasting.model.model import Model
+
+LagsField = Literal["auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
+
+
+class LaggedModel(Model):
+    """A model whose network reads, beside each step, the target one or more seasons before it."""
+
+    before: ClassVar[Mapping[str, Any]] = {"lags": None}
+
+    lags: Takes[LagsField, Literal["auto"] | Sequence[int] | None] = default("auto")
+    """Lags of the target that the network reads beside each step: "auto" for the seasons of the data that fit into
+    input_size, your own lags, or none. With lags only the last steps of the window are read one by one."""
+
+    @model_validator(mode="after")
+    def _lags_of_what_is_seen(self) -> Self:
+        if not isinstance(self.lags, tuple):
+            return self
+        if not self.sees_target:
+            raise ConfigError(
+                "lags are values of the target's past, which sees_target=False hides, but got "
+                f"lags={list(self.lags)}. Set lags=None"
+            )
+        if not self.lags or len(set(self.lags)) < len(self.lags):
+            raise ConfigError(f"lags must be distinct numbers of steps, or None, but got lags={list(self.lags)}")
+        if max(self.lags) > self.input_size:
+            raise ConfigError(
+                f"a lag is read from the window, so it must not be longer than input_size={self.input_size}, but got "
+                f"lags={list(self.lags)}. Raise input_size to {max(self.lags)}"
+            )
+        return self
