@@ -72,7 +72,7 @@ class Case:
         """The module before training. `shaken` moves every weight, so that none is zero by design."""
         # The waves of a few rows have no season. Where a model would infer its lags, it gets two of its own.
         anchor, lags = anchor_and_lags(self.model, self.store(1))
-        if getattr(self.model, "lags", None) == "auto":
+        if self.model.lags_read == "auto":
             lags = tuple(sorted({min(3, self.model.input_size), self.model.input_size}))
         module = build_module(self.model, replace(self.spec, lags=lags), self.loss, anchor, seed)
         if shaken:

@@ -23,7 +23,8 @@ class RNN(LaggedModel):
     """A recurrent network reads the window; a perceptron decodes its states into all steps of the horizon.
 
     For each horizon step the direct decoder reads the state after the whole window, which contains the newest value,
-    and the state of one of the last steps of the window, in the same order.
+    the state at the same place of the last season, and the values one or more seasons before. Without lags it reads
+    the whole window step by step, and the states of its last steps in the same order.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"
@@ -32,9 +33,9 @@ class RNN(LaggedModel):
     )
     paper: ClassVar[str] = "Elman (1990), Finding structure in time"
 
-    hidden_size: Annotated[int, Field(ge=1)] = 128
+    hidden_size: Annotated[int, Field(ge=1)] = 64
     """Width of the recurrent state."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1)] = 1
     """Number of recurrent layers."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the recurrent state."""

@@ -80,7 +80,9 @@ class RecursiveRecurrent(nn.Module):
         self.reads = steps_read(spec)
         """Number of last steps of the window that the encoder reads."""
         self.encoder = encoder(1 + len(spec.lags) + spec.historical + spec.future + embedded + spec.static)
-        self.head = head(self.encoder.hidden_size)
+        # A state is bounded. Beside it the head reads the last value and the lags, which it often has to repeat.
+        self.skipped = 1 + len(spec.lags) if spec.lags else 0
+        self.head = head(self.encoder.hidden_size + self.skipped)
         if spec.lags:
             # Beside the value of step t the encoder reads the lags of step t + 1, which it forecasts.
             step = torch.arange(spec.lookback - self.reads + 1, spec.lookback + spec.horizon).unsqueeze(1)
@@ -99,9 +101,9 @@ class RecursiveRecurrent(nn.Module):
                 batch, lambda output, step: self._scheduled(output, target[:, step : step + 1], feedback)
             )
         known = torch.cat([batch.y, target[:, :-1]], dim=1)
-        states, _ = self.encoder(self._inputs(known, self.columns(batch)))
-        output: Tensor = self.head(states[:, self.reads - 1 :])
-        return output.unsqueeze(2)
+        inputs = self._inputs(known, self.columns(batch))
+        states, _ = self.encoder(inputs)
+        return self._outputs(states[:, self.reads - 1 :], inputs[:, self.reads - 1 :]).unsqueeze(2)
 
     def columns(self, batch: Batch) -> Tensor | None:
         """The input columns of each step beside the previous value, [B, L+H-1, W]; None if there are none."""
@@ -118,8 +120,9 @@ class RecursiveRecurrent(nn.Module):
 
     def start(self, batch: Batch, columns: Tensor | None) -> tuple[Tensor, Any]:
         """Read the window; return the outputs of the first horizon step, [B, 1, Q], and the state after it."""
-        states, state = self.encoder(self._inputs(batch.y, columns))
-        return self.head(states[:, -1:]), state
+        inputs = self._inputs(batch.y, columns)
+        states, state = self.encoder(inputs)
+        return self._outputs(states[:, -1:], inputs[:, -1:]), state
 
     def advance(self, known: Tensor, state: Any, columns: Tensor | None, step: int) -> tuple[Tensor, Any]:
         """Return the outputs of horizon step `step` (from 1) and the state.
@@ -134,8 +137,14 @@ class RecursiveRecurrent(nn.Module):
         parts = [known[:, -1:], *(known[:, L + step - lag : L + step - lag + 1] for lag in self.spec.lags)]
         if columns is not None:
             parts.append(columns[:, L - 1 + step : L + step])
-        states, state = self.encoder(torch.cat(parts, dim=-1), state)
-        return self.head(states), state
+        inputs = torch.cat(parts, dim=-1)
+        states, state = self.encoder(inputs, state)
+        return self._outputs(states, inputs), state
+
+    def _outputs(self, states: Tensor, inputs: Tensor) -> Tensor:
+        """[B, T, D], [B, T, W] → [B, T, Q]"""
+        read = torch.cat([states, inputs[..., : self.skipped]], dim=-1) if self.skipped else states
+        return self.head(read)  # type: ignore[no-any-return]
 
     def _inputs(self, known: Tensor, columns: Tensor | None) -> Tensor:
         """All inputs of the encoder, from the first step that it reads to the last known value [B, T, 1]."""

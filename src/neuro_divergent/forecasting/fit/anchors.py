@@ -31,7 +31,7 @@ def anchor_and_lags(
 
 
 def _lags(model: Model, seasons: Callable[[], Lengths]) -> Lengths:
-    wanted = getattr(model, "lags", None)
+    wanted = model.lags_read
     if wanted == "auto":
         return _fitting(model, seasons()) if model.sees_target else ()
     return wanted or ()
@@ -39,7 +39,7 @@ def _lags(model: Model, seasons: Callable[[], Lengths]) -> Lengths:
 
 def _anchor(model: Model, seasons: Callable[[], Lengths]) -> Lengths:
     wanted = model.anchor
-    if wanted is None or (wanted == "auto" and (not model.sees_target or getattr(model, "recursive", False))):
+    if wanted is None or (wanted == "auto" and (model.feeds_back or not model.sees_target)):
         return ()
     if wanted == "last":
         return (1,)

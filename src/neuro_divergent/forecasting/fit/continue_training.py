@@ -23,7 +23,6 @@ from neuro_divergent.forecasting.fit.training_rows import (
     trained_rows,
     training_rows,
 )
-from neuro_divergent.forecasting.model.lagged import LaggedModel
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
@@ -97,10 +96,8 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
     def begin(module: ForecastModule) -> None:
         module.load_state_dict(weights)
 
-    # The season was inferred from the first data. The weights depend on it.
-    model = forecaster.model.replace(anchor=forecaster.anchor or None)
-    if isinstance(model, LaggedModel):
-        model = model.replace(lags=forecaster.module.spec.lags or None)
+    # The seasons were inferred from the first data. The weights depend on them.
+    model = forecaster.model.replace(anchor=forecaster.anchor or None).with_lags(forecaster.module.spec.lags)
     local, shown = forecaster.local, table
     if local is not None:
         local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))

@@ -49,7 +49,7 @@ def _sizes(
         )
         anchor, lags = anchor_and_lags(model, store, rows)
         return replace(windows.spec(), lags=lags), anchor
-    lags = getattr(model, "lags", None)
+    lags = model.lags_read
     for name, value in (("anchor", model.anchor), ("lags", lags)):
         if value in ("auto", "seasonal") and (data is None or name == "anchor" or not data.lags):
             raise ConfigError(

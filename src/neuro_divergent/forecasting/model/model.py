@@ -42,6 +42,7 @@ class FitOptions(LoadOptions, total=False):
     resume_with: Mapping[str, Any] | None
 
 
+LagsField = Literal["auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 
 
@@ -136,6 +137,20 @@ class Model(Description):
     def together(self) -> bool:
         """True if all series share one forecast origin: the model is multivariate, or its forecasts are reconciled."""
         return self.capabilities.multivariate or self.joint is not None
+
+    @property
+    def lags_read(self) -> LagsField:
+        """Lags of the target that the network reads beside each step: "auto" for the seasons of the data; or None."""
+        return None
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the network reads its own forecasts as values. Then it forecasts no difference to an anchor."""
+        return bool(getattr(self, "recursive", False))
+
+    def with_lags(self, lags: tuple[int, ...]) -> Self:  # noqa: ARG002
+        """The same model with these lags, if it reads any; () for none."""
+        return self
 
     def recipe(self, windows: int) -> TrainingConfig:
         """The recommended training for this many windows."""
