@@ -16,10 +16,14 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.data.scaling.per_window import WindowScalerName
 from neuro_divergent.forecasting.model.lagged import LaggedModel
 from neuro_divergent.forecasting.model.model import Capabilities
-from neuro_divergent.forecasting.model.recipes import ModelFamily
+from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.nn.attention import causal_bias, check_heads, split_heads
 from neuro_divergent.nn.gating import Gate, GatedResidual, ScalarEmbedding, VariableSelection
 from neuro_divergent.nn.lags import TargetLags, steps_read
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+RECIPE_STEPS = 500
+"""About the maximum number of steps of the recipe; each takes several times as long as an LSTM's."""
 
 
 class TFT(LaggedModel):
@@ -39,7 +43,7 @@ class TFT(LaggedModel):
 
     scaler: WindowScalerName = "robust"
     """The scaler that is applied to each window."""
-    hidden_size: Annotated[int, Field(ge=1)] = 128
+    hidden_size: Annotated[int, Field(ge=1)] = 32
     """Width of every vector in the network."""
     heads: Annotated[int, Field(ge=1)] = 4
     """Number of attention heads. They share their values, so that the mean of the heads can be interpreted."""
@@ -54,6 +58,10 @@ class TFT(LaggedModel):
     def _consistent(self) -> Self:
         check_heads(self.hidden_size, self.heads)
         return self
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows: that of a recurrent model, which it is for the most part."""
+        return recipe_for("recurrent", windows, steps=RECIPE_STEPS)
 
     def build(self, spec: InputSpec) -> nn.Module:
         """Return the network for these input sizes."""

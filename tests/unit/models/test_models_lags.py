@@ -86,6 +86,18 @@ def test_auto_takes_the_season_of_the_training_rows():
     assert nd.DeepAR(h=7, input_size=21, hidden_size=4).fit(weekly(), CONFIG, freq=1).anchor == ()
 
 
+def test_auto_adds_the_other_seasons_of_the_frequency():
+    """Hours of a day repeat here and weeks do not, but a week is usual for hours."""
+    hour = np.arange(24 * 40)
+    y = np.sin(2 * np.pi * hour / 24) + np.random.default_rng(0).normal(0, 0.1, len(hour))
+    ds = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 2, 9, 23), "1h", eager=True)
+    frame = pl.DataFrame({"unique_id": "a", "ds": ds, "y": y})
+    fitted = nd.LSTM(h=7, input_size=168, hidden_size=4).fit(frame, CONFIG)
+    assert fitted.anchor == (24, 48)
+    assert fitted.module.spec.lags == (24, 48, 168)
+    assert nd.LSTM(h=7, input_size=48, hidden_size=4).fit(frame, CONFIG).module.spec.lags == (24, 48)
+
+
 @pytest.mark.parametrize("cls", [*LAGGED, nd.DeepAR])
 def test_a_model_with_lags_survives_saving_and_more_training(cls, tmp_path):
     model = cls(h=4, input_size=16, hidden_size=8, lags=(3, 16))

@@ -27,14 +27,17 @@ def anchor_and_lags(
     Seasons are inferred from the first rows[s] rows of each series, the training rows; None for all rows.
     """
     seasons = cache(lambda: seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows))
-    return _anchor(model, seasons), _lags(model, seasons)
+    return _anchor(model, seasons), _lags(model, seasons, store.freq)
 
 
-def _lags(model: Model, seasons: Callable[[], Lengths]) -> Lengths:
+def _lags(model: Model, seasons: Callable[[], Lengths], freq: str) -> Lengths:
     wanted = model.lags_read
-    if wanted == "auto":
-        return _fitting(model, seasons()) if model.sees_target else ()
-    return wanted or ()
+    if wanted != "auto":
+        return wanted or ()
+    shown = _fitting(model, seasons()) if model.sees_target else ()
+    # Where the data shows one season, the network may use the others that are usual at this frequency.
+    usual = seasonality.suggest(freq) if shown else ()
+    return shown + tuple(length for length in usual if length not in shown and length <= model.input_size)
 
 
 def _anchor(model: Model, seasons: Callable[[], Lengths]) -> Lengths:

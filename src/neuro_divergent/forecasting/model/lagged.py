@@ -25,8 +25,9 @@ class LaggedModel(Model):
     """The naive forecast that the network corrects: none, the last value, the season, or season lengths. "auto" takes
     the seasons that the data shows, else the last value, and none if the model feeds its forecasts back."""
     lags: Takes[LagsField, Literal["auto"] | Sequence[int] | None] = default("auto")
-    """Lags of the target that the network reads beside each step: "auto" for the seasons of the data that fit into
-    input_size, your own lags, or none. With lags only the last steps of the window are read one by one."""
+    """Lags of the target that the network reads beside a step: "auto" for the seasons that fit into input_size (those
+    that the data shows and, if it shows one, those usual at its frequency), your own lags, or none. With lags only the
+    last steps of the window are read one by one."""
 
     @model_validator(mode="after")
     def _lags_of_what_is_seen(self) -> Self:
