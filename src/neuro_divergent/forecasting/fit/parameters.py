@@ -47,8 +47,8 @@ def _sizes(
             multivariate=model.capabilities.multivariate,
             short="drop",
         )
-        anchor, lags = anchor_and_lags(model, store, rows)
-        return replace(windows.spec(), lags=lags), anchor
+        found, read = anchor_and_lags(model, store, rows)
+        return replace(windows.spec(), lags=read), found
     lags = model.lags_read
     for name, value in (("anchor", model.anchor), ("lags", lags)):
         if value in ("auto", "seasonal") and (data is None or name == "anchor" or not data.lags):
