@@ -38,10 +38,9 @@ VARIABLES = {
 SHARE = 0.5
 ACCURACY: dict[str, tuple[str, str]] = {
     "darts": ("NBEATS", OUR_M4),
-    "gluonts": ("DeepAR", OUR_M4.replace('input_size=336, anchor="auto"', "input_size=168, hidden_size=40")),
+    "gluonts": ("DeepAR", OUR_M4.replace(', anchor="auto"', "")),
 }
-"""Peer → our model of the same name, and how it is used. DeepAR has no anchor; it reads a week and has the width
-that is the peer's default."""
+"""Peer → our model of the same name, and how it is used. DeepAR has no anchor."""
 
 
 def steps_lines(peer: str, python: str, steps: int, rounds: int, versions: dict[str, str]) -> list[Line]:

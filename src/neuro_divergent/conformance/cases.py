@@ -15,7 +15,7 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.seeding import numpy_generator, torch_generator
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.windows import Windows
-from neuro_divergent.forecasting.fit.anchors import anchor_lengths
+from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.module import ForecastModule, build_module
 from neuro_divergent.losses import MSE, Loss
@@ -70,8 +70,11 @@ class Case:
 
     def module(self, *, seed: int = 0, shaken: bool = False) -> ForecastModule:
         """The module before training. `shaken` moves every weight, so that none is zero by design."""
-        lengths = anchor_lengths(self.model, self.store(1))
-        module = build_module(self.model, self.spec, self.loss, lengths, seed)
+        # The waves of a few rows have no season. Where a model would infer its lags, it gets two of its own.
+        anchor, lags = anchor_and_lags(self.model, self.store(1))
+        if self.model.lags_read == "auto":
+            lags = tuple(sorted({min(3, self.model.input_size), self.model.input_size}))
+        module = build_module(self.model, replace(self.spec, lags=lags), self.loss, anchor, seed)
         if shaken:
             generator = torch_generator(seed, "shake")
             with torch.no_grad():

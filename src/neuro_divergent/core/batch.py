@@ -115,6 +115,8 @@ class InputSpec:
     """For each categorical column, the number of its codes, including 0 for unknown."""
     anchored: bool = False
     """Whether a naive forecast is added to the output outside the network."""
+    lags: tuple[int, ...] = ()
+    """Lags of the target, in steps, that the network reads beside each step. Each is at most the lookback."""
     outputs: int = 1
     """Number of outputs per horizon step: 1 for a point, several for quantiles or distribution parameters."""
 

@@ -5,8 +5,9 @@ Letters: B windows, L lookback, H horizon, C channels, Q outputs, N trajectories
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -14,16 +15,24 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.core.field_types import Several, default
-from neuro_divergent.forecasting.model.model import Capabilities, Model
-from neuro_divergent.forecasting.model.recipes import ModelFamily
-from neuro_divergent.losses import Loss
+from neuro_divergent.core.field_types import Several, Takes, default
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import AnchorField, Capabilities
+from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
+from neuro_divergent.losses import DistributionLoss, Loss
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.recurrent import RecursiveRecurrent, dense_head
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+RECIPE_STEPS = 1500
+"""About the maximum number of steps of the recipe: a distribution that is fed back takes longer to learn."""
 
 
-class DeepAR(Model):
-    """An LSTM reads the previous value and the columns of the next step, and outputs the distribution of this step.
+class DeepAR(LaggedModel):
+    """An LSTM reads the previous value, the lags and the columns of the next step, and outputs its distribution.
+
+    The recommended loss is Student's t-distribution. Its middle, mean and median at once, is the point forecast. For
+    counts use DistributionLoss("NegativeBinomial").
 
     It is trained on the true previous values. A point forecast feeds back the point forecast of the step before.
     Sample paths of `sample_paths` feed back the drawn values, so that their spread contains the uncertainty of all
@@ -37,9 +46,11 @@ class DeepAR(Model):
         "DeepAR: Probabilistic forecasting with autoregressive recurrent networks"
     )
 
-    hidden_size: Annotated[int, Field(ge=1)] = 128
+    anchor: Takes[AnchorField, Literal["last", "seasonal", "auto"] | Sequence[int] | None] = default(None)
+    """Must be None: DeepAR feeds forecasts back as values. Lags take the place of an anchor."""
+    hidden_size: Annotated[int, Field(ge=1)] = 64
     """Width of the recurrent state."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1)] = 1
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Dropout rate between recurrent layers."""
@@ -58,6 +69,11 @@ class DeepAR(Model):
                 f"but got anchor={self.anchor!r}. Use anchor=None"
             )
         return self
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows, with a distribution as its loss."""
+        recipe = recipe_for(self.group, windows, steps=RECIPE_STEPS)
+        return recipe.replace(loss=DistributionLoss(distribution="StudentT"))
 
     def build(self, spec: InputSpec) -> nn.Module:
         """Return the network for these input sizes."""
@@ -113,9 +129,11 @@ class _Network(RecursiveRecurrent):
         spread = torch.ones_like(middle) if scale is None else repeat(scale).to(output.dtype)
         sizes = None if size is None else repeat(size).to(output.dtype)
         drawn: list[Tensor] = []
+        known = repeat(batch.y)
         for step in range(self.spec.horizon):
             if step > 0:
-                output, state = self.advance((drawn[-1] - middle) / spread, state, columns, step)
+                known = torch.cat([known, (drawn[-1] - middle) / spread], dim=1)
+                output, state = self.advance(known, state, columns, step)
             raw = loss.natural(output, sizes)
             raw = raw if scale is None else loss.unscale(raw, middle, spread)
             drawn.append(loss.sample(raw, 1, generator).squeeze(0).unsqueeze(-1))

@@ -12,7 +12,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
-from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import Capabilities
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, StepInputs, perceptron
 from neuro_divergent.nn.dilated import CellName, DilatedLayer
@@ -20,7 +21,7 @@ from neuro_divergent.nn.dilated import CellName, DilatedLayer
 Group = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
 
-class DilatedRNN(Model):
+class DilatedRNN(LaggedModel):
     """Groups of dilated recurrent layers with residual connections; their states are mapped to the horizon."""
 
     group: ClassVar[ModelFamily] = "recurrent"
@@ -60,7 +61,7 @@ class _Network(nn.Module):
                 DilatedLayer(width, D, dilation, model.cell) for width, dilation in zip(widths, dilations, strict=False)
             ]
             self.groups.append(nn.Sequential(*layers))
-        self.align = nn.Linear(spec.lookback, spec.horizon)
+        self.align = nn.Linear(self.inputs.steps, spec.horizon)
         hidden = [model.decoder_size] * (model.decoder_layers - 1)
         self.decoder = perceptron([D + self.inputs.ahead_width, *hidden, spec.outputs], act=model.activation)
 

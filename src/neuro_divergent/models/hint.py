@@ -14,7 +14,7 @@ from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.hierarchy.hierarchy import Hierarchy
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.model import Capabilities, LagsField, Model
 from neuro_divergent.forecasting.predict.error_factors import learn_factors, with_factors
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.reconciliation import Reconciliation, reconciliation
@@ -127,6 +127,20 @@ class HINT(Model):
             model = model.replace(**shared) if shared else model
             fields |= {name: getattr(model, name) for name in _SHARED} | {"model": model}
         return super().replace(**fields)
+
+    @property
+    def lags_read(self) -> LagsField:
+        """Lags of the target that the model reads."""
+        return self.model.lags_read
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the model reads its own forecasts."""
+        return self.model.feeds_back
+
+    def with_lags(self, lags: tuple[int, ...]) -> Self:
+        """The same with these lags of the model."""
+        return self.replace(model=self.model.with_lags(lags))
 
     def check_table(self, table: TimeSeriesDataFrame) -> None:
         """Check that the table has exactly the series of S."""

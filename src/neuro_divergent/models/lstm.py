@@ -13,16 +13,18 @@ from torch import nn
 
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import Capabilities
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn.recurrent import DirectRecurrent, RecursiveRecurrent, dense_head
 
 
-class LSTM(Model):
+class LSTM(LaggedModel):
     """An LSTM reads the window; a perceptron decodes its states into all steps of the horizon.
 
     For each horizon step the direct decoder reads the state after the whole window, which contains the newest value,
-    and the state of one of the last steps of the window, in the same order.
+    the state at the same place of the last season, and the values one or more seasons before. Without lags it reads
+    the whole window step by step, and the states of its last steps in the same order.
     """
 
     group: ClassVar[ModelFamily] = "recurrent"
@@ -31,9 +33,9 @@ class LSTM(Model):
     )
     paper: ClassVar[str] = "Hochreiter & Schmidhuber (1997), Long short-term memory"
 
-    hidden_size: Annotated[int, Field(ge=1)] = 128
+    hidden_size: Annotated[int, Field(ge=1)] = 64
     """Width of the recurrent state."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1)] = 1
     """Number of recurrent layers."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Dropout rate between recurrent layers."""
@@ -46,7 +48,7 @@ class LSTM(Model):
 
     @model_validator(mode="after")
     def _recursion_feeds_values(self) -> Self:
-        if self.recursive and self.anchor is not None:
+        if self.recursive and self.anchor not in (None, "auto"):
             raise ConfigError(
                 "recursive=True feeds forecasts back as values, so they must not be differences to an anchor, "
                 f"but got anchor={self.anchor!r}. Use anchor=None or recursive=False"

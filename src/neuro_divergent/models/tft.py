@@ -1,6 +1,6 @@
 """TFT: the temporal fusion transformer, which reports the importance of columns and past steps.
 
-Letters: B windows, L lookback, H horizon, Q outputs, N variables, D width, A heads.
+Letters: B windows, R steps that are read (all without lags), H horizon, Q outputs, N variables, D width, A heads.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from torch.nn import functional as F
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.data.scaling.per_window import WindowScalerName
-from neuro_divergent.forecasting.model.model import Capabilities, Model
-from neuro_divergent.forecasting.model.recipes import ModelFamily
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import Capabilities
+from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.nn.attention import causal_bias, check_heads, split_heads
 from neuro_divergent.nn.gating import Gate, GatedResidual, ScalarEmbedding, VariableSelection
+from neuro_divergent.nn.lags import TargetLags, steps_read
+from neuro_divergent.training.config.training_config import TrainingConfig
+
+RECIPE_STEPS = 500
+"""About the maximum number of steps of the recipe; each takes several times as long as an LSTM's."""
 
 
-class TFT(Model):
+class TFT(LaggedModel):
     """Selects variables step by step, reads them with an LSTM, and attends from each horizon step to the whole past.
 
-    Without columns known ahead, the last value of the window is used as one. Unused weights are left out (a context for
-    the selection of static columns, any context without static columns, the selection among a single variable). Other
-    implementations have them, and therefore more parameters.
+    Lags of the target are columns known ahead. Without any such column, the last value of the window is used as one.
+    Unused weights are left out (a context for the selection of static columns, any context without static columns, the
+    selection among a single variable). Other implementations have them, and therefore more parameters.
     """
 
     group: ClassVar[ModelFamily] = "transformer"
@@ -37,7 +43,7 @@ class TFT(Model):
 
     scaler: WindowScalerName = "robust"
     """The scaler that is applied to each window."""
-    hidden_size: Annotated[int, Field(ge=1)] = 128
+    hidden_size: Annotated[int, Field(ge=1)] = 32
     """Width of every vector in the network."""
     heads: Annotated[int, Field(ge=1)] = 4
     """Number of attention heads. They share their values, so that the mean of the heads can be interpreted."""
@@ -52,6 +58,10 @@ class TFT(Model):
     def _consistent(self) -> Self:
         check_heads(self.hidden_size, self.heads)
         return self
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows: that of a recurrent model, which it is for the most part."""
+        return recipe_for("recurrent", windows, steps=RECIPE_STEPS)
 
     def build(self, spec: InputSpec) -> nn.Module:
         """Return the network for these input sizes."""
@@ -73,7 +83,9 @@ class _Network(nn.Module):
         self.spec = spec
         D, rate = model.hidden_size, model.dropout
         context = D if spec.static else 0
-        self.known = max(1, spec.future)
+        self.steps = steps_read(spec)
+        self.lags = TargetLags(spec) if spec.lags else None
+        self.known = max(1, spec.future + len(spec.lags))
         self.static = _Static(spec.static, D, rate) if spec.static else None
         self.embed_target = ScalarEmbedding(1, D)
         self.embed_historical = ScalarEmbedding(spec.historical, D) if spec.historical else None
@@ -98,16 +110,16 @@ class _Network(nn.Module):
     def explain(self, batch: Batch) -> dict[str, Tensor]:
         """Return importance weights. Every row of every entry sums to 1.
 
-        - "attention" [B, H, L+H]: from each step ahead to each step of the past and of the horizon.
-        - "past_importance" [B, L, N]: of the target, the historical columns, then the columns known ahead.
-        - "ahead_importance" [B, H, N]: of the columns known ahead.
+        - "attention" [B, H, R+H]: from each step ahead to each step that is read and of the horizon.
+        - "past_importance" [B, R, N]: of the target, the historical columns, the columns known ahead, then the lags.
+        - "ahead_importance" [B, H, N]: of the columns known ahead, then the lags.
         - "static_importance" [B, N]: of the static columns, if there are any.
         """
         _, importances, enriched = self._run(batch)
         return importances | {"attention": self.attention.weights(enriched)}
 
     def _run(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        L, H = self.spec.lookback, self.spec.horizon
+        R, H = self.steps, self.spec.horizon
         context, importances = self._static(batch)
         past, ahead = self._variables(batch)
         selection = None if context.selection is None else context.selection.unsqueeze(1)
@@ -115,8 +127,8 @@ class _Network(nn.Module):
         ahead, importances["ahead_importance"] = self.select_ahead(ahead, selection)
         temporal = self.gate_recurrent(self.dropout(self._recur(past, ahead, context)), torch.cat([past, ahead], dim=1))
         enriched = self.enrich(temporal, None if context.enrichment is None else context.enrichment.unsqueeze(1))
-        attended = self.gate_attention(self.dropout(self.attention(enriched)), enriched[:, L:])
-        decoded = self.gate_output(self.position_wise(attended), temporal[:, L:])
+        attended = self.gate_attention(self.dropout(self.attention(enriched)), enriched[:, R:])
+        decoded = self.gate_output(self.position_wise(attended), temporal[:, R:])
         return self.output(decoded).view(-1, H, 1, self.spec.outputs), importances, enriched
 
     def _static(self, batch: Batch) -> tuple[_Context, dict[str, Tensor]]:
@@ -126,17 +138,21 @@ class _Network(nn.Module):
         return context, {"static_importance": weights}
 
     def _variables(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The vectors of all variables of the past [B, L, N, D] and of the horizon [B, H, N, D]."""
-        L, H = self.spec.lookback, self.spec.horizon
-        future = batch.y[:, -1:].expand(-1, L + H, -1) if batch.future is None else batch.future
-        known = self.embed_known(future)
-        past = [self.embed_target(batch.y)]
+        """The vectors of all variables of the steps that are read [B, R, N, D] and of the horizon [B, H, N, D]."""
+        R, first = self.steps, self.spec.lookback - self.steps
+        columns = [] if batch.future is None else [batch.future[:, first:]]
+        if self.lags is not None:
+            columns.append(torch.cat(self.lags(batch.y), dim=1))
+        if not columns:
+            columns.append(batch.y[:, -1:].expand(-1, R + self.spec.horizon, -1))
+        known = self.embed_known(torch.cat(columns, dim=-1))
+        past = [self.embed_target(batch.y[:, first:])]
         if self.embed_historical is not None and batch.historical is not None:
-            past.append(self.embed_historical(batch.historical))
-        return torch.cat([*past, known[:, :L]], dim=2), known[:, L:]
+            past.append(self.embed_historical(batch.historical[:, first:]))
+        return torch.cat([*past, known[:, :R]], dim=2), known[:, R:]
 
     def _recur(self, past: Tensor, ahead: Tensor, context: _Context) -> Tensor:
-        """An LSTM over the past, whose state initialises another LSTM over the horizon: [B, L+H, D]."""
+        """An LSTM over the past, whose state initialises another LSTM over the horizon: [B, R+H, D]."""
         state = None
         if context.hidden is not None and context.cell is not None:
             layers = self.encoder.num_layers
@@ -169,17 +185,17 @@ class _InterpretableAttention(nn.Module):
         super().__init__()
         D = model.hidden_size
         self.heads = model.heads
-        self.lookback = spec.lookback
+        self.steps = steps_read(spec)
         self.dropout = model.attention_dropout
         self.query = nn.Linear(D, D, bias=False)
         self.key = nn.Linear(D, D, bias=False)
         self.value = nn.Linear(D, D // model.heads, bias=False)
         self.output = nn.Linear(D // model.heads, D, bias=False)
-        bias = causal_bias(spec.lookback + spec.horizon)[spec.lookback :]
+        bias = causal_bias(self.steps + spec.horizon)[self.steps :]
         self.register_buffer("bias", bias, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, L+H, D] → [B, H, D]"""
+        """[B, R+H, D] → [B, H, D]"""
         query, key = self._project(x)
         value = self.value(x).unsqueeze(1).expand(-1, self.heads, -1, -1)
         dropout = self.dropout if self.training else 0.0
@@ -187,11 +203,11 @@ class _InterpretableAttention(nn.Module):
         return self.output(mixed.mean(dim=1))  # type: ignore[no-any-return]
 
     def weights(self, x: Tensor) -> Tensor:
-        """The mean attention of the heads, [B, H, L+H]."""
+        """The mean attention of the heads, [B, H, R+H]."""
         query, key = self._project(x)
         scores: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + self.bias
         return scores.softmax(dim=-1).mean(dim=1)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, A, H, E] queries and [B, A, L+H, E] keys."""
-        return split_heads(self.query(x[:, self.lookback :]), self.heads), split_heads(self.key(x), self.heads)
+        """[B, A, H, E] queries and [B, A, R+H, E] keys."""
+        return split_heads(self.query(x[:, self.steps :]), self.heads), split_heads(self.key(x), self.heads)

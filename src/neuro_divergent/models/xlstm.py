@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.forecasting.model.model import Capabilities, Model
+from neuro_divergent.forecasting.model.lagged import LaggedModel
+from neuro_divergent.forecasting.model.model import Capabilities
 from neuro_divergent.forecasting.model.recipes import ModelFamily
 from neuro_divergent.nn import ActivationName, StepInputs, perceptron
 from neuro_divergent.nn.matrix_memory import MatrixMemoryBlock
 
 
-class xLSTM(Model):  # noqa: N801  # spelt as in the paper
+class xLSTM(LaggedModel):  # noqa: N801  # spelt as in the paper
     """Blocks with a matrix memory read the window; their states are mapped to the horizon.
 
     This is xLSTM[1:0] of the paper: all blocks are mLSTM. An mLSTM block has no recurrence through its state, so all
@@ -76,7 +77,7 @@ class _Network(nn.Module):
             *(MatrixMemoryBlock(D, model.heads, model.dropout, bias=model.bias) for _ in range(model.blocks)),
             nn.LayerNorm(D),
         )
-        self.align = nn.Linear(spec.lookback, spec.horizon)
+        self.align = nn.Linear(self.inputs.steps, spec.horizon)
         sizes = [D + self.inputs.ahead_width, *[model.decoder_size] * (model.decoder_layers - 1), spec.outputs]
         self.decoder = perceptron(sizes, act=model.activation, dropout=model.decoder_dropout)
 

@@ -1,6 +1,6 @@
 """The input columns of a network: flattened for window networks, step by step for sequence networks.
 
-Letters: B windows, L lookback, H horizon, C channels, D width.
+Letters: B windows, L lookback, H horizon, R steps that are read, C channels, D width.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
+from neuro_divergent.nn.lags import TargetLags, steps_read
 
 
 def embedding_width(categories: int) -> int:
@@ -56,18 +57,23 @@ class FlatInputs(nn.Module):
 
 
 class StepInputs(nn.Module):
-    """The columns of each step of a univariate window: past [B, L, past_width], ahead [B, H, ahead_width]."""
+    """The columns of each step of a univariate window: past [B, R, past_width], ahead [B, H, ahead_width].
+
+    R is the whole lookback L, or fewer last steps if there are lags; see `steps_read`.
+    """
 
     def __init__(self, spec: InputSpec) -> None:
         super().__init__()
         self.spec = spec
+        self.steps = steps_read(spec)
         self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
+        self.lags = TargetLags(spec) if spec.lags else None
         embedded = 0 if self.embedding is None else self.embedding.width
-        self.ahead_width = spec.future + embedded + spec.static
+        self.ahead_width = spec.future + embedded + spec.static + len(spec.lags)
         self.past_width = 1 + spec.historical + self.ahead_width
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Return the columns of each lookback step, and of each horizon step (None if there are none)."""
+        """Return the columns of each step that is read, and of each horizon step (None if there are none)."""
         L, H = self.spec.lookback, self.spec.horizon
         known: list[Tensor] = [] if batch.future is None else [batch.future]
         if self.embedding is not None and batch.categorical is not None:
@@ -75,5 +81,12 @@ class StepInputs(nn.Module):
         if batch.static is not None:
             known.append(batch.static.unsqueeze(1).expand(-1, L + H, -1))
         past = [batch.y] + ([] if batch.historical is None else [batch.historical]) + [part[:, :L] for part in known]
-        ahead = torch.cat([part[:, L:] for part in known], dim=-1) if known else None
-        return (past[0] if len(past) == 1 else torch.cat(past, dim=-1)), ahead
+        ahead = [part[:, L:] for part in known]
+        if self.lags is not None:
+            lagged, lagged_ahead = self.lags(batch.y)
+            past, ahead = [*(part[:, L - self.steps :] for part in past), lagged], [*ahead, lagged_ahead]
+        return _beside(past), _beside(ahead) if ahead else None
+
+
+def _beside(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)

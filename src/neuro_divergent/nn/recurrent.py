@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.nn.inputs import CategoryEmbedding, StepInputs
+from neuro_divergent.nn.lags import steps_read
 from neuro_divergent.nn.perceptron import ActivationName, perceptron
 
 EncoderMaker = Callable[[int], nn.RNNBase]
@@ -27,8 +28,11 @@ class DirectRecurrent(nn.Module):
 
     The decoder has two inputs for each horizon step. The first is a context vector computed from the state after the
     whole window, which contains the newest value. The second is the state of one of the last H steps of the window, in
-    the same order: this carries over the recent shape of the series, which need not be learned for each step.
+    the same order: this carries over the recent shape of the series, which need not be learned for each step. With lags
+    it is the state at the same place of the last season, and the decoder also reads the lags of its step.
     """
+
+    mirrored: Tensor
 
     def __init__(self, spec: InputSpec, encoder: EncoderMaker, *, context_size: int, decoder_size: int) -> None:
         super().__init__()
@@ -38,9 +42,11 @@ class DirectRecurrent(nn.Module):
         width = self.encoder.hidden_size
         self.context = nn.Linear(width, spec.horizon * context_size)
         self.decoder = perceptron([width + context_size + self.inputs.ahead_width, decoder_size, spec.outputs])
-        # A horizon longer than the window repeats the window's steps.
-        step = torch.arange(spec.horizon)
-        self.register_buffer("mirrored", spec.lookback - min(spec.horizon, spec.lookback) + step % spec.lookback, False)
+        # A horizon longer than the season, or than the steps that are read, repeats them.
+        R = self.inputs.steps
+        season = min((lag for lag in spec.lags if 1 < lag <= R), default=0)
+        first = R - (season or min(spec.horizon, R))
+        self.register_buffer("mirrored", first + torch.arange(spec.horizon) % (season or R), persistent=False)
 
     def forward(self, batch: Batch) -> Tensor:
         """[B, H, 1, Q]"""
@@ -57,8 +63,10 @@ class RecursiveRecurrent(nn.Module):
 
     In training it reads the true previous values of the horizon (teacher forcing), all steps in one call. With
     `teacher_forcing` below 1, each true value is replaced at random by the network's forecast. In forecasting it reads
-    its own forecasts. Historical columns are 0, their mean, in the horizon.
+    its own forecasts, also where a lag reaches into the horizon. Historical columns are 0, their mean, in the horizon.
     """
+
+    lagged: Tensor
 
     def __init__(self, spec: InputSpec, encoder: EncoderMaker, head: Callable[[int], nn.Module]) -> None:
         super().__init__()
@@ -69,8 +77,16 @@ class RecursiveRecurrent(nn.Module):
         """Maps outputs [..., Q] to a point forecast in scaled units, such as a loss's `point`; None: first output."""
         self.embedding = CategoryEmbedding(spec.categories) if spec.categories else None
         embedded = 0 if self.embedding is None else self.embedding.width
-        self.encoder = encoder(1 + spec.historical + spec.future + embedded + spec.static)
-        self.head = head(self.encoder.hidden_size)
+        self.reads = steps_read(spec)
+        """Number of last steps of the window that the encoder reads."""
+        self.encoder = encoder(1 + len(spec.lags) + spec.historical + spec.future + embedded + spec.static)
+        # A state is bounded. Beside it the head reads the last value and the lags, which it often has to repeat.
+        self.skipped = 1 + len(spec.lags) if spec.lags else 0
+        self.head = head(self.encoder.hidden_size + self.skipped)
+        if spec.lags:
+            # Beside the value of step t the encoder reads the lags of step t + 1, which it forecasts.
+            step = torch.arange(spec.lookback - self.reads + 1, spec.lookback + spec.horizon).unsqueeze(1)
+            self.register_buffer("lagged", max(spec.lags) + step - torch.tensor(spec.lags), persistent=False)
 
     def forward(self, batch: Batch, feedback: Feedback | None = None) -> Tensor:
         """[B, H, 1, Q]; each step reads the forecast of the step before. `feedback` replaces `self.feedback`."""
@@ -84,11 +100,10 @@ class RecursiveRecurrent(nn.Module):
             return self._unroll(
                 batch, lambda output, step: self._scheduled(output, target[:, step : step + 1], feedback)
             )
-        previous = torch.cat([batch.y, target[:, :-1]], dim=1)
-        columns = self.columns(batch)
-        states, _ = self.encoder(previous if columns is None else torch.cat([previous, columns], dim=-1))
-        output: Tensor = self.head(states[:, self.spec.lookback - 1 :])
-        return output.unsqueeze(2)
+        known = torch.cat([batch.y, target[:, :-1]], dim=1)
+        inputs = self._inputs(known, self.columns(batch))
+        states, _ = self.encoder(inputs)
+        return self._outputs(states[:, self.reads - 1 :], inputs[:, self.reads - 1 :]).unsqueeze(2)
 
     def columns(self, batch: Batch) -> Tensor | None:
         """The input columns of each step beside the previous value, [B, L+H-1, W]; None if there are none."""
@@ -105,24 +120,51 @@ class RecursiveRecurrent(nn.Module):
 
     def start(self, batch: Batch, columns: Tensor | None) -> tuple[Tensor, Any]:
         """Read the window; return the outputs of the first horizon step, [B, 1, Q], and the state after it."""
-        past = batch.y if columns is None else torch.cat([batch.y, columns[:, : self.spec.lookback]], dim=-1)
-        states, state = self.encoder(past)
-        return self.head(states[:, -1:]), state
+        inputs = self._inputs(batch.y, columns)
+        states, state = self.encoder(inputs)
+        return self._outputs(states[:, -1:], inputs[:, -1:]), state
 
-    def advance(self, value: Tensor, state: Any, columns: Tensor | None, step: int) -> tuple[Tensor, Any]:
-        """Return the outputs of horizon step `step` (from 1) and the state, given the previous value [B, 1, 1]."""
+    def advance(self, known: Tensor, state: Any, columns: Tensor | None, step: int) -> tuple[Tensor, Any]:
+        """Return the outputs of horizon step `step` (from 1) and the state.
+
+        Args:
+            known: [B, L + step, 1] the window and the values of the steps before.
+            state: the state after the step before.
+            columns: the result of `columns`.
+            step: number of the step.
+        """
+        L = self.spec.lookback
+        parts = [known[:, -1:], *(known[:, L + step - lag : L + step - lag + 1] for lag in self.spec.lags)]
         if columns is not None:
-            position = self.spec.lookback - 1 + step
-            value = torch.cat([value, columns[:, position : position + 1]], dim=-1)
-        states, state = self.encoder(value, state)
-        return self.head(states), state
+            parts.append(columns[:, L - 1 + step : L + step])
+        inputs = torch.cat(parts, dim=-1)
+        states, state = self.encoder(inputs, state)
+        return self._outputs(states, inputs), state
+
+    def _outputs(self, states: Tensor, inputs: Tensor) -> Tensor:
+        """[B, T, D], [B, T, W] → [B, T, Q]"""
+        read = torch.cat([states, inputs[..., : self.skipped]], dim=-1) if self.skipped else states
+        return self.head(read)  # type: ignore[no-any-return]
+
+    def _inputs(self, known: Tensor, columns: Tensor | None) -> Tensor:
+        """All inputs of the encoder, from the first step that it reads to the last known value [B, T, 1]."""
+        first = self.spec.lookback - self.reads
+        read = known[:, first:]
+        parts = [read]
+        if self.spec.lags:
+            padded = nn.functional.pad(known.squeeze(-1), (max(self.spec.lags), 0))
+            parts.append(padded[:, self.lagged[: read.shape[1]]])
+        if columns is not None:
+            parts.append(columns[:, first : first + read.shape[1]])
+        return torch.cat(parts, dim=-1)
 
     def _unroll(self, batch: Batch, previous: Callable[[Tensor, int], Tensor]) -> Tensor:
         columns = self.columns(batch)
         output, state = self.start(batch, columns)
-        outputs = [output]
+        outputs, known = [output], batch.y
         for step in range(1, self.spec.horizon):
-            output, state = self.advance(previous(output, step - 1), state, columns, step)
+            known = torch.cat([known, previous(output, step - 1)], dim=1)
+            output, state = self.advance(known, state, columns, step)
             outputs.append(output)
         return torch.cat(outputs, dim=1).unsqueeze(2)
 

@@ -161,7 +161,7 @@ def test_as_many_parameters_as_the_peer_with_two_columns_known_ahead(cls: type[M
 def test_tft_has_the_peer_s_parameters_but_one_matrix_that_nothing_reaches() -> None:
     # neuralforecast's TFT with 2 future, 1 historical and 2 static columns: 1 586 601, of which 128 x 128 are the
     # weights of a context for the choice among static columns, which has no context.
-    assert count(TFT(h=24, input_size=96), future=2, historical=1, static=2) == 1_586_601 - 128 * 128
+    assert count(TFT(h=24, input_size=96, hidden_size=128), future=2, historical=1, static=2) == 1_586_601 - 128 * 128
 
 
 def test_fedformer_differs_from_the_peer_by_what_its_docstring_says() -> None:

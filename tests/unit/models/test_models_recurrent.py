@@ -93,15 +93,15 @@ def count(module: torch.nn.Module) -> int:
 def test_the_size_is_the_peers() -> None:
     spec = InputSpec(horizon=24, lookback=96)
     assert count(DilatedRNN(h=24, input_size=96).build(spec)) == 482_329
-    assert count(DeepAR(h=24, input_size=96).build(replace(spec, outputs=3))) == 199_555
+    assert count(DeepAR(h=24, input_size=96, hidden_size=128, layers=2).build(replace(spec, outputs=3))) == 199_555
 
 
 @pytest.mark.parametrize(
     ("model", "peer", "peer_decoder"),
     [
-        (RNN(h=24, input_size=96), 66_433, 128 * 128 + 128 + 129),
-        (LSTM(h=24, input_size=96), 215_809, 128 * 128 + 128 + 129),
-        (GRU(h=24, input_size=96), 388_857, 200 * 128 + 128 + 129),
+        (RNN(h=24, input_size=96, hidden_size=128, layers=2), 66_433, 128 * 128 + 128 + 129),
+        (LSTM(h=24, input_size=96, hidden_size=128, layers=2), 215_809, 128 * 128 + 128 + 129),
+        (GRU(h=24, input_size=96, hidden_size=200, layers=2), 388_857, 200 * 128 + 128 + 129),
     ],
 )
 def test_the_encoder_is_as_large_as_the_peers(model: Model, peer: int, peer_decoder: int) -> None:

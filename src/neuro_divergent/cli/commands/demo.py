@@ -69,9 +69,7 @@ def demo(
     results: dict[str, Backtest] = {}
     for title, (frame, h, lookback) in tables.items():
         data = TimeSeriesDataFrame.from_frame(frame)
-        models: list[Model] = [cls(h=h, input_size=lookback) for cls in (NHITS, DLinear, MLP)]
-        # A long lookback window makes the LSTM slow. With a short one, the anchor supplies the season.
-        models.append(LSTM(h=h, input_size=2 * h, hidden_size=48, layers=1, anchor="auto"))
+        models: list[Model] = [cls(h=h, input_size=lookback) for cls in (NHITS, DLinear, MLP, LSTM)]
         results[title] = backtest(models, data, config)
         show(f"\n{title}: the last {h} steps of each series were hidden and forecast")
         show(table(HEADER, rows(results[title])))

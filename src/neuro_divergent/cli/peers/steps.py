@@ -86,8 +86,8 @@ def ours(peer: str, model: str) -> Training:
             "harmonics": 1,
             "share_weights": True,
         },
-        "DeepAR": {"hidden_size": 64},
-        "TFT": {"hidden_size": 32},
+        "DeepAR": {"hidden_size": 64, "layers": 2, "lags": None},
+        "TFT": {"hidden_size": 32, "lags": None, "anchor": None},
     }
     description = getattr(nd, model)(h=HORIZON, input_size=LOOKBACK, **shapes[model])
     loss = nd.DistributionLoss(distribution="StudentT") if peer == "gluonts" else nd.MAE()

@@ -104,8 +104,8 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
     def begin(module: ForecastModule) -> None:
         module.load_state_dict(weights)
 
-    # The season was inferred from the first data. The weights depend on it.
-    model = forecaster.model.replace(anchor=forecaster.anchor or None)
+    # The seasons were inferred from the first data. The weights depend on them.
+    model = forecaster.model.replace(anchor=forecaster.anchor or None).with_lags(forecaster.module.spec.lags)
     local, shown = forecaster.local, table
     if local is not None:
         local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))
@@ -201,7 +201,7 @@ def resume_training(
             "Trainer(config).resume_training(module, data, path)"
         )
     try:
-        model = Model.from_dict(facts["identity"]["model"])
+        model = Model.from_saved(facts["identity"]["model"])
         short = facts["identity"].get("short", "error")
     except (KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError(f"{path} must describe its model, but does not: {error!r}") from None

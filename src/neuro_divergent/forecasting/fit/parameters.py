@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from neuro_divergent.core.batch import InputSpec
@@ -9,7 +10,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.vocabulary import categories_in, with_categories
 from neuro_divergent.data.windows.windows import Windows
-from neuro_divergent.forecasting.fit.anchors import anchor_lengths
+from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
 from neuro_divergent.forecasting.fit.training_rows import training_rows
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
@@ -46,12 +47,15 @@ def _sizes(
             multivariate=model.capabilities.multivariate,
             short="drop",
         )
-        return windows.spec(), anchor_lengths(model, store, rows)
-    if model.anchor in ("auto", "seasonal"):
-        raise ConfigError(
-            f"anchor={model.anchor!r} infers its season lengths from the data, but got no table. "
-            "Give a table: num_parameters(data)"
-        )
+        found, read = anchor_and_lags(model, store, rows)
+        return replace(windows.spec(), lags=read), found
+    lags = model.lags_read
+    for name, value in (("anchor", model.anchor), ("lags", lags)):
+        if value in ("auto", "seasonal") and (data is None or name == "anchor" or not data.lags):
+            raise ConfigError(
+                f"{name}={value!r} infers season lengths from the data, but got no table. "
+                "Give a table: num_parameters(data)"
+            )
     if data is None and model.together:
         raise ConfigError(
             f"{model.kind} sees all series at once, so its size depends on their number, but got no table. "
@@ -63,6 +67,8 @@ def _sizes(
             f"sizes must be those of the model, h={model.h} and input_size={model.input_size}, but got "
             f"horizon={spec.horizon} and lookback={spec.lookback}"
         )
+    if isinstance(lags, tuple):
+        spec = replace(spec, lags=lags)
     anchor = (1,) if model.anchor == "last" else model.anchor or ()
     assert not isinstance(anchor, str)
     return spec, anchor

@@ -15,7 +15,7 @@ from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.vocabulary import categories_in, with_categories
 from neuro_divergent.data.windows.windows import Range
-from neuro_divergent.forecasting.fit.anchors import anchor_lengths
+from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import DECIDED_ON, Problem
 from neuro_divergent.forecasting.fit.run import Run
@@ -65,10 +65,12 @@ def prepare(job: Job) -> Run:
         log.warning("%s takes no %s columns: %s is left out", model.kind, role, ", ".join(names))
     store = taken_columns(model, table.store)
     deciding = store.lengths if old else rows
+    anchor, lags = anchor_and_lags(model, store, deciding)
     problem = Problem(
         model=model,
         store=store,
-        anchor=anchor_lengths(model, store, deciding),
+        anchor=anchor,
+        lags=lags,
         rows=deciding,
         historical_categorical=tuple(n for n in table.schema.historical_categorical if n in store.categories),
         short=job.short,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.samplers import EasyFirst, Sampler, Sequential, easy_first
@@ -43,6 +44,8 @@ class Problem:
     model: Model
     store: SeriesStore
     anchor: tuple[int, ...]
+    lags: tuple[int, ...]
+    """Lags of the target that the network reads."""
     rows: npt.NDArray[np.int64]
     """[S] how many first rows of each series decide what is inferred from the data: the training rows."""
     historical_categorical: tuple[str, ...]
@@ -95,6 +98,11 @@ class Problem:
         return self.indexed[key]
 
 
+def spec_of(problem: Problem, windows: Windows) -> InputSpec:
+    """The sizes that the network of a problem is built for."""
+    return replace(windows.spec(), lags=problem.lags)
+
+
 def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[str, Any]:
     """What must be the same to resume a run: model, table, the split of its rows, and the series that are used."""
     store = problem.store
@@ -102,7 +110,14 @@ def identity_of(problem: Problem, trained: Range, held: Range | None) -> dict[st
     for rows in (*trained, *(held or ())):
         digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
     data = {"series": len(store.ids), "rows": len(store.y), "freq": store.freq, "fingerprint": digest.hexdigest()}
-    known = {"data": data, "model": problem.model.to_dict(), "anchor": list(problem.anchor), "short": problem.short}
+    known: dict[str, Any] = {
+        "data": data,
+        "model": problem.model.to_dict(),
+        "anchor": list(problem.anchor),
+        "short": problem.short,
+    }
+    if problem.lags:
+        known["lags"] = list(problem.lags)
     if problem.starts_from is not None:
         known[STARTS_FROM] = problem.starts_from
     return known if problem.decided_on_all else known | {DECIDED_ON: "training rows"}

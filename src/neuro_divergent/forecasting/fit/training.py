@@ -14,7 +14,7 @@ from neuro_divergent.data.scaling.columns import column_statistics
 from neuro_divergent.data.store.rounding import SETTINGS, described, merged_by_rounding
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.windows.windows import Range
-from neuro_divergent.forecasting.fit.problem import Problem, identity_of, sampler_of, validation_source
+from neuro_divergent.forecasting.fit.problem import Problem, identity_of, sampler_of, spec_of, validation_source
 from neuro_divergent.forecasting.fit.task import WindowSource, refuse_classes
 from neuro_divergent.forecasting.network.module import ForecastModule, build_module
 from neuro_divergent.losses import Loss
@@ -55,7 +55,7 @@ def training_of(
     windows = problem.windows(trained)
     if len(windows) == 0:
         raise _no_window(problem, trained)
-    module = build_module(model, windows.spec(), loss, problem.anchor, config.seed)
+    module = build_module(model, spec_of(problem, windows), loss, problem.anchor, config.seed)
     module.adapt_columns(*column_statistics(store, np.asarray(trained[1])))
     if problem.begin_with is not None:
         problem.begin_with(module)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack, get_args, overload
 
 from pydantic import Field, model_validator
 from torch import nn
 
+from neuro_divergent.core import registry
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import Advice, ConfigError, NotFittedError
@@ -41,6 +42,7 @@ class FitOptions(LoadOptions, total=False):
     resume_with: Mapping[str, Any] | None
 
 
+LagsField = Literal["auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 AnchorField = Literal["last", "seasonal", "auto"] | tuple[Annotated[int, Field(ge=1)], ...] | None
 
 
@@ -81,6 +83,8 @@ class Model(Description):
     capabilities: ClassVar[Capabilities] = Capabilities()
     paper: ClassVar[str] = ""
     """Where the model was published."""
+    before: ClassVar[Mapping[str, Any]] = {}
+    """The value of a field in saved models and checkpoints that are older than the field, if it is not the default."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -100,14 +104,15 @@ class Model(Description):
     scaler: WindowScalerName = "standard"
     """How each window is scaled before the network sees it."""
     anchor: Takes[AnchorField, Literal["last", "seasonal", "auto"] | Sequence[int] | None] = default(None)
-    """The naive forecast that the network corrects: none, the last value, the season, or season lengths."""
+    """The naive forecast that the network corrects: none, the last value, the season, or season lengths. "auto" takes
+    the seasons that the data shows, else the last value, and none if the network does not see the target."""
     sees_target: bool = True
     """Whether the network sees the past of the target. With False it forecasts from the columns alone; the past of the
     target only scales the window."""
 
     @model_validator(mode="after")
     def _anchor_of_what_is_seen(self) -> Self:
-        if not self.sees_target and self.anchor is not None:
+        if not self.sees_target and self.anchor not in (None, "auto"):
             raise ConfigError(
                 f"an anchor is a naive forecast from the target's past, which sees_target=False hides, but got "
                 f"anchor={self.anchor!r}. Set anchor=None"
@@ -131,6 +136,11 @@ class Model(Description):
         """Where a setting belongs that is not a field of a model: in the TrainingConfig, or in the call of fit."""
         return misplaced.answer(name, value, "model", cls.model_fields, TrainingConfig.model_fields)
 
+    @classmethod
+    def from_saved(cls, data: Mapping[str, Any], *, using: Mapping[str, Callable[..., Any]] | None = None) -> Self:
+        """Read the description of a saved model or checkpoint. A field that it lacks has its value in `before`."""
+        return cls.from_dict(_completed(data), using=using)
+
     @abstractmethod
     def build(self, spec: InputSpec) -> nn.Module:
         """The network for these sizes: forward(batch) -> [B, H, C, Q]."""
@@ -149,6 +159,20 @@ class Model(Description):
     def together(self) -> bool:
         """True if all series share one forecast origin: the model is multivariate, or its forecasts are reconciled."""
         return self.capabilities.multivariate or self.joint is not None
+
+    @property
+    def lags_read(self) -> LagsField:
+        """Lags of the target that the network reads beside each step: "auto" for the seasons of the data; or None."""
+        return None
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the network reads its own forecasts as values. Then it forecasts no difference to an anchor."""
+        return bool(getattr(self, "recursive", False))
+
+    def with_lags(self, lags: tuple[int, ...]) -> Self:  # noqa: ARG002
+        """The same model with these lags, if it reads any; () for none."""
+        return self
 
     def recipe(self, windows: int) -> TrainingConfig:
         """The recommended training for this many windows."""
@@ -225,3 +249,13 @@ class Model(Description):
 
     def after_fit(self, fitted: Forecaster) -> None:
         """Learn what needs the final weights, such as the correlation of errors between series."""
+
+
+def _completed(data: Any) -> Any:
+    """Plain data of a description, and of the models inside it, with the fields that are newer than the file."""
+    if not isinstance(data, Mapping):
+        return data
+    inside = {key: _completed(value) for key, value in data.items()}
+    kind = data.get("kind")
+    known = registry.find("model", kind) if isinstance(kind, str) else None
+    return inside if known is None else dict(known.before) | inside

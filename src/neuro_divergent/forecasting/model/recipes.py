@@ -30,14 +30,19 @@ def schedule_for(family: ModelFamily) -> Schedule:
     return WarmupCosine(warmup=0.1, min_lr=1e-6)
 
 
-def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
-    """The recommended training of a family for this many windows."""
+def recipe_for(family: ModelFamily, windows: int, *, steps: int | None = None) -> TrainingConfig:
+    """The recommended training of a family for this many windows.
+
+    Args:
+        family: of the model.
+        windows: number of windows of the training rows.
+        steps: about the maximum number of optimizer steps; None for that of the family.
+    """
     batch = min(MAX_BATCH, batch_size_for(windows))
     target = max(TARGET_STEPS[0], min(TARGET_STEPS[1], windows // 10))
-    if family == "recurrent":
-        target = TARGET_STEPS[0]
-    steps = max(1, min(STEPS_PER_EPOCH, -(-windows // batch)))  # a table without windows is refused later
-    epochs = max(5, min(MAX_EPOCHS[family], -(-target // steps)))
+    target = steps or FIXED_STEPS.get(family, target)
+    per_epoch = max(1, min(STEPS_PER_EPOCH, -(-windows // batch)))  # a table without windows is refused later
+    epochs = max(5, min(MAX_EPOCHS[family], -(-target // per_epoch)))
     return TrainingConfig(
         max_epochs=epochs,
         steps_per_epoch=STEPS_PER_EPOCH,
@@ -48,7 +53,7 @@ def recipe_for(family: ModelFamily, windows: int) -> TrainingConfig:
         schedule=schedule_for(family),
         gradient_clipping=ClipByNorm(max_norm=1.0),
         refit="fine_tune",
-        early_stopping=EarlyStopping(patience=10, warmup=-(-UNJUDGED_STEPS.get(family, 0) // steps)),
+        early_stopping=EarlyStopping(patience=10, warmup=-(-UNJUDGED_STEPS.get(family, 0) // per_epoch)),
     )
 
 
@@ -67,7 +72,10 @@ STEPS_PER_EPOCH = 100
 
 TARGET_STEPS = (500, 2000)
 """About the maximum number of optimizer steps of a recipe, for small and for large data. Early stopping may end it
-before. Recurrent models, whose steps are expensive, use the first."""
+before."""
+
+FIXED_STEPS: dict[ModelFamily, int] = {"recurrent": 1000}
+"""The same for families whose number of steps does not depend on the size of the data."""
 
 MAX_EPOCHS: dict[ModelFamily, int] = {
     "mlp": 200,

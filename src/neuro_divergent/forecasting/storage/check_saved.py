@@ -51,12 +51,16 @@ def checked_anchor(anchor: Any, lookback: int) -> tuple[int, ...]:
 def checked_spec(spec: Any) -> InputSpec:
     """The sizes that a network is built for."""
     demand(isinstance(spec, dict), "spec is an object of sizes", spec)
-    categories = spec.get("categories")
-    demand(isinstance(categories, list), "the categories of spec are a list of sizes", categories)
-    sizes = [item for name, item in spec.items() if name not in ("categories", "anchored")] + categories
+    several = {name: spec.get(name, []) for name in ("categories", "lags")}
+    for name, items in several.items():
+        demand(isinstance(items, list), f"the {name} of spec are a list of whole numbers", items)
+    sizes = [item for name, item in spec.items() if name not in ("categories", "lags", "anchored")]
+    sizes += [*several["categories"], *several["lags"]]
     whole = all(type(item) is int and item >= 0 for item in sizes) and type(spec.get("anchored", False)) is bool
     demand(whole, "spec holds whole numbers", spec)
-    return InputSpec(**spec | {"categories": tuple(categories)})
+    inside = all(1 <= lag <= spec.get("lookback", 0) for lag in several["lags"])
+    demand(inside, "the lags of spec are at least 1 and at most its lookback", several["lags"])
+    return InputSpec(**spec | {name: tuple(items) for name, items in several.items()})
 
 
 def check_limits(model: Model, rows: int, widest: int) -> None:

@@ -209,7 +209,7 @@ def _load(
     tensors = _tensors(contents["weights.safetensors"], "weights.safetensors")
     try:
         check_sizes({name: document[name] for name in ("model", "spec", "anchor")}, MODEL_DOCUMENT)
-        model = Model.from_dict(document["model"], using=using)
+        model = Model.from_saved(document["model"], using=using)
         config = _config(document["config"], using)
         schema = DataSchema.from_dict(document["data"])
         spec = checked_spec(document["spec"])

@@ -326,7 +326,7 @@ def _described(kept: Any) -> Any:
     if not isinstance(kept, dict) or "kind" not in kept:
         return kept
     try:
-        return registry.resolve("model", kept["kind"]).from_dict(kept).to_dict()
+        return registry.resolve("model", kept["kind"]).from_saved(kept).to_dict()
     except NeuroDivergentError:  # a plugin that is not there: compared as it is
         return kept
 

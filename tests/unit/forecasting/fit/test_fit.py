@@ -351,10 +351,11 @@ def test_each_family_has_its_own_rate_and_schedule(model, rate, schedule):
     assert recipe.schedule == schedule
 
 
-@pytest.mark.parametrize(("model", "seed", "limit"), [(nd.GRU, 1, 19), (nd.LSTM, 2, 19), (nd.BiTCN, 1, 25)])
+@pytest.mark.parametrize(("model", "seed", "limit"), [(nd.GRU, 1, 40), (nd.LSTM, 2, 40), (nd.BiTCN, 1, 25)])
 def test_recipes_of_slow_starters_learn_the_airline_passengers(model, seed, limit):
-    # The values of a year ago have an error of 48. At 1e-3, reduced on a plateau, the GRU ends at 22 to 25. The others
-    # stand still for more than ten epochs: stopped there, their errors are 66 and 70.
+    # The values of a year ago have an error of 48. LSTM and BiTCN stand still for more than ten epochs without lags:
+    # stopped there, their errors are 66 and 70. With lags and an anchor the GRU ends at 34 and the LSTM at 27; without,
+    # wider, at 19. In the year before it is the other way round: 9 and 21 with them, 10 and 25 without.
     table = nd.samples.air_passengers()
     forecast = model(h=12, input_size=24).fit(table.head(132), nd.TrainingConfig(seed=seed, progress=False)).predict()
     error = (forecast[model.__name__] - table["y"].tail(12)).abs().mean()
@@ -368,7 +369,10 @@ def test_early_stopping_waits_for_slow_starters_on_short_series_only():
     assert nd.MLP(h=12, input_size=24).recipe(100).early_stopping == nd.EarlyStopping(patience=10)
 
 
-@pytest.mark.parametrize(("model", "steps"), [(nd.LSTM, 500), (nd.NHITS, 2000), (nd.TCN, 2000), (nd.PatchTST, 2000)])
+@pytest.mark.parametrize(
+    ("model", "steps"),
+    [(nd.LSTM, 1000), (nd.DeepAR, 1500), (nd.TFT, 500), (nd.NHITS, 2000), (nd.TCN, 2000), (nd.PatchTST, 2000)],
+)
 def test_a_recipe_for_a_big_panel_has_small_steps_and_for_recurrent_models_few(model, steps):
     recipe = model(h=48, input_size=168).recipe(300_000)
     assert (recipe.batch_size, recipe.max_epochs * recipe.steps_per_epoch) == (64, steps)
