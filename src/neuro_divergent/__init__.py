@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
     from neuro_divergent.core.runs.read import read_run as read_run
     from neuro_divergent.core.runs.record import RunRecord as RunRecord
+    from neuro_divergent.core.space.dimensions import choice as choice
+    from neuro_divergent.core.space.dimensions import integers as integers
+    from neuro_divergent.core.space.dimensions import loguniform as loguniform
+    from neuro_divergent.core.space.dimensions import uniform as uniform
     from neuro_divergent.data import samples as samples
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
@@ -194,6 +198,7 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
     from neuro_divergent.optim import WarmupCosine as WarmupCosine
     from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.search.space import SearchSpace as SearchSpace
     from neuro_divergent.training import ActivationCheckpointing as ActivationCheckpointing
     from neuro_divergent.training import Callback as Callback
     from neuro_divergent.training import CallbackSettings as CallbackSettings
@@ -373,6 +378,7 @@ _HOMES = {
     "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
+    "SearchSpace": "search.space",
     "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
     "Source": "training.state.task",
@@ -412,6 +418,7 @@ _HOMES = {
     "aggregate": "data.hierarchy.aggregate",
     "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
+    "choice": "core.space.dimensions",
     "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
     "distill": "forecasting.fit.distillation",
@@ -419,12 +426,15 @@ _HOMES = {
     "find_learning_rate": "training",
     "fit_many": "forecasting.fit.fit_many",
     "iTransformer": "models",
+    "integers": "core.space.dimensions",
     "load": "forecasting.storage.save_load",
+    "loguniform": "core.space.dimensions",
     "read_run": "core.runs.read",
     "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",
+    "uniform": "core.space.dimensions",
     "xLSTM": "models",
 }
 """Where each public name lives; read by `__getattr__` on first use."""

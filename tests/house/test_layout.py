@@ -160,7 +160,7 @@ def test_imports_follow_the_order_of_the_map():
 
 
 def test_every_sub_room_has_its_place_in_the_map():
-    assert order().keys() - {"rooms"} == {"data", "training", "forecasting", "cli"}
+    assert order().keys() - {"rooms"} == {"data", "training", "forecasting", "search", "cli"}
     for room, places in order().items():
         folder = SRC if room == "rooms" else SRC / room
         inside = {path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}

@@ -42,6 +42,12 @@ KINDS: dict[str, dict[str, str]] = {
         "EasySeriesFirst": "training",
         "GrowingHorizon": "training",
     },
+    "dimension": {
+        "choice": "core.space.dimensions",
+        "integers": "core.space.dimensions",
+        "loguniform": "core.space.dimensions",
+        "uniform": "core.space.dimensions",
+    },
     "loss": {
         "BinaryCrossEntropy": "losses",
         "CrossEntropy": "losses",
