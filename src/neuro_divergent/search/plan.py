@@ -112,9 +112,8 @@ def document_of(search: Search, plan: Plan, whole: TimeSeriesDataFrame) -> dict[
     assert search.space is not None
     return {
         "format": FORMAT,
-        "search": search.replace(directory=None, storage=None).to_dict()
-        if search.storage is None
-        else search.to_dict() | {"directory": None},
+        "search": search.to_dict() | {"directory": None},
+        "metric": search.metric,
         "space": search.space.fingerprint(),
         "data": whole.store.fingerprint(),
         "library": whole.library,

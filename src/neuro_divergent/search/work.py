@@ -66,6 +66,8 @@ class Order:
     """Whether a trial that is not finished is saved at the end, because it may pause there."""
     keep: dict[str, float] | None = None
     """Save the model of a finished trial if one of its scores, times the sign here, is below this; None saves all."""
+    drop: bool = False
+    """Whether this process does not keep the trials afterwards: another one may go on with them."""
     forget: tuple[int, ...] = ()
     """Trials that this process need not keep."""
     stacked: Stacked = "auto"
@@ -121,7 +123,7 @@ class Workshop:
                 outcomes[number] = self._outcome(trial, order)
             except Exception as error:
                 outcomes[number] = Outcome(error=_sentence(error), seconds=trial.seconds)
-            if outcomes[number].error is not None or outcomes[number].finished:
+            if order.drop or outcomes[number].error is not None or outcomes[number].finished:
                 self._drop(number)
         return outcomes
 
