@@ -73,7 +73,10 @@ def canonical(name: str) -> str:
     >>> canonical("lr"), canonical("model_type"), canonical("optimizer.lr")
     ('learning_rate', 'model', 'optimizer.learning_rate')
     """
-    return ".".join(_word(part) for part in name.split("."))
+    *path, last = name.split(".")
+    path = [_word(part) for part in path]
+    ours = _word(last)
+    return ".".join([*path, last if ours in path else ours])  # early_stopping.patience: patience alone means both
 
 
 def _word(name: str) -> str:

@@ -102,6 +102,11 @@ class SearchSpace(Description):
 
     # What a search asks.
 
+    @property
+    def chooses_model(self) -> bool:
+        """Whether the model is one of the dimensions."""
+        return choice_of(self.dimensions, "model") is not None
+
     def check(self, model: Model | None = None, config: TrainingConfig | None = None) -> None:
         """Refuse a space with a name that reaches no field, or with a value that its field cannot have."""
         check_space(self.dimensions, self._base(model), config or TrainingConfig())
