@@ -198,6 +198,12 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
     from neuro_divergent.optim import WarmupCosine as WarmupCosine
     from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.search.result import SearchResult as SearchResult
+    from neuro_divergent.search.searches import BayesianOptimization as BayesianOptimization
+    from neuro_divergent.search.searches import GridSearch as GridSearch
+    from neuro_divergent.search.searches import MultiObjectiveSearch as MultiObjectiveSearch
+    from neuro_divergent.search.searches import RandomSearch as RandomSearch
+    from neuro_divergent.search.searches import TPESearch as TPESearch
     from neuro_divergent.search.space import SearchSpace as SearchSpace
     from neuro_divergent.training import ActivationCheckpointing as ActivationCheckpointing
     from neuro_divergent.training import Callback as Callback
@@ -242,6 +248,7 @@ _HOMES = {
     "Averaging": "optim",
     "Backtest": "forecasting.evaluate.backtest",
     "Batch": "core.batch",
+    "BayesianOptimization": "search.searches",
     "BiTCN": "models",
     "BinaryCrossEntropy": "losses",
     "CRPS": "losses",
@@ -295,6 +302,7 @@ _HOMES = {
     "GradientNoise": "optim",
     "GradientNormMonitor": "training",
     "GradientTape": "training",
+    "GridSearch": "search.searches",
     "GrowingHorizon": "training",
     "HINT": "models",
     "Hierarchy": "data.hierarchy.hierarchy",
@@ -333,6 +341,7 @@ _HOMES = {
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
+    "MultiObjectiveSearch": "search.searches",
     "MultiStepDecay": "optim",
     "Muon": "optim",
     "NAdam": "optim",
@@ -365,6 +374,7 @@ _HOMES = {
     "RMSprop": "optim",
     "RMoK": "models",
     "RNN": "models",
+    "RandomSearch": "search.searches",
     "RangeTest": "training",
     "ReduceOnPlateau": "optim",
     "RegistryError": "core.errors",
@@ -378,6 +388,7 @@ _HOMES = {
     "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
+    "SearchResult": "search.result",
     "SearchSpace": "search.space",
     "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
@@ -388,6 +399,7 @@ _HOMES = {
     "StrategySettings": "training.config.strategy",
     "TCN": "models",
     "TFT": "models",
+    "TPESearch": "search.searches",
     "TSMixer": "models",
     "TSMixerx": "models",
     "TeacherForcing": "training",

@@ -152,4 +152,11 @@ KINDS: dict[str, dict[str, str]] = {
         "WarmupCosine": "optim",
         "WarmupLinear": "optim",
     },
+    "search": {
+        "BayesianOptimization": "search.searches",
+        "GridSearch": "search.searches",
+        "MultiObjectiveSearch": "search.searches",
+        "RandomSearch": "search.searches",
+        "TPESearch": "search.searches",
+    },
 }

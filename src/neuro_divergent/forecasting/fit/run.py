@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 from neuro_divergent.forecasting.predict.validated import How
 from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.loop.loop import returned_weights
 from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.runs.resume import FREE, Resume, differences, newest
@@ -108,6 +110,17 @@ class Run:
             fitted.data = self._whole
         fitted.begin_lineage()
         return fitted
+
+    @contextmanager
+    def so_far(self) -> Iterator[Forecaster]:
+        """Context with the forecaster that the run would return if it ended now. Afterwards the run can go on."""
+        state = self.training.state
+        with returned_weights(state):
+            fitted = self._with(state)
+            self.problem.model.after_fit(fitted)
+            if self._local is not None:
+                fitted.local = self._local
+            yield fitted
 
     def _with(self, state: TrainState) -> Forecaster:
         """The forecaster of a state, before `after_fit`."""
