@@ -21,6 +21,7 @@ FACADES = {
     ("forecasting.fit.run", "forecasting.storage.save_load"): "Run.save_checkpoint",
     ("forecasting.model.model", "forecasting.fit.fit"): "Model.fit",
     ("forecasting.model.model", "forecasting.fit.parameters"): "Model.num_parameters",
+    ("forecasting.model.model", "search.space.default_spaces"): "Model.search_space",
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",
     ("forecasting.predict.forecaster", "forecasting.evaluate.scores"): "Forecaster.evaluate",
     ("forecasting.predict.forecaster", "forecasting.fit.continue_training"): "Forecaster.update, .fine_tune",

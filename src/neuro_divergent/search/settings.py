@@ -132,7 +132,7 @@ class Search(Description):
     def _together(self) -> Self:
         if self.n_jobs == 0 or self.n_jobs < -1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, but got n_jobs={self.n_jobs}")
-        if self.model is None and (self.space is None or "model" not in getattr(self.space, "dimensions", {})):
+        if self.model is None and (self.space is None or not self.space.chooses_model):
             raise ConfigError(
                 "a search needs a model whose fields it varies: give model=..., or let the space choose it with "
                 "model=nd.choice(...)"

@@ -50,7 +50,7 @@ class Dimension(Description):
 
     @abstractmethod
     def text(self) -> str:
-        """The dimension as Python code, without `nd.`."""
+        """The dimension as Python code."""
 
     def option(self, label: Label) -> Any:
         """The value of a stored form."""
@@ -155,7 +155,7 @@ class Uniform(_Real):
 
     def text(self) -> str:
         """The dimension as Python code."""
-        return f"uniform({self.low:g}, {self.high:g}{'' if self.step is None else f', step={self.step:g}'})"
+        return f"nd.uniform({self.low:g}, {self.high:g}{'' if self.step is None else f', step={self.step:g}'})"
 
 
 class LogUniform(_Real):
@@ -166,7 +166,7 @@ class LogUniform(_Real):
 
     def text(self) -> str:
         """The dimension as Python code."""
-        return f"loguniform({self.low:g}, {self.high:g})"
+        return f"nd.loguniform({self.low:g}, {self.high:g})"
 
 
 class Integers(Dimension):
@@ -224,7 +224,7 @@ class Integers(Dimension):
     def text(self) -> str:
         """The dimension as Python code."""
         more = f", step={self.step}" if self.step > 1 else ", log=True" if self.log else ""
-        return f"integers({self.low}, {self.high}{more})"
+        return f"nd.integers({self.low}, {self.high}{more})"
 
 
 def _read_options(values: Any) -> Any:
@@ -301,14 +301,19 @@ class Choice(Dimension):
 
     def text(self) -> str:
         """The dimension as Python code."""
-        return f"choice({', '.join(_option_text(value) for value in self.values)})"
+        return f"nd.choice({', '.join(_option_text(value) for value in self.values)})"
 
 
 def _option_text(value: Any) -> str:
     if isinstance(value, Option):
         inner = [f'"kind": "{value.of}"', *(f'"{name}": {_option_text(one)}' for name, one in value.fields.items())]
         return f"{{{', '.join(inner)}}}"
-    return value.text() if isinstance(value, Dimension) else repr(value)
+    if isinstance(value, Dimension):
+        return value.text()
+    if not isinstance(value, Description):
+        return repr(value)
+    given = [name for name in type(value).model_fields if name in value.model_fields_set]
+    return f"nd.{value.kind}({', '.join(f'{name}={_option_text(getattr(value, name))}' for name in given)})"
 
 
 def as_dimension(value: Any) -> Any:

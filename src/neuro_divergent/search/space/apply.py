@@ -11,7 +11,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.space.dimensions import Choice, Dimension
 from neuro_divergent.core.space.options import Label, Option
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.search.space_fields import (
+from neuro_divergent.search.space.fields import (
     PARENTS,
     SWITCHED_ON,
     Target,

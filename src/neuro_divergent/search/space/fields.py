@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from neuro_divergent.core import registry
 from neuro_divergent.core.config import Description
@@ -73,7 +73,10 @@ def canonical(name: str) -> str:
     >>> canonical("lr"), canonical("model_type"), canonical("optimizer.lr")
     ('learning_rate', 'model', 'optimizer.learning_rate')
     """
-    return ".".join(_word(part) for part in name.split("."))
+    *path, last = name.split(".")
+    path = [_word(part) for part in path]
+    ours = _word(last)
+    return ".".join([*path, last if ours in path else ours])  # early_stopping.patience: patience alone means both
 
 
 def _word(name: str) -> str:
@@ -136,11 +139,17 @@ def class_of_option(owner: str, value: Any) -> type[Description] | None:
     return type(built) if isinstance(built, Description) else None
 
 
+@cache
+def _reader(cls: type[Description], field: str) -> TypeAdapter[Any]:
+    annotation: Any = cls.model_fields[field].rebuild_annotation()
+    lenient = ConfigDict(arbitrary_types_allowed=True)
+    return TypeAdapter(annotation, config=lenient)
+
+
 def check_value(cls: type[Description], field: str, value: Any, name: str) -> None:
     """Refuse a value that the field can never have."""
-    info: FieldInfo = cls.model_fields[field]
     try:
-        TypeAdapter(info.rebuild_annotation(), config=None).validate_python(value)
+        _reader(cls, field).validate_python(value)
     except (ValidationError, ConfigError) as error:
         reason = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise ConfigError(f"{name} varies {field} of {cls.kind}, which does not take {value!r}: {reason}") from None
