@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError, first_line
 from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor, WorkerDiedError
 from neuro_divergent.core.extras import require
-from neuro_divergent.core.runs.names import STUDY
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit import check_arguments
 from neuro_divergent.forecasting.model.model import Model
@@ -32,7 +31,7 @@ from neuro_divergent.search.plan import (
     write_plan,
 )
 from neuro_divergent.search.progress import Progress
-from neuro_divergent.search.rungs import Rule, Stage, rule_of
+from neuro_divergent.search.rungs import Stage, rule_of
 from neuro_divergent.search.searches import COSTS, MultiObjectiveSearch
 from neuro_divergent.search.settings import Search
 from neuro_divergent.search.study import EXCLUDED, STACK, Trials, best_of, quiet, refuse_all_failed
@@ -51,6 +50,8 @@ BATCH = 16
 """Trials that a deterministic search asks for at once."""
 MANY_TRAININGS = 1000
 """More trainings than this are announced as a warning, so that they are seen."""
+LARGEST = 1.7e308
+"""A bound that every score meets, which JSON can hold."""
 TICK = 0.5
 """Seconds between two looks at the clock while trials run."""
 
@@ -414,9 +415,8 @@ class Engine:
         if isinstance(self.search, MultiObjectiveSearch):
             return None
         name, direction = next(iter(self.search.directions.items()))
-        if self._best is None:
-            return None
-        return {name: self._best[0]} if direction == "minimize" else {f"-{name}": -self._best[0]}
+        key = name if direction == "minimize" else f"-{name}"
+        return {key: LARGEST if self._best is None else self.trials.sign * self._best[0]}
 
     # Outcomes
 
@@ -524,13 +524,15 @@ class Engine:
 
     def _complete(self, number: int, values: Sequence[float], facts: dict[str, Any]) -> None:
         self.trials.tell(number, values, facts)
-        best = self._best
+        before = self._best
         self._count("COMPLETE", number, values[0])
-        if self._best != best and best is not None and self._best is not None and self._best[1] == number:
-            disk.delete_trial(self.directory, best[1])
-        disk.delete_checkpoints(self.directory, number)
         if isinstance(self.search, MultiObjectiveSearch):
-            self._keep_front(number)
+            self._keep_front()
+        elif self._best is not None:
+            lost = number if self._best[1] != number else None if before is None else before[1]
+            if lost is not None:
+                disk.delete_trial(self.directory, lost)
+        disk.delete_checkpoints(self.directory, number)
         self._tell_callbacks(number)
 
     def _prune(self, number: int, facts: dict[str, Any] | None) -> None:
@@ -566,19 +568,23 @@ class Engine:
             return True
         return False
 
-    def _keep_front(self, number: int) -> None:
-        """Delete the models of trials that are not on the Pareto front."""
+    def _keep_front(self) -> None:
+        """Delete the models of finished trials that are not on the Pareto front."""
         front = {one.number for one in self.trials.study.best_trials}
-        for other in disk.numbers(self.directory):
-            if other not in front and other not in self.trials.claims.held:
-                disk.delete_trial(self.directory, other)
+        self._keep(front)
+
+    def _keep(self, wanted: set[int]) -> None:
+        """Delete the files of finished trials but these."""
+        open_ = {one.number for one in self.trials.all() if not one.state.is_finished()}
+        disk.keep_only(self.directory, wanted | open_)
 
     def _count(self, state: str, number: int, value: float | None) -> None:
         self._counts["done"] += 1
         self._counts["pruned"] += state == "PRUNED"
         self._counts["failed"] += state == "FAIL"
         sign = self.trials.sign
-        if value is not None and (self._best is None or sign * value < sign * self._best[0]):
+        rank = None if self._best is None else (sign * self._best[0], self._best[1])
+        if value is not None and (rank is None or (sign * value, number) < rank):
             self._best, self._without_gain = (value, number), 0
         else:
             self._without_gain += 1
@@ -605,6 +611,11 @@ class Engine:
                     for trial in self.trials.take([one.number for one in abandoned]):
                         self._prune(trial.number, None)
         trials = [one for one in self.trials.all() if EXCLUDED not in one.user_attrs]
+        if isinstance(self.search, MultiObjectiveSearch):
+            self._keep_front()
+        else:
+            best = best_of(trials, self.trials.sign)
+            self._keep(set() if best is None else {best.number})
         finished = [one for one in trials if one.state.is_finished()]
         if finished and all(one.state.name == "FAIL" for one in finished):
             refuse_all_failed(finished)
@@ -621,5 +632,3 @@ def _done(do: Callable[[Order], dict[int, Outcome]], order: Order) -> Future[Any
     future.set_result(do(order))
     return future
 
-
-__all__ = ["STUDY", "Engine", "Rule", "best_of", "run_search"]

@@ -65,7 +65,8 @@ class Order:
     save: bool = False
     """Whether a trial that is not finished is saved at the end, because it may pause there."""
     keep: dict[str, float] | None = None
-    """Save the model of a finished trial if one of its scores, times the sign here, is below this; None saves all."""
+    """Save the model of a finished trial if a score is not above its bound. The name of a score to maximise begins
+    with "-", and its bound has the opposite sign. None saves all."""
     drop: bool = False
     """Whether this process does not keep the trials afterwards: another one may go on with them."""
     forget: tuple[int, ...] = ()
@@ -115,12 +116,13 @@ class Workshop:
             except Exception as error:
                 outcomes[wanted.number] = Outcome(error=_sentence(error))
         failed = self._advance(live, order)
+        keep = None if order.keep is None else dict(order.keep)
         for trial in live:
             number = trial.wanted.number
             try:
                 if number in failed:
                     raise failed[number]
-                outcomes[number] = self._outcome(trial, order)
+                outcomes[number] = self._outcome(trial, order, keep)
             except Exception as error:
                 outcomes[number] = Outcome(error=_sentence(error), seconds=trial.seconds)
             if order.drop or outcomes[number].error is not None or outcomes[number].finished:
@@ -217,8 +219,8 @@ class Workshop:
                 self._save_run(trial, run)
                 saved = time.monotonic()
 
-    def _outcome(self, trial: _Live, order: Order) -> Outcome:
-        """Score a trial as it stands, and save it as the order says."""
+    def _outcome(self, trial: _Live, order: Order, keep: dict[str, float] | None) -> Outcome:
+        """Score a trial as it stands, and save it as the order says. The bounds of `keep` follow the best one."""
         number, finished = trial.wanted.number, all(_ended(run) for run in trial.runs)
         parts = zip(self.plan.parts, trial.runs, strict=True)
         runs = [(fold, run) for (fold, _), run in parts if order.folds is None or fold < order.folds]
@@ -236,7 +238,7 @@ class Workshop:
             parameters=sum(weight.numel() for weight in trial.runs[0].training.state.module.parameters()),
         )
         if finished:
-            if _worth_keeping(outcome.scores, order.keep):  # the first seed of the last fold, which saw the most rows
+            if _worth_keeping(outcome.scores, keep):  # the first seed of the last fold, which saw the most rows
                 fitted[-len(self.plan.seeds)].save(self._folder(number) / MODEL, overwrite=True)
         elif order.save:
             self._save(trial)
@@ -290,12 +292,15 @@ def _saved(folder: Path) -> bool:
 
 
 def _worth_keeping(scores: dict[str, float], keep: dict[str, float] | None) -> bool:
-    """Whether a finished trial may be the best: `keep` has a name and a bound, "-name" for a score to maximise."""
+    """Whether a finished trial may be the best; then its score is the new bound."""
     if keep is None:
         return True
-    return any(
-        -scores[name[1:]] <= bound if name.startswith("-") else scores[name] <= bound for name, bound in keep.items()
-    )
+    good = False
+    for name, bound in keep.items():
+        score = -scores[name[1:]] if name.startswith("-") else scores[name]
+        if score <= bound:
+            keep[name], good = score, True
+    return good
 
 
 def _sentence(error: Exception) -> str:
