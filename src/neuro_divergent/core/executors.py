@@ -101,7 +101,9 @@ class ProcessExecutor(Executor):
                     raise OSError("no answer")
                 good, text = json.loads(line)
             except (OSError, ValueError):
-                future.set_exception(WorkerDiedError(f"its process ended with exit code {_code(process)}"))
+                code = _code(process)
+                _close(process)
+                future.set_exception(WorkerDiedError(f"its process ended with exit code {code}"))
                 return
         if good:
             future.set_result(text)
@@ -114,10 +116,8 @@ class ProcessExecutor(Executor):
         if process is not None:
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None and not self._lock.locked():
-                    with suppress(OSError):
-                        pipe.close()
+            with self._lock:  # a running task sees the end of the pipe first
+                _close(process)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
         """End the process after its task; with cancel_futures at once."""
@@ -132,9 +132,15 @@ class ProcessExecutor(Executor):
             process.stdin.close()  # the worker ends when there is nothing more to read
         if wait:
             process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            _close(process)
         self._process = None
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
 
 
 def _code(process: subprocess.Popen[bytes]) -> int:

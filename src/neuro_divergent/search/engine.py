@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 import time
 import weakref
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.core.config import Description, reference
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError, first_line
 from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor, WorkerDiedError
 from neuro_divergent.core.extras import require
@@ -66,7 +68,24 @@ def run_search(search: Search, data: Any, resume: str | None, columns: Mapping[s
     search, model = _completed(search)
     plan, nested = make_plan(search, model, table)
     _announce(search, plan)
-    directory, cleanup = _directory(search)
+    temporary = search.directory is None
+    directory = Path(tempfile.mkdtemp(prefix="neuro-divergent-search-")) if search.directory is None else search.directory
+    try:
+        _run_in(directory, search, plan, table, resume)
+        result = SearchResult.load(directory, using=_callables(search))
+        if nested is not None and result.has_best:
+            score_winner(result, table, nested)
+    except BaseException:
+        if temporary:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    if temporary:
+        weakref.finalize(result, shutil.rmtree, directory, ignore_errors=True)
+    return result
+
+
+def _run_in(directory: Path, search: Search, plan: Plan, table: TimeSeriesDataFrame, resume: str | None) -> None:
+    """Run the trials of a search in the directory of its study."""
     check_resume(resume, directory)
     document = document_of(search, plan, table)
     kept = read_document(directory)
@@ -80,12 +99,17 @@ def run_search(search: Search, data: Any, resume: str | None, columns: Mapping[s
             engine.run()
         finally:
             engine.close()
-    result = SearchResult.load(directory)
-    if cleanup is not None:
-        weakref.finalize(result, cleanup)
-    if nested is not None:
-        score_winner(result, table, nested)
-    return result
+
+
+def _callables(value: Any) -> dict[str, Callable[..., Any]]:
+    """The user's callables in a description, by the reference that stands for them in a file."""
+    if isinstance(value, Description):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return {name: one for item in value for name, one in _callables(item).items()}
+    return {reference(value): value} if callable(value) else {}
 
 
 def _completed(search: Search) -> tuple[Search, Model]:
@@ -106,14 +130,6 @@ def _announce(search: Search, plan: Plan) -> None:
     level = logging.WARNING if count > MANY_TRAININGS else logging.INFO
     more = f": {search.budget:,} trials × {len(plan.parts)} folds and seeds" if len(plan.parts) > 1 else ""
     log.log(level, "%s trainings are coming%s; the study may use %.1f GB of disk", f"{count:,}", more, search.max_disk / 1e9)
-
-
-def _directory(search: Search) -> tuple[Path, Callable[[], None] | None]:
-    if search.directory is not None:
-        search.directory.mkdir(parents=True, exist_ok=True)
-        return search.directory, None
-    folder = tempfile.TemporaryDirectory(prefix="neuro-divergent-search-", ignore_cleanup_errors=True)
-    return Path(folder.name), folder.cleanup
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -66,14 +66,23 @@ class SearchResult:
     """Optuna's own object."""
     document: dict[str, Any] = field(repr=False)
     """The contents of study.json."""
+    using: Mapping[str, Callable[..., Any]] = field(repr=False, default_factory=dict)
+    """The callables that the study names only by reference."""
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, storage: str | None = None) -> SearchResult:
+    def load(
+        cls,
+        directory: str | os.PathLike[str],
+        *,
+        storage: str | None = None,
+        using: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> SearchResult:
         """The result of the study in a directory.
 
         Args:
             directory: the directory of the search.
             storage: the URL of its database, if the search had one.
+            using: your own callables that the study names only by reference, such as {"my_loss": my_loss}.
         """
         folder = Path(directory)
         document = read_document(folder)
@@ -85,7 +94,7 @@ class SearchResult:
         with quiet():
             name = NAME if url is None else f"{NAME}-{folder.name}"
             study = optuna.load_study(study_name=name, storage=storage_of(folder, url, create=False))
-        return cls(folder, study, document)
+        return cls(folder, study, document, using or {})
 
     @cached_property
     def directions(self) -> dict[str, str]:
@@ -106,6 +115,11 @@ class SearchResult:
         self.study._thread_local.cached_all_trials = None
         found = self.study.get_trials(deepcopy=False)
         return [one for one in found if EXCLUDED not in one.user_attrs]
+
+    @property
+    def has_best(self) -> bool:
+        """Whether a trial has ended, so that there is a best one."""
+        return any(one.state.name == "COMPLETE" for one in self._trials())
 
     @property
     def _winner(self) -> FrozenTrial:
@@ -144,13 +158,13 @@ class SearchResult:
     def settings(self, point: dict[str, Any]) -> tuple[Model, TrainingConfig]:
         """The model and the training of a point of the space."""
         search = self.document["search"]
-        model = None if search["model"] is None else Model.from_dict(search["model"])
-        return self.space.apply(point, model, TrainingConfig.from_dict(search["config"]))
+        model = None if search["model"] is None else Model.from_dict(search["model"], using=self.using)
+        return self.space.apply(point, model, TrainingConfig.from_dict(search["config"], using=self.using))
 
     def best_forecaster(self) -> Forecaster:
         """The forecaster of the best trial, as the trial trained it: on the rows before its last test part."""
         folder = self.directory / TRIALS / trial_name(self._winner.number) / MODEL
-        found = load(folder)
+        found = load(folder, using=self.using)
         assert isinstance(found, Forecaster)
         return found
 

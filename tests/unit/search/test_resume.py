@@ -82,7 +82,7 @@ def test_the_brackets_of_hyperband_share_the_trials_as_in_the_paper() -> None:
 
 @pytest.mark.parametrize(("pruner", "fields"), [("median", {}), ("patient", {}), ("wilcoxon", {"cv_folds": 3})])
 def test_pruners_end_bad_trials_early(random_search: Make, table: Any, pruner: str, fields: Any) -> None:
-    good = {"learning_rate": nd.choice(0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 5.0, 6.0)}
+    good = {"learning_rate": nd.choice(0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 1e-7, 2e-7)}
     search = random_search(nd.GridSearch, space=nd.SearchSpace(**good), pruner=pruner, stacked=False, **fields)
     result = search.fit(table)
     states = result.trials["state"].to_list()
@@ -91,8 +91,9 @@ def test_pruners_end_bad_trials_early(random_search: Make, table: Any, pruner: s
         assert len(result.study.trials[0].intermediate_values) == 3
     else:
         assert states[:5] == ["complete"] * 5  # the median of five is needed first
-        assert states[6:] == ["pruned"] * 2
-        assert max(result.study.trials[7].intermediate_values) < 8
+        # The last two get better by very little: the patient pruner waits as long as they do.
+        assert states[6:] == ["pruned" if pruner == "median" else "complete"] * 2
+        assert (max(result.study.trials[7].intermediate_values) < 7) == (pruner == "median")
     assert result.best.value == result.trials.filter(result.trials["state"] == "complete")["mae"].min()
 
 
