@@ -158,4 +158,4 @@ def many(processes: int, trials: int, seed: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     command, *numbers = sys.argv[1:]
-    print(json.dumps({"kill": kill, "many": many}[command](*map(int, numbers))))
+    sys.stdout.write(json.dumps({"kill": kill, "many": many}[command](*map(int, numbers))) + "\n")

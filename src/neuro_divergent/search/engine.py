@@ -69,7 +69,9 @@ def run_search(search: Search, data: Any, resume: str | None, columns: Mapping[s
     plan, nested = make_plan(search, model, table)
     _announce(search, plan)
     temporary = search.directory is None
-    directory = Path(tempfile.mkdtemp(prefix="neuro-divergent-search-")) if search.directory is None else search.directory
+    directory = (
+        Path(tempfile.mkdtemp(prefix="neuro-divergent-search-")) if search.directory is None else search.directory
+    )
     try:
         _run_in(directory, search, plan, table, resume)
         result = SearchResult.load(directory, using=_callables(search))
@@ -129,7 +131,9 @@ def _announce(search: Search, plan: Plan) -> None:
     count = search.budget * len(plan.parts)
     level = logging.WARNING if count > MANY_TRAININGS else logging.INFO
     more = f": {search.budget:,} trials × {len(plan.parts)} folds and seeds" if len(plan.parts) > 1 else ""
-    log.log(level, "%s trainings are coming%s; the study may use %.1f GB of disk", f"{count:,}", more, search.max_disk / 1e9)
+    log.log(
+        level, "%s trainings are coming%s; the study may use %.1f GB of disk", f"{count:,}", more, search.max_disk / 1e9
+    )
 
 
 @dataclass
@@ -195,7 +199,13 @@ class Engine:
 
     def _made_slots(self) -> list[_Slot]:
         search = self.search
-        jobs = search.n_jobs if search.n_jobs > 0 else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        jobs = (
+            search.n_jobs
+            if search.n_jobs > 0
+            else len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         wanted = jobs > 1 or search.timeout is not None or search.trial_timeout is not None
         self.in_processes = wanted and self._can_leave(jobs)
         if not self.in_processes:
@@ -209,17 +219,21 @@ class Engine:
         own = search.model is not None and type(search.model).__module__ == "__main__"
         if not found and not own:
             return True
-        what = f"your own callables ({', '.join(found)})" if found else f"the class {type(search.model).__name__} of your script"
+        what = (
+            f"your own callables ({', '.join(found)})"
+            if found
+            else f"the class {type(search.model).__name__} of your script"
+        )
         if jobs > 1:
-            raise ConfigError(
-                f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1"
-            )
+            raise ConfigError(f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1")
         if search.trial_timeout is not None:
             raise ConfigError(
                 f"trial_timeout ends a process, which gets trials as files, and these cannot contain {what}. Leave "
                 "trial_timeout out"
             )
-        log.info("trials run in this process, because files cannot contain %s: the timeout is checked between trials", what)
+        log.info(
+            "trials run in this process, because files cannot contain %s: the timeout is checked between trials", what
+        )
         return False
 
     def close(self) -> None:
@@ -250,7 +264,7 @@ class Engine:
         self._conclude()
 
     def _wait(self, busy: Sequence[_Slot]) -> None:
-        futures = {slot.future: slot for slot in busy}
+        futures = {slot.future: slot for slot in busy if slot.future is not None}
         timed = self.deadline is not None or self.search.trial_timeout is not None
         barrier = self.search.deterministic
         pending = set(futures)
@@ -260,7 +274,7 @@ class Engine:
             if self._out_of_time():
                 self._stop_all()
                 return
-            pending -= self._end_slow({future: futures[future] for future in pending})  # type: ignore[arg-type]
+            pending -= self._end_slow({future: futures[future] for future in pending})
             if not barrier and len(pending) < len(futures):
                 break
         for slot in busy:
@@ -535,7 +549,9 @@ class Engine:
         if isinstance(self.search, MultiObjectiveSearch):
             from neuro_divergent.search.scoring import direction_of
 
-            known["accuracy"] = outcome.scores[metric] if direction_of(metric) == "maximize" else -outcome.scores[metric]
+            known["accuracy"] = (
+                outcome.scores[metric] if direction_of(metric) == "maximize" else -outcome.scores[metric]
+            )
         return [known[name] for name in self.search.directions]
 
     def _complete(self, number: int, values: Sequence[float], facts: dict[str, Any]) -> None:
@@ -577,9 +593,14 @@ class Engine:
         paused = [one for one in self.trials.abandoned() if one.intermediate_values]
         if not paused:
             return False
-        worst = max(paused, key=lambda one: (one.last_step is None, self.trials.sign * list(one.intermediate_values.values())[-1]))
+        worst = max(
+            paused,
+            key=lambda one: (one.last_step is None, self.trials.sign * list(one.intermediate_values.values())[-1]),
+        )
         for trial in self.trials.take([worst.number]):
-            log.warning("trial %d was pruned, because the study may use %d bytes of disk", trial.number, self.search.max_disk)
+            log.warning(
+                "trial %d was pruned, because the study may use %d bytes of disk", trial.number, self.search.max_disk
+            )
             self._prune(trial.number, None)
             return True
         return False
@@ -647,4 +668,3 @@ def _done(do: Callable[[Order], dict[int, Outcome]], order: Order) -> Future[Any
     future: Future[Any] = Future()
     future.set_result(do(order))
     return future
-

@@ -133,7 +133,7 @@ class SearchResult:
         return winner
 
     def _recommended(self) -> FrozenTrial | None:
-        """The point of the Pareto front with the best weighted sum of objectives, each scaled to 0 to 1 on the front."""
+        """The point of the Pareto front with the best weighted sum, each objective scaled to 0 to 1 on the front."""
         front = self.study.best_trials
         weights = {name: float(weight) for name, (_, weight) in self.document["search"]["objectives"].items()}
         totals = [0.0] * len(front)
@@ -182,7 +182,11 @@ class SearchResult:
 
     def _row(self, trial: FrozenTrial, names: Sequence[str]) -> dict[str, Any]:
         facts = trial.user_attrs.get(FACTS, {})
-        values = trial.values if trial.values is not None and trial.state.name == "COMPLETE" else [None] * len(self.directions)
+        values = (
+            trial.values
+            if trial.values is not None and trial.state.name == "COMPLETE"
+            else [None] * len(self.directions)
+        )
         last = [trial.intermediate_values[trial.last_step]] if trial.last_step is not None else [None]
         if trial.state.name != "COMPLETE" and len(self.directions) == 1:
             values = last

@@ -108,7 +108,7 @@ class Trials:
             self.study: Study = optuna.create_study(
                 storage=storage,
                 study_name=NAME if search.storage is None else f"{NAME}-{directory.name}",
-                directions=list(search.directions.values()),
+                directions=list(search.directions.values()),  # type: ignore[arg-type]  # two words
                 sampler=self.given_sampler or search.own_sampler(search.seed),
                 pruner=pruner or optuna.pruners.NopPruner(),
                 load_if_exists=True,

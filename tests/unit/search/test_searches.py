@@ -108,7 +108,9 @@ def test_one_failing_member_of_a_stack_does_not_fail_the_others(random_search: M
 
 def test_all_trials_failed_says_why(random_search: Make, table: Any) -> None:
     space = nd.SearchSpace(input_size=nd.choice(500, 600))
-    with pytest.raises(nd.TrainingError, match=r"all 2 failed: a series needs 504 rows .* \(1 trial\); a series needs 604"):
+    with pytest.raises(
+        nd.TrainingError, match=r"all 2 failed: a series needs 504 rows .* \(1 trial\); a series needs 604"
+    ):
         random_search(nd.GridSearch, space=space).fit(table)
 
 
