@@ -104,7 +104,9 @@ def _announce(search: Search, plan: Plan) -> None:
     count = search.budget * len(plan.parts)
     level = logging.WARNING if count > MANY_TRAININGS else logging.INFO
     more = f": {search.budget:,} trials × {len(plan.parts)} folds and seeds" if len(plan.parts) > 1 else ""
-    log.log(level, "%s trainings are coming%s; the study may use %.1f GB of disk", f"{count:,}", more, search.max_disk / 1e9)
+    log.log(
+        level, "%s trainings are coming%s; the study may use %.1f GB of disk", f"{count:,}", more, search.max_disk / 1e9
+    )
 
 
 def _directory(search: Search) -> tuple[Path, Callable[[], None] | None]:
@@ -178,7 +180,13 @@ class Engine:
 
     def _made_slots(self) -> list[_Slot]:
         search = self.search
-        jobs = search.n_jobs if search.n_jobs > 0 else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        jobs = (
+            search.n_jobs
+            if search.n_jobs > 0
+            else len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         wanted = jobs > 1 or search.timeout is not None or search.trial_timeout is not None
         self.in_processes = wanted and self._can_leave(jobs)
         if not self.in_processes:
@@ -192,17 +200,21 @@ class Engine:
         own = search.model is not None and type(search.model).__module__ == "__main__"
         if not found and not own:
             return True
-        what = f"your own callables ({', '.join(found)})" if found else f"the class {type(search.model).__name__} of your script"
+        what = (
+            f"your own callables ({', '.join(found)})"
+            if found
+            else f"the class {type(search.model).__name__} of your script"
+        )
         if jobs > 1:
-            raise ConfigError(
-                f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1"
-            )
+            raise ConfigError(f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1")
         if search.trial_timeout is not None:
             raise ConfigError(
                 f"trial_timeout ends a process, which gets trials as files, and these cannot contain {what}. Leave "
                 "trial_timeout out"
             )
-        log.info("trials run in this process, because files cannot contain %s: the timeout is checked between trials", what)
+        log.info(
+            "trials run in this process, because files cannot contain %s: the timeout is checked between trials", what
+        )
         return False
 
     def close(self) -> None:
@@ -519,7 +531,9 @@ class Engine:
         if isinstance(self.search, MultiObjectiveSearch):
             from neuro_divergent.search.scoring import direction_of
 
-            known["accuracy"] = outcome.scores[metric] if direction_of(metric) == "maximize" else -outcome.scores[metric]
+            known["accuracy"] = (
+                outcome.scores[metric] if direction_of(metric) == "maximize" else -outcome.scores[metric]
+            )
         return [known[name] for name in self.search.directions]
 
     def _complete(self, number: int, values: Sequence[float], facts: dict[str, Any]) -> None:
@@ -559,9 +573,14 @@ class Engine:
         paused = [one for one in self.trials.abandoned() if one.intermediate_values]
         if not paused:
             return False
-        worst = max(paused, key=lambda one: (one.last_step is None, self.trials.sign * list(one.intermediate_values.values())[-1]))
+        worst = max(
+            paused,
+            key=lambda one: (one.last_step is None, self.trials.sign * list(one.intermediate_values.values())[-1]),
+        )
         for trial in self.trials.take([worst.number]):
-            log.warning("trial %d was pruned, because the study may use %d bytes of disk", trial.number, self.search.max_disk)
+            log.warning(
+                "trial %d was pruned, because the study may use %d bytes of disk", trial.number, self.search.max_disk
+            )
             self._prune(trial.number, None)
             return True
         return False

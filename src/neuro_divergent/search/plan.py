@@ -34,7 +34,17 @@ TESTED = 0.15
 """Share of the rows that the test parts of `cv_folds` have together."""
 FREE = frozenset(
     (
-        *("n_trials", "n_calls", "generations", "timeout", "trial_timeout", "n_jobs", "callbacks", "progress", "storage"),
+        *(
+            "n_trials",
+            "n_calls",
+            "generations",
+            "timeout",
+            "trial_timeout",
+            "n_jobs",
+            "callbacks",
+            "progress",
+            "storage",
+        ),
         *("max_disk", "early_stopping", "checkpoint_every", "directory", "sampler", "pruner", "stacked", "seed"),
     )
 )

@@ -31,7 +31,10 @@ class ByNumber(BaseSampler):
         return {}
 
     def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]  # noqa: ARG002
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],  # noqa: ARG002
     ) -> dict[str, Any]:
         """Nothing: each value is given by `sample_independent`."""
         return {}

@@ -117,7 +117,9 @@ class BayesianOptimization(Search):
     def _known(self) -> Self:
         for name, known in (("acquisition", "expected_improvement"), ("kernel", "matern52")):
             if getattr(self, name) != known:
-                raise ConfigError(f"{name} must be {known!r}, the only one there is, but got {name}={getattr(self, name)!r}")
+                raise ConfigError(
+                    f"{name} must be {known!r}, the only one there is, but got {name}={getattr(self, name)!r}"
+                )
         return self
 
     @property

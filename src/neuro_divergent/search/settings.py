@@ -142,9 +142,13 @@ class Search(Description):
         if self.splitter is not None and "cv_folds" in self.model_fields_set:
             raise ConfigError("give cv_folds, or a splitter, but not both")
         if self.config.refit_on_all:
-            raise ConfigError("a trial is never trained on its test rows, but got refit_on_all=True in config. Leave it out")
+            raise ConfigError(
+                "a trial is never trained on its test rows, but got refit_on_all=True in config. Leave it out"
+            )
         if self.config.checkpoints is not None:
-            raise ConfigError("the trials of a search are saved in its directory: give directory=..., and no checkpoints in config")
+            raise ConfigError(
+                "the trials of a search are saved in its directory: give directory=..., and no checkpoints in config"
+            )
         check_names([self.scoring])
         self._check_storage()
         return self

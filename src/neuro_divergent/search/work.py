@@ -332,4 +332,3 @@ def order_text(order: Order) -> str:
 def outcomes_from(text: str) -> dict[int, Outcome]:
     """The outcomes from the result of `work`."""
     return {int(number): Outcome(**facts) for number, facts in json.loads(text).items()}
-

@@ -112,6 +112,7 @@ def fold_facts(fold: Fold) -> dict[str, Any]:
 
 def fold_from(facts: Mapping[str, Any]) -> Fold:
     """The fold from the result of `fold_facts`."""
+
     def rows(name: str) -> tuple[Ints, Ints]:
         first, last = (np.array(part, dtype=np.int64) for part in facts[name])
         return first, last
