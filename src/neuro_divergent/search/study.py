@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,17 +59,34 @@ def storage_of(directory: Path, url: str | None, *, create: bool = True) -> Base
     """The storage of a study: a database of the given URL, or an SQLite file in the directory."""
     require("optuna", extra="search", purpose="A search")
     from optuna.storages import RDBStorage
+    from sqlalchemy import event
 
     file = (directory / STUDY_DATABASE).resolve()
     if url is None and not create and not file.exists():
         raise StorageError(f"{directory} must be a study, but has no {STUDY_DATABASE}")
     try:
-        if url is None:
-            # Several processes may write: each waits for its turn.
-            return RDBStorage(f"sqlite:///{file}", engine_kwargs={"connect_args": {"timeout": 100}})
-        return RDBStorage(url)
+        if url is not None:
+            return RDBStorage(url)
+        if create:
+            _prepare_file(file)
+        # Several processes may write: each waits for its turn.
+        storage = RDBStorage(f"sqlite:///{file}", engine_kwargs={"connect_args": {"timeout": 100}})
+        storage.engine.dispose()
+        event.listen(storage.engine, "connect", _set_up)
+        return storage
     except Exception as error:
         raise StorageError(f"the database of the study could not be opened: {first_line(error)}") from error
+
+
+def _prepare_file(file: Path) -> None:
+    """Let SQLite append changes to a log of its own (WAL): a killed process loses none, and a commit is cheap."""
+    with closing(sqlite3.connect(file, timeout=100)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _set_up(connection: Any, _: Any) -> None:
+    """Settings of each connection. The log is flushed when it is written back, not at each commit."""
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 class Trials:
