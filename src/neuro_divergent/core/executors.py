@@ -75,7 +75,7 @@ class ProcessExecutor(Executor):
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             count = str(self._threads)
-            limits = {name: count for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+            limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count)
             # The worker finds the package and its plugins where this process finds them.
             path = os.pathsep.join(part for part in sys.path if part)
             self._process = subprocess.Popen(
@@ -119,7 +119,7 @@ class ProcessExecutor(Executor):
             with self._lock:  # a running task sees the end of the pipe first
                 _close(process)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the process after its task; with cancel_futures at once."""
         process = self._process
         if process is None:

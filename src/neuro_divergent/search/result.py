@@ -18,13 +18,17 @@ from neuro_divergent.forecasting.evaluate.folds import Fold
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.storage.save_load import load
+from neuro_divergent.plotting import save
+from neuro_divergent.search import plots
 from neuro_divergent.search.plan import Plan, read_document
 from neuro_divergent.search.scoring import FoldScores
 from neuro_divergent.search.space import SearchSpace
+from neuro_divergent.search.space.points import every_name
 from neuro_divergent.search.study import ERROR, EXCLUDED, FACTS, NAME, NESTED, best_of, quiet, storage_of
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
@@ -226,6 +230,46 @@ class SearchResult:
         with quiet():
             found = optuna.importance.get_param_importances(self.study, target=target)
         return {name: float(value) for name, value in found.items()}
+
+    def _tried(self, purpose: str) -> tuple[list[dict[str, Any]], list[float]]:
+        """The points and the first scores of the trials that ended. Fewer than four are refused."""
+        ended = [one for one in self._trials() if one.state.name == "COMPLETE"]
+        if len(ended) < 4:
+            raise ConfigError(f"{purpose} needs 4 trials that ended, but the search has {len(ended)}")
+        return [dict(one.params) for one in ended], [float(one.values[0]) for one in ended]
+
+    def plot_convergence(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Plot the score of each trial and the best score so far, to a file if a path is given.
+
+        With several objectives it is the first one.
+        """
+        metric, direction = next(iter(self.directions.items()))
+        return save(plots.convergence_figure(self.table, metric, direction), path)
+
+    def plot_partial_dependence(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Plot how the score depends on each value of the space, the most important one first.
+
+        Each panel has the score of every trial, and the mean score of a Gaussian process when this value is changed and
+        the others stay as the trials have them. The band has eight in ten trials. The share in the title is the
+        importance.
+        """
+        points, scores = self._tried("a partial dependence plot")
+        names = every_name(self.space.dimensions)
+        metric = next(iter(self.directions))
+        return save(plots.dependence_figure(points, scores, names, metric, self.importance()), path)
+
+    def plot_pareto(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Plot every pair of objectives: all trials, the Pareto front, and the trial that the weights recommend."""
+        front = [one.number for one in self.study.best_trials] if len(self.directions) > 1 else []
+        chosen = self._winner.number
+        return save(plots.pareto_figure(self.table, self.directions, front, chosen), path)
+
+    def plot_parallel(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Plot a line per trial over the values of the space, coloured by its score."""
+        points, scores = self._tried("a parallel plot")
+        metric, direction = next(iter(self.directions.items()))
+        names = every_name(self.space.dimensions)
+        return save(plots.parallel_figure(points, scores, names, metric, direction), path)
 
     @property
     def nested(self) -> Nested | None:
