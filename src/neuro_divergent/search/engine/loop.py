@@ -112,6 +112,7 @@ class Engine:
             slot.future = Future()
             slot.future.set_result(self._do(order))
         else:
+            slot.start()
             slot.future = slot.executor.submit(work, str(self.directory.resolve()), order_text(order))
 
     # Waiting
@@ -152,7 +153,7 @@ class Engine:
         """End all processes. Their trials can go on later from their last checkpoint."""
         self.ledger.stopped = True
         for slot in self.slots:
-            slot.executor.kill()
+            slot.end()
             for running in slot.group:
                 self.trials.claims.release(running.number)
             slot.future, slot.group = None, []
@@ -161,12 +162,12 @@ class Engine:
     def _end_slow(self) -> None:
         """End the processes of trials that take longer than they may."""
         limit = self.search.trial_timeout
-        for slot in self.slots if limit is not None else []:
-            if slot.future is None or slot.future.done():
-                continue
-            if time.monotonic() - min(one.begun for one in slot.group) > limit:
-                slot.executor.kill()
-                wait([slot.future], timeout=5.0)
+        for slot in self.slots:
+            if limit is not None and slot.future is not None and not slot.future.done() and slot.seconds() > limit:
+                future = slot.future
+                slot.slow = True
+                slot.end()
+                wait([future], timeout=5.0)
 
     # Outcomes
 
@@ -186,14 +187,14 @@ class Engine:
 
     def _died(self, slot: Slot, group: list[Running], why: str) -> list[tuple[Slot, Running, Outcome]]:
         """Trials whose process ended. One of several is to blame: each is tried again alone."""
-        limit = self.search.trial_timeout
+        slow, slot.slow, slot.started, slot.ready_since = slot.slow, False, False, None
         if len(group) > 1:
             for one in group:
                 one.begun = time.monotonic()
                 self._queue.append([one])
             return []
-        if limit is not None and time.monotonic() - group[0].begun > limit:
-            why = f"it took longer than trial_timeout, {in_words(limit)}"
+        if slow:
+            why = f"it took longer than trial_timeout, {in_words(self.search.trial_timeout or 0.0)}"
         return [(slot, group[0], Outcome(error=why))]
 
     def _judge(self, slot: Slot, running: Running, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor
 from neuro_divergent.search.engine.rungs import Stage
-from neuro_divergent.search.engine.work import Wanted
+from neuro_divergent.search.engine.work import Wanted, ready
 from neuro_divergent.search.settings import Search
 from neuro_divergent.training.config.other_process import not_in_files
 
@@ -44,6 +44,31 @@ class Slot:
     group: list[Running] = field(default_factory=list)
     forget: list[int] = field(default_factory=list)
     """Trials that the executor's process need not keep."""
+    ready_since: float | None = None
+    """When the executor's process had started; None before."""
+    started: bool = False
+    slow: bool = False
+    """Whether the process was ended because its trials took too long."""
+
+    def start(self) -> None:
+        """Let the executor's process start, which takes some seconds. They do not count for a trial."""
+        if not self.started:
+            self.started = True
+            self.executor.submit(ready).add_done_callback(self._note)
+
+    def _note(self, _: Future[Any]) -> None:
+        self.ready_since = time.monotonic()
+
+    def end(self) -> None:
+        """End the executor's process at once."""
+        self.executor.kill()
+        self.started, self.ready_since = False, None
+
+    def seconds(self) -> float:
+        """How long the present group has run."""
+        if self.ready_since is None or not self.group:
+            return 0.0
+        return time.monotonic() - max(self.ready_since, min(one.begun for one in self.group))
 
 
 def slots_of(search: Search) -> list[Slot]:
