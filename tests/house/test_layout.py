@@ -30,7 +30,7 @@ FACADES = {
         "forecasting.predict.forecaster",
         "forecasting.storage.save_load",
     ): "Forecaster.save, .save_weights, .load_weights",
-    ("search.settings", "search.engine"): "Search.fit",
+    ("search.settings", "search.engine.run"): "Search.fit",
 }
 """Who may import what stands above it, inside a function, and for which method."""
 

@@ -61,6 +61,7 @@ class ProcessExecutor(Executor):
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._last: threading.Thread | None = None
 
     def submit(self, fn: str | Callable[..., str], /, *arguments: str, **_: Any) -> Future[str]:  # type: ignore[override]
         """Run a function of strings, named "package.module:function", in the process."""
@@ -68,8 +69,9 @@ class ProcessExecutor(Executor):
         if not isinstance(fn, str):
             fn = f"{fn.__module__}:{fn.__qualname__}"
         process = self._started()
-        thread = threading.Thread(target=self._do, args=(process, future, fn, arguments), daemon=True)
-        thread.start()
+        before = self._last
+        self._last = threading.Thread(target=self._do, args=(process, future, fn, arguments, before), daemon=True)
+        self._last.start()
         return future
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -88,8 +90,15 @@ class ProcessExecutor(Executor):
         return self._process
 
     def _do(
-        self, process: subprocess.Popen[bytes], future: Future[str], function: str, arguments: tuple[str, ...]
+        self,
+        process: subprocess.Popen[bytes],
+        future: Future[str],
+        function: str,
+        arguments: tuple[str, ...],
+        before: threading.Thread | None,
     ) -> None:
+        if before is not None:
+            before.join()  # tasks run in the order in which they were submitted
         with self._lock:
             try:
                 assert process.stdin is not None

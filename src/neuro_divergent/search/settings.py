@@ -200,7 +200,7 @@ class Search(Description):
             resume: "auto" goes on with the study in the directory, or begins it if there is none.
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
-        from neuro_divergent.search.engine import run_search
+        from neuro_divergent.search.engine.run import run_search
 
         return run_search(self, data, resume, columns)
 

@@ -11,9 +11,9 @@ import pytest
 from small_search import CONFIG, MODEL, SPACE
 
 import neuro_divergent as nd
+from neuro_divergent.search.engine.rungs import Halving, rule_of
+from neuro_divergent.search.engine.work import Order, Wanted, Workshop
 from neuro_divergent.search.plan import make_plan
-from neuro_divergent.search.rungs import Halving, rule_of
-from neuro_divergent.search.work import Order, Wanted, Workshop
 
 Make = Callable[..., Any]
 

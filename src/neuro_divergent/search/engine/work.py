@@ -313,6 +313,11 @@ _WORKSHOPS: dict[str, Workshop] = {}
 """The studies that this process works on."""
 
 
+def ready() -> str:
+    """Do nothing: when this is done, the process has imported all that the work needs."""
+    return ""
+
+
 def work(study: str, text: str) -> str:
     """Do an order, a JSON document, for the study in a directory; return the outcomes as JSON."""
     import torch
