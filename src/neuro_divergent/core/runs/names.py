@@ -21,6 +21,7 @@ study/
   table/                 the rows that trials may see
   trials/00012/run-00/   a run of a trial; several for several folds and seeds
   trials/00012/model/    the trained model of a trial that may be the best
+  best.yaml              the settings of the best trial, a run file
   claims/00012           a file that the process which works on the trial has locked
 """
 
@@ -47,6 +48,7 @@ ATTEMPTS = "attempts"
 HEARTBEAT = "heartbeat"
 STUDY = "study.json"
 STUDY_DATABASE = "study.db"
+BEST = "best.yaml"
 STUDY_TABLE = "table"
 TRIALS = "trials"
 CLAIMS = "claims"
