@@ -35,6 +35,7 @@ class Groups:
     def __init__(self, search: Search, trials: Trials, rule: Rule, ledger: Ledger, one_thread: bool) -> None:
         self.search, self.trials, self.rule, self.ledger = search, trials, rule, ledger
         self._one_thread = one_thread
+        self._looked = False
         self.closing = False
         """Whether no more trials will come: then the best of each rung go on."""
 
@@ -62,10 +63,18 @@ class Groups:
 
     def next(self) -> list[Running]:
         """The next group; empty if there is nothing to do."""
+        found = [] if self._looked and not self.rule.pauses else self._begun()
+        found = found or self._new()
+        return found or self._begun()  # another process may have left one meanwhile
+
+    def _begun(self) -> list[Running]:
+        """Trials that go on."""
+        self._looked = True
         with self.trials.claims.asking():
-            left = self._left_over() or self._promoted()
-        if left:
-            return left
+            return self._left_over() or self._promoted()
+
+    def _new(self) -> list[Running]:
+        """New trials, unless the budget or the patience is used up."""
         limit = self.search.early_stopping
         while not self.closing and (limit is None or self.ledger.without_gain < limit):
             asked = self.trials.ask(self.size)
