@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.metrics.base import canonical
 from neuro_divergent.search.scoring import direction_of
 from neuro_divergent.search.settings import Count, Search
@@ -169,11 +170,10 @@ class MultiObjectiveSearch(Search):
 
     adaptive: ClassVar[bool] = True
 
-    objectives: Annotated[dict[str, tuple[str, float]], BeforeValidator(_objectives)] = {
-        "accuracy": ("maximize", 0.7),
-        "training_time": ("minimize", 0.2),
-        "model_size": ("minimize", 0.1),
-    }
+    objectives: Takes[
+        Annotated[dict[str, tuple[str, float]], BeforeValidator(_objectives)],
+        Mapping[str, float | str | tuple[str, float]],
+    ] = default({"accuracy": ("maximize", 0.7), "training_time": ("minimize", 0.2), "model_size": ("minimize", 0.1)})
     """The objectives with direction and weight: accuracy (the scoring metric, negated where smaller is better),
     training_time (CPU seconds), model_size (parameters), or a metric. A weight alone takes the usual direction."""
     algorithm: Literal["nsga2"] = "nsga2"

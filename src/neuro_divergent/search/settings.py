@@ -75,7 +75,7 @@ class Search(Description):
     adaptive: ClassVar[bool] = False
     """Whether a trial is chosen by the results of earlier ones."""
 
-    space: SearchSpace | None = default(None, kw_only=False)
+    space: SearchSpace | None = Field(None, kw_only=False)
     """What is varied; None for the default space of the model."""
     model: Model | None = None
     """The model whose fields are varied. It may be left out if the space chooses the model."""
