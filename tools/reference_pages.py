@@ -19,6 +19,7 @@ GROUPS = {
     "training": ("Training", ("training",)),
     "optimizers": ("Optimizers and schedules", ("optim",)),
     "losses": ("Losses and metrics", ("losses", "metrics")),
+    "search": ("Search", ("search",)),
     "core": ("Errors, runs and base classes", ("core",)),
 }
 """File name: title, and the folders of the source whose names it has."""

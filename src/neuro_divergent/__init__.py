@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
     from neuro_divergent.core.runs.read import read_run as read_run
     from neuro_divergent.core.runs.record import RunRecord as RunRecord
+    from neuro_divergent.core.space.dimensions import choice as choice
+    from neuro_divergent.core.space.dimensions import integers as integers
+    from neuro_divergent.core.space.dimensions import loguniform as loguniform
+    from neuro_divergent.core.space.dimensions import uniform as uniform
     from neuro_divergent.data import samples as samples
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
@@ -195,6 +199,13 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
     from neuro_divergent.optim import WarmupCosine as WarmupCosine
     from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.search.result import SearchResult as SearchResult
+    from neuro_divergent.search.searches import BayesianOptimization as BayesianOptimization
+    from neuro_divergent.search.searches import GridSearch as GridSearch
+    from neuro_divergent.search.searches import MultiObjectiveSearch as MultiObjectiveSearch
+    from neuro_divergent.search.searches import RandomSearch as RandomSearch
+    from neuro_divergent.search.searches import TPESearch as TPESearch
+    from neuro_divergent.search.space import SearchSpace as SearchSpace
     from neuro_divergent.training import ActivationCheckpointing as ActivationCheckpointing
     from neuro_divergent.training import Callback as Callback
     from neuro_divergent.training import CallbackSettings as CallbackSettings
@@ -238,6 +249,7 @@ _HOMES = {
     "Averaging": "optim",
     "Backtest": "forecasting.evaluate.backtest",
     "Batch": "core.batch",
+    "BayesianOptimization": "search.searches",
     "BiTCN": "models",
     "BinaryCrossEntropy": "losses",
     "CRPS": "losses",
@@ -291,6 +303,7 @@ _HOMES = {
     "GradientNoise": "optim",
     "GradientNormMonitor": "training",
     "GradientTape": "training",
+    "GridSearch": "search.searches",
     "GrowingHorizon": "training",
     "HINT": "models",
     "Hierarchy": "data.hierarchy.hierarchy",
@@ -329,6 +342,7 @@ _HOMES = {
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
+    "MultiObjectiveSearch": "search.searches",
     "MultiStepDecay": "optim",
     "Muon": "optim",
     "NAdam": "optim",
@@ -362,6 +376,7 @@ _HOMES = {
     "RMSprop": "optim",
     "RMoK": "models",
     "RNN": "models",
+    "RandomSearch": "search.searches",
     "RangeTest": "training",
     "ReduceOnPlateau": "optim",
     "RegistryError": "core.errors",
@@ -375,6 +390,8 @@ _HOMES = {
     "Scaling": "data.windows.augmentation",
     "Schedule": "optim",
     "ScheduleFreeAdamW": "optim",
+    "SearchResult": "search.result",
+    "SearchSpace": "search.space",
     "SeriesScaler": "data.scaling.per_series",
     "SeriesStore": "data.store.store",
     "Source": "training.state.task",
@@ -384,6 +401,7 @@ _HOMES = {
     "StrategySettings": "training.config.strategy",
     "TCN": "models",
     "TFT": "models",
+    "TPESearch": "search.searches",
     "TSMixer": "models",
     "TSMixerx": "models",
     "TeacherForcing": "training",
@@ -414,6 +432,7 @@ _HOMES = {
     "aggregate": "data.hierarchy.aggregate",
     "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
+    "choice": "core.space.dimensions",
     "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
     "distill": "forecasting.fit.distillation",
@@ -421,12 +440,15 @@ _HOMES = {
     "find_learning_rate": "training",
     "fit_many": "forecasting.fit.fit_many",
     "iTransformer": "models",
+    "integers": "core.space.dimensions",
     "load": "forecasting.storage.save_load",
+    "loguniform": "core.space.dimensions",
     "read_run": "core.runs.read",
     "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",
+    "uniform": "core.space.dimensions",
     "xLSTM": "models",
 }
 """Where each public name lives; read by `__getattr__` on first use."""

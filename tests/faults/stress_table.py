@@ -25,10 +25,12 @@ LEAST = {
     "bit flips refused": 10_000,
     "hostile model files refused": 30,
     "tampered models harmless": 5000,
+    "search kills survived": 200,
+    "shared trials found once": 200,
     "random trainings right": 5000,
 }
 """The rows of the table, and how much must have been tried at least."""
-SHARED = ("kills survived", "bit flips refused", "tampered models harmless")
+SHARED = ("kills survived", "bit flips refused", "tampered models harmless", "search kills survived")
 WHOLE = ("random trainings right",)
 """Rows whose tests are no fault tests: they run only when everything does."""
 

@@ -42,6 +42,12 @@ KINDS: dict[str, dict[str, str]] = {
         "EasySeriesFirst": "training",
         "GrowingHorizon": "training",
     },
+    "dimension": {
+        "choice": "core.space.dimensions",
+        "integers": "core.space.dimensions",
+        "loguniform": "core.space.dimensions",
+        "uniform": "core.space.dimensions",
+    },
     "loss": {
         "BinaryCrossEntropy": "losses",
         "CrossEntropy": "losses",
@@ -145,5 +151,12 @@ KINDS: dict[str, dict[str, str]] = {
         "StepDecay": "optim",
         "WarmupCosine": "optim",
         "WarmupLinear": "optim",
+    },
+    "search": {
+        "BayesianOptimization": "search.searches",
+        "GridSearch": "search.searches",
+        "MultiObjectiveSearch": "search.searches",
+        "RandomSearch": "search.searches",
+        "TPESearch": "search.searches",
     },
 }

@@ -1,4 +1,4 @@
-"""`neuro-divergent inspect`: show and verify a run, a checkpoint or a saved model."""
+"""`neuro-divergent inspect`: show and verify a run, a checkpoint, a saved model or a study."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from neuro_divergent.cli.io.study_text import study_facts, study_lines
 from neuro_divergent.cli.io.terminal import harmless, say, say_json, table
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import StorageError
-from neuro_divergent.core.runs.names import is_remote
+from neuro_divergent.core.runs.names import STUDY, is_remote
 from neuro_divergent.core.runs.read import read_run
 from neuro_divergent.core.runs.record import RunRecord
 from neuro_divergent.core.runs.saved import Saved
@@ -23,15 +24,18 @@ WIDTH, HEIGHT = 60, 8
 
 
 def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
-    """Show and verify a run, a checkpoint or a saved model: configuration, epochs, metrics, sizes, loss curve.
+    """Show and verify a run, a checkpoint, a saved model or a study: configuration, metrics, sizes, loss curve, trials.
 
     Parameters
     ----------
     path
-        The directory or address of a run, a directory of several runs, one checkpoint, or one or several saved models.
+        The directory or address of a run, a directory of several runs, one checkpoint, one or several saved models, or
+        the directory of a search.
     json
         Print JSON.
     """
+    if not is_remote(path) and (Path(path) / STUDY).is_file():
+        return _inspect_study(path, json)
     record = read_run(path)
     found = [_thing(run) for run in record.runs or (record,)]
     if json:
@@ -40,6 +44,17 @@ def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = Fal
         for thing in found:
             thing.show()
     return int(not all(entry.trusted for thing in found for entry in thing.entries))
+
+
+def _inspect_study(path: str, as_json: bool) -> int:
+    from neuro_divergent.search.result import SearchResult
+
+    found = SearchResult.load(path)
+    if as_json:
+        say_json(study_facts(found))
+    else:
+        say("\n".join(study_lines(found)))
+    return 0
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,26 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from neuro_divergent.cli.io.terminal import fitting, say, say_json, table
+from neuro_divergent.cli.request.run_file import ModelName
 
 Json = Annotated[bool, Parameter(negative="")]
 
 
-def models(*, json: Json = False) -> None:
+def models(*, space: ModelName = None, h: int = 24, json: Json = False) -> None:
     """List the models, with the kinds of columns that they take.
 
     Parameters
     ----------
+    space
+        Show what a search varies by default for the model of this name, and over which values.
+    h
+        The horizon of that space: its lookback windows are multiples of it.
     json
         Print JSON.
     """
+    if space is not None:
+        _default_space(space, h, json)
+        return
     from neuro_divergent.forecasting.model.catalogue import HORIZON, LOOKBACK, SERIES, catalogue
 
     entries = catalogue()
@@ -53,6 +61,19 @@ def models(*, json: Json = False) -> None:
 
 
 LETTERS = {"future": "F", "historical": "H", "static": "S", "categorical": "C", "multivariate": "M"}
+
+
+def _default_space(name: str, h: int, as_json: bool) -> None:
+    from neuro_divergent.core import registry
+
+    cls = registry.resolve("model", name)
+    required = [field for field, info in cls.model_fields.items() if info.is_required()]
+    own = {field: "..." for field in required if field not in ("h", "input_size")}
+    found = cls(h=h, input_size=4 * h, **own).search_space()
+    if as_json:
+        say_json(found.to_dict())
+    else:
+        say(found.text())
 
 
 def losses(*, json: Json = False) -> None:

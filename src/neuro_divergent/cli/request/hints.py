@@ -79,6 +79,12 @@ def same_command_again() -> str:
     return command(*kept)
 
 
+def resumed_command() -> str:
+    """The running command, to go on with it later."""
+    typed = TYPED.get()
+    return command(*typed, *(() if "--resume" in typed else ("--resume",)))
+
+
 def predict_command(fitted: Forecaster, run: Path, fields: Mapping[str, Any]) -> str:
     """The command that forecasts with a trained model. FILE stands for a table that the user has to write."""
     from neuro_divergent.data.read.load_file import FILE_FIELDS

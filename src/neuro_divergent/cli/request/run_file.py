@@ -27,6 +27,7 @@ Settings = Annotated[tuple[str, ...], Parameter(negative="", show_default=False,
 ModelName = Annotated[str | None, Parameter(completer=complete_model)]
 ModelNames = Annotated[str, Parameter(completer=complete_model)]
 MetricNames = Annotated[str | None, Parameter(completer=complete_metric)]
+MetricName = MetricNames
 Sections = dict[str, dict[str, Any]]
 PLAIN_TEXT = ("separator", "thousands", "time_format")
 """Data fields whose value is a single character: it is used as typed, not parsed as YAML."""
@@ -148,13 +149,15 @@ def levels(text: str | None) -> list[float] | None:
     return found
 
 
-def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> Sections:
-    """The fields of the run file, overridden by flags, overridden by --set."""
+def sections(config: Path | None, flags: Sections, settings: Sequence[str], more: Sequence[str] = ()) -> Sections:
+    """The fields of the run file, overridden by flags, overridden by --set. `more` are further sections."""
     from neuro_divergent.core.yaml import parse_yaml
 
-    fields: Sections = {"data": {}, "model": {}, "training": {}}
+    fields: Sections = {name: {} for name in ("data", "model", "training", *more)}
     if config is not None:
         for section, content in _run_file(config).items():
+            if section == "search" and section not in more:
+                continue  # of another command
             if section not in fields or not isinstance(content, dict | None):
                 raise ConfigError(f"a run file has the sections data, model and training, but {config} has {section!r}")
             fields[section] = dict(content or {})
@@ -179,17 +182,22 @@ def sections(config: Path | None, flags: Sections, settings: Sequence[str]) -> S
 
 
 def _run_file(config: Path) -> Mapping[str, Any]:
+    return yaml_file(config, "the run file")
+
+
+def yaml_file(config: Path, what: str) -> Mapping[str, Any]:
+    """The object in a YAML or JSON file of the user's."""
     from neuro_divergent.core.yaml import MAX_YAML_BYTES, parse_yaml
 
     try:
         with open(config, encoding="utf-8") as file:  # it may be a pipe
-            read = parse_yaml(file.read(MAX_YAML_BYTES + 1), f"the run file {config}")
+            read = parse_yaml(file.read(MAX_YAML_BYTES + 1), f"{what} {config}")
     except OSError as error:
-        raise ConfigError(f"the run file {config} could not be read: {error.strerror or error}") from None
+        raise ConfigError(f"{what} {config} could not be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the run file {config} must be YAML or JSON, but is not: {error}") from None
+        raise ConfigError(f"{what} {config} must be YAML or JSON, but is not: {error}") from None
     if not isinstance(read or {}, dict):
-        raise ConfigError(f"the run file {config} must have the sections data, model and training, but has none")
+        raise ConfigError(f"{what} {config} must have the sections data, model and training, but has none")
     return read or {}
 
 

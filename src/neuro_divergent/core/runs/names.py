@@ -13,6 +13,17 @@ run/
   lock                   the id of the process that trains here
   stop                   a request to stop, until the training reads it
   attempts/heartbeat     the heartbeat of a supervised training
+
+A study is a directory of many runs:
+
+study/
+  study.json             the search, its folds, and what it must be resumed with
+  study.db               the trials, a database of Optuna
+  table/                 the rows that trials may see
+  trials/00012/run-00/   a run of a trial; several for several folds and seeds
+  trials/00012/model/    the trained model of a trial that may be the best
+  best.yaml              the settings of the best trial, a run file
+  claims/00012           a file that the process which works on the trial has locked
 """
 
 from __future__ import annotations
@@ -37,6 +48,12 @@ LOCK = "lock"
 STOP = "stop"
 ATTEMPTS = "attempts"
 HEARTBEAT = "heartbeat"
+STUDY = "study.json"
+STUDY_DATABASE = "study.db"
+BEST = "best.yaml"
+STUDY_TABLE = "table"
+TRIALS = "trials"
+CLAIMS = "claims"
 
 STOPPED_ON_REQUEST = "a stop was requested"
 """The value of `history.stopped` after a request to stop."""
@@ -63,6 +80,16 @@ def step_of(name: str) -> int:
 def member_name(number: int) -> str:
     """Return the directory name of one of several models that were saved together."""
     return f"model-{number:02d}"
+
+
+def trial_name(number: int) -> str:
+    """Return the directory name of a trial of a study."""
+    return f"{number:05d}"
+
+
+def trial_run_name(number: int) -> str:
+    """Return the directory name of a run of a trial."""
+    return f"run-{number:02d}"
 
 
 def part_name(number: int) -> str:

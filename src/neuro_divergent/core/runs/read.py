@@ -20,7 +20,7 @@ _MAX_PART_BYTES = 64 * 2**20
 
 
 def read_run(path: str | os.PathLike[str]) -> RunRecord:
-    """Return the record of a run, a directory of several runs, a checkpoint, or one or more saved models.
+    """Return the record of a run, a directory of several runs, a study, a checkpoint, or one or more saved models.
 
     This needs no torch. A remote address needs fsspec.
 
@@ -52,6 +52,9 @@ def _local(given: Path, path: str) -> RunRecord:
         return RunRecord("models", path, models=saved_models(given))
     if _is_run(folder):
         return _run(folder, path)
+    if names.STUDY in held:
+        inner = sorted((folder / names.TRIALS).glob("*/*"))
+        return RunRecord("runs", path, runs=tuple(_run(item) for item in inner if _is_run(item)))
     runs = tuple(_run(item) for item in sorted(folder.iterdir()) if _is_run(item))
     if not runs:
         raise DataFileError(

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, StorageError
-from neuro_divergent.core.formats import check_format
-from neuro_divergent.core.json import from_plain, parse_json
+from neuro_divergent.core.json import check_format, from_plain, parse_json
 from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, MODEL_DOCUMENT, STATE, member_name, step_of
 

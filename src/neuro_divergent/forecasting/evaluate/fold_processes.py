@@ -46,7 +46,7 @@ def run_jobs(
         folder = Path(name)
         document["table"] = write_table(table, folder / "table")
         for number, job in enumerate(jobs):
-            files.write_json(folder / f"job-{number}.json", document | {"folds": [_fold_facts(fold) for fold in job]})
+            files.write_json(folder / f"job-{number}.json", document | {"folds": [fold_facts(fold) for fold in job]})
         _in_processes(folder, len(jobs), n_jobs, threads)
         return [part for number, job in enumerate(jobs) for part in _read(folder, number, job, table)]
 
@@ -103,13 +103,16 @@ def _described(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _fold_facts(fold: Fold) -> dict[str, Any]:
+def fold_facts(fold: Fold) -> dict[str, Any]:
+    """A fold as plain data."""
     sides = {"train": fold.train, "test": fold.test, "hidden": fold.hidden}
     rows = {name: None if side is None else [part.tolist() for part in side] for name, side in sides.items()}
     return rows | {"number": fold.number, "gap": fold.gap, "group": fold.group}
 
 
-def _fold(facts: Mapping[str, Any]) -> Fold:
+def fold_from(facts: Mapping[str, Any]) -> Fold:
+    """The fold from the result of `fold_facts`."""
+
     def rows(name: str) -> tuple[Ints, Ints]:
         first, last = (np.array(part, dtype=np.int64) for part in facts[name])
         return first, last
@@ -132,7 +135,7 @@ def work(folder: Path, number: int) -> None:
         local_scaler=job["local_scaler"],
     )
     table = read_table(folder / "table", job["table"])
-    parts, _ = run_job(plan, table, [_fold(facts) for facts in job["folds"]])
+    parts, _ = run_job(plan, table, [fold_from(facts) for facts in job["folds"]])
     for position, part in enumerate(parts):
         arrays = {f"values-{i}": np.ascontiguousarray(item.values) for i, item in enumerate(part.found.values())}
         data = safetensors.numpy.save(arrays | {"series": part.origins.series, "time": part.origins.time})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 from neuro_divergent.forecasting.predict.quantile_calibration import QuantileCalibration
 from neuro_divergent.forecasting.predict.validated import How
 from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.loop.loop import returned_weights
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.training_run import TrainingRun
@@ -126,6 +128,17 @@ class Run:
         if wanted is False or not fitted.loss.probabilistic or self._held_out is None:
             return None
         return calibration_of(fitted, fitted.data, np.asarray(self._held_out[0]), wanted)
+
+    @contextmanager
+    def so_far(self) -> Iterator[Forecaster]:
+        """Context with the forecaster that the run would return if it ended now. Afterwards the run can go on."""
+        state = self.training.state
+        with returned_weights(state):
+            fitted = self._with(state)
+            self.problem.model.after_fit(fitted)
+            if self._local is not None:
+                fitted.local = self._local
+            yield fitted
 
     def _with(self, state: TrainState) -> Forecaster:
         """The forecaster of a state, before `after_fit`."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
     from neuro_divergent.forecasting.predict.reconciliation import Reconciliation
+    from neuro_divergent.search.space.search_space import SearchSpace
 
 
 class FitOptions(LoadOptions, total=False):
@@ -243,6 +244,15 @@ class Model(Description):
         from neuro_divergent.forecasting.fit.parameters import num_parameters
 
         return num_parameters(self, data, config, **columns)
+
+    def search_space(self, config: TrainingConfig | None = None) -> SearchSpace:
+        """The default search space of this model: what to vary, and over which values.
+
+        Its own fields lie in it, so a search can begin with them. `space.add(...)` adds a dimension.
+        """
+        from neuro_divergent.search.space.default_spaces import default_space
+
+        return default_space(self, config)
 
     def check_table(self, table: TimeSeriesDataFrame) -> None:
         """Refuse a table that this model cannot be trained on. `fit` calls it before the training."""

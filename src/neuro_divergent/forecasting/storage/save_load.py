@@ -19,8 +19,7 @@ from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
-from neuro_divergent.core.formats import check_format
-from neuro_divergent.core.json import dump_json, from_plain, to_plain
+from neuro_divergent.core.json import check_format, dump_json, from_plain, to_plain
 from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, is_remote
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors

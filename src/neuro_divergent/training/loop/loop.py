@@ -330,3 +330,18 @@ def _settle_weights(state: TrainState) -> None:
     elif state.averager is not None:
         state.averager.copy_to_module()
     state.module.eval()
+
+
+@contextmanager
+def returned_weights(state: TrainState) -> Iterator[None]:
+    """Context in which the module has the weights that the run would return if it ended now. Then all is as before."""
+    own = state.weights()
+    weights = state.best_weights or _validated_weights(state)
+    training = state.module.training
+    state.module.load_state_dict(weights)
+    state.module.eval()
+    try:
+        yield
+    finally:
+        state.module.load_state_dict(own)
+        state.module.train(training)

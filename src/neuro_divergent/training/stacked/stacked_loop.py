@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 
 from neuro_divergent.core.errors import NeuroDivergentError, NonFiniteError
 from neuro_divergent.training.callbacks.base import Callback, CallbackList
@@ -27,10 +28,25 @@ Failed = tuple[TrainState, NeuroDivergentError]
 
 
 class StackedLoop:
-    """Trains every member of a stack to its end."""
+    """Trains every member of a stack to its end, or to a step of its own.
 
-    def __init__(self, stack: StackedSteps, title: str) -> None:
-        self.stack, self.title = stack, title
+    Args:
+        stack: the members.
+        title: the name on the progress line.
+        until: the step at which each member pauses, in the order of the members; None trains to the end.
+        between: called after each step with the live members. It may ask `up_to_date` to save them.
+    """
+
+    def __init__(
+        self,
+        stack: StackedSteps,
+        title: str,
+        until: Sequence[int] | None = None,
+        between: Callable[[StackedLoop, list[TrainState]], None] | None = None,
+    ) -> None:
+        self.stack, self.title, self._between = stack, title, between
+        steps = [state.total_steps for _, state in stack.members] if until is None else until
+        self._until = {id(state): step for (_, state), step in zip(stack.members, steps, strict=True)}
         self._beats = heartbeat()
         self._callbacks = [
             CallbackList([*engine_callbacks(state.module, state.config), *self._beats]) for _, state in stack.members
@@ -52,6 +68,9 @@ class StackedLoop:
                 if not done:
                     progress("on_batch_end", last)
                     done = self._end_epochs(live)
+                    done += self._pause([row for row in live if row not in done])
+                    if self._between is not None:
+                        self._between(self, [self.stack.members[row][1] for row in live if row not in done])
                 if done:
                     live = self._go_on([row for row in live if row not in done])
         except BaseException:
@@ -115,6 +134,23 @@ class StackedLoop:
                 self._callbacks[row]("on_fit_start", state)
                 finish(state, self._callbacks[row])
         return done
+
+    def _pause(self, live: list[int]) -> list[int]:
+        """Give the members that have reached their step their own weights and optimizer state; return their rows."""
+        due = [row for row in live if self.stack.members[row][1].step >= self._until[id(self.stack.members[row][1])]]
+        for row in due:
+            state = self.stack.members[row][1]
+            self.stack.update.hand_over(row, state)
+            own_weights(state)
+            state.tensors = None
+        return due
+
+    def up_to_date(self, states: list[TrainState]) -> None:
+        """Give the optimizers of live members their state, so that checkpoints can be taken."""
+        live = {id(state) for state in states}
+        for row, (_, state) in enumerate(self.stack.members):
+            if id(state) in live:
+                self.stack.update.hand_over(row, state)
 
     def _go_on(self, live: list[int]) -> list[int]:
         """Drop finished members. If one is left, keep a finished one beside it: a stack of one rounds differently."""

@@ -8,7 +8,7 @@ network that cannot be stacked is detected there and trained alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -18,6 +18,7 @@ from neuro_divergent.training.stacked.check import obstacle
 from neuro_divergent.training.stacked.eligibility import agree, config_obstacle, not_worth_it
 from neuro_divergent.training.stacked.stacked_loop import Failed, StackedLoop, release
 from neuro_divergent.training.stacked.strategy import Member, StackedSteps
+from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.trainer import train
 from neuro_divergent.training.training_run import surroundings
 
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 
 Failures = dict[int, NeuroDivergentError]
 """The errors of failed trainings, by the index of the member."""
+
+Between = Callable[[StackedLoop, list[TrainState]], None]
+"""Called between two steps of a stack, with the states of its live members."""
 
 Stacked = Literal["auto"] | bool
 """Whether to stack: "auto" where it is possible and saves time, True always (or an error), False never."""
@@ -53,6 +57,44 @@ def train_many(members: Sequence[Member], *, stacked: Stacked = "auto", title: s
     return dict(sorted(failures.items()))
 
 
+def advance_stacked(
+    members: Sequence[Member],
+    until: Sequence[int],
+    *,
+    stacked: Stacked = "auto",
+    title: str = "training",
+    between: Between | None = None,
+) -> tuple[list[int], Failures]:
+    """Advance the members that can be stacked, each to a step of its own, where it can be saved and advanced again.
+
+    Returns the indexes of the other members, which were not changed, and the errors of failed ones by their index.
+
+    Args:
+        members: the task and the state of each training.
+        until: the step to which each is advanced.
+        stacked: "auto" and True stack what can be stacked; False stacks nothing.
+        title: the name on the progress line.
+        between: called after each step with the loop and its live states.
+    """
+    check_choice(stacked)
+    numbers = {id(state): number for number, (_, state) in enumerate(members)}
+    left: list[int] = []
+    failures: Failures = {}
+    for group in _groups(members) if stacked else [[member] for member in members]:
+        steps = [until[numbers[id(state)]] for _, state in group]
+        alone = len(group) == 1 or not stacked or _not_stacked(group)
+        failed: list[Failed] = []
+        if alone or _train_as_one(group, title, failed, steps, between) is not None:
+            left += [numbers[id(state)] for _, state in group]
+        failures |= {numbers[id(state)]: error for state, error in failed}
+    return sorted(left), failures
+
+
+def _not_stacked(group: list[Member]) -> bool:
+    """Whether a group of several members is not stacked with "auto"."""
+    return any(config_obstacle(state.config) for _, state in group) or bool(not_worth_it(group[0][1]))
+
+
 def check_choice(stacked: object) -> None:
     """Raise if `stacked` is not "auto", True or False."""
     if stacked not in ("auto", True, False):
@@ -70,7 +112,9 @@ def refusal(reason: str) -> ConfigError:
 def _groups(members: Sequence[Member]) -> list[list[Member]]:
     groups: list[list[Member]] = []
     for member in members:
-        group = next((group for group in groups if agree(group[0], member)), None)
+        # All members of a stack are at the same step.
+        same = (group for group in groups if group[0][1].step == member[1].step and agree(group[0], member))
+        group = next(same, None)
         if group is None:
             groups.append([member])
         else:
@@ -101,7 +145,13 @@ def _train_group(group: list[Member], stacked: Stacked, title: str) -> list[Fail
     return failed
 
 
-def _train_as_one(group: list[Member], title: str, failures: list[Failed]) -> str | None:
+def _train_as_one(
+    group: list[Member],
+    title: str,
+    failures: list[Failed],
+    until: Sequence[int] | None = None,
+    between: Between | None = None,
+) -> str | None:
     """Train a group as a stack; return None, or why it cannot be stacked. Then nothing was changed."""
     generator_state = torch.get_rng_state()
     try:
@@ -110,7 +160,7 @@ def _train_as_one(group: list[Member], title: str, failures: list[Failed]) -> st
             try:
                 if (reason := obstacle(stack)) is None:
                     log.info("%d trainings run as one stack", len(group))
-                    failures += StackedLoop(stack, title).run()
+                    failures += StackedLoop(stack, title, until, between).run()
             finally:
                 release(stack.members)
     finally:

@@ -44,12 +44,12 @@ class Slab:
         self._padding = first.new_zeros(len(states), width - start)
         self.weights = first.new_zeros(len(states), width)
         for row, state in enumerate(states):
-            own = [parameter.detach().flatten() for parameter, _, _ in self._parameters(state)]
+            own = [parameter.detach().flatten() for parameter, _, _ in self.parameters(state)]
             torch.cat(own, out=self.weights[row, :start])
             self._lend(row, state)
         self._arrange()
 
-    def _parameters(self, state: TrainState) -> list[tuple[Tensor, slice, torch.Size]]:
+    def parameters(self, state: TrainState) -> list[tuple[Tensor, slice, torch.Size]]:
         """Each parameter of a member with its columns and its shape."""
         parameters = named_parameters_of(state)
         return [(parameters[name], columns, shape) for name, (columns, shape) in self._columns.items()]
@@ -62,7 +62,7 @@ class Slab:
         }
 
     def _lend(self, row: int, state: TrainState) -> None:
-        for parameter, columns, shape in self._parameters(state):
+        for parameter, columns, shape in self.parameters(state):
             parameter.data = self.weights[row, columns].view(shape)
 
     def some(self, rows: list[int]) -> dict[str, Tensor]:
@@ -79,14 +79,14 @@ class Slab:
 
     def row_gradients(self, state: TrainState) -> Tensor | None:
         """[W] gradients from a member's own backward pass; None if a parameter has no gradient."""
-        found = [parameter.grad for parameter, _, _ in self._parameters(state)]
+        found = [parameter.grad for parameter, _, _ in self.parameters(state)]
         if any(gradient is None for gradient in found):
             return None
         return torch.cat([*(gradient.flatten() for gradient in found if gradient is not None), self._padding[0]])
 
     def lend_gradients(self, row: int, state: TrainState) -> None:
         """Copy the gradients of a row to the `grad` of the member's parameters."""
-        for parameter, columns, shape in self._parameters(state):
+        for parameter, columns, shape in self.parameters(state):
             parameter.grad = self.gradients[row, columns].view(shape).clone()
 
     def keep(self, rows: list[int], states: Sequence[TrainState]) -> None:
@@ -144,14 +144,35 @@ class StackedStep:
         self.settings = settings
         self.slab = slab
         self.count = 0
-        self.memory = tuple(torch.zeros_like(slab.weights) for _ in memory_names(settings))
+        self.memory = {name: torch.zeros_like(slab.weights) for name in memory_names(settings)}
         self.decays = slab.weights.new_tensor(decays).unsqueeze(2)  # [groups, M, 1]
         self.decayed = [any(group) for group in decays]
 
     def keep(self, rows: list[int]) -> None:
         """Drop all members but those of these rows."""
-        self.memory = tuple(kept[rows] for kept in self.memory)
+        self.memory = {name: kept[rows] for name, kept in self.memory.items()}
         self.decays = self.decays[:, rows]
+
+    @torch.no_grad()
+    def take_over(self, states: Sequence[TrainState]) -> None:
+        """Go on with the optimizer states of members that have taken the same number of steps."""
+        self.count = states[0].step
+        for row, state in enumerate(states):
+            for parameter, columns, _ in self.slab.parameters(state):
+                own = state.optimizer.state.get(parameter, {})
+                for name, kept in self.memory.items():
+                    if own.get(name) is not None:
+                        kept[row, columns] = own[name].flatten()
+
+    @torch.no_grad()
+    def hand_over(self, row: int, state: TrainState) -> None:
+        """Copy a row to the optimizer of its member, as if the optimizer had taken the steps."""
+        for parameter, columns, shape in self.slab.parameters(state):
+            own = {name: kept[row, columns].view(shape).clone() for name, kept in self.memory.items()}
+            if "exp_avg" in own:
+                own["step"] = torch.tensor(float(self.count), dtype=torch.float32)
+            if own:
+                state.optimizer.state[parameter] = own
 
     @torch.no_grad()
     def __call__(self, rates: Sequence[Sequence[float]]) -> None:
@@ -164,7 +185,7 @@ class StackedStep:
                 rate, decay = scalars.rate[group], self.decays[group]
                 apply_decay(settings, weights[:, span], gradients[:, span], rate, decay, in_place=True)
         # Groups differ in rate and decay only, so one call computes the directions of all.
-        towards, _ = direction(settings, self.memory, gradients, scalars, in_place=True)
+        towards, _ = direction(settings, tuple(self.memory.values()), gradients, scalars, in_place=True)
         if all(group == rates[0] for group in rates):
             descend(weights, towards, scalars.step_size[0], in_place=True)
             return
@@ -175,7 +196,10 @@ class StackedStep:
 def stacked_step(settings: Optimizer, slab: Slab, states: Sequence[TrainState]) -> StackedStep:
     """The optimizer of a slab, with the weight decays of its members."""
     decays = [[float(group_of(state, names[0])["weight_decay"]) for state in states] for names in slab.groups]
-    return StackedStep(settings, slab, decays)
+    step = StackedStep(settings, slab, decays)
+    if states[0].step:
+        step.take_over(states)
+    return step
 
 
 @torch.no_grad()

@@ -1,0 +1,1 @@
+"""The dimensions of a search space. Nothing here imports torch."""

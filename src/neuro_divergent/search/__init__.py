@@ -1,0 +1,1 @@
+"""Hyperparameter search: the space, the searches and their results."""
