@@ -32,6 +32,7 @@ SHORT = {
     "out_of_core": ["--rows", "5000000"],
     "peers": ["--quick"],
     "recipes": ["--quick"],
+    "search": ["--quick"],
     "time_to_accuracy": ["--seeds", "1", "--only", "M4 hourly, NHITS, its defaults"],
 }
 """Arguments that keep the long ones short; without them they take many minutes."""

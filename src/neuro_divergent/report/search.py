@@ -33,12 +33,9 @@ def search_report(found: SearchResult, *, source: str = "", train: str = "") -> 
     page = Page(f"Search{of}", f"{found.table.height:,} trials of {best.model.kind}, best first.")
     page.heading("Result")
     page.cards(_cards(found))
-    page.text(
-        "Every trial was trained only on rows before its test rows. The seed is averaged, not searched. The last rows of "
-        "the table, which no trial saw, scored the winner once."
-        if found.nested is not None
-        else "Every trial was trained only on rows before its test rows. The seed is averaged, not searched."
-    )
+    page.text("Every trial was trained only on rows before its test rows. The seed is averaged, not searched.")
+    if found.nested is not None:
+        page.text("The last rows of the table, which no trial saw, scored the winner once.")
     page.code(best.model.to_json())
     if train:
         page.text("Train the winner on all rows:")

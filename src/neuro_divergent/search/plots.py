@@ -55,7 +55,7 @@ def convergence_figure(table: pl.DataFrame, metric: str, direction: str, naive: 
     if pruned.height:
         axes.scatter(pruned["number"], pruned[metric], color=GREY, s=18, marker="x", label="ended early", zorder=1)
     best = best_so_far(ended[metric].to_list(), direction)
-    last = max([1, *table["number"].to_list()])
+    last = max(table["number"].to_list())
     axes.plot(
         [*ended["number"], last], [*best, best[-1]], drawstyle="steps-post", color=COLOURS[1], label="best so far"
     )

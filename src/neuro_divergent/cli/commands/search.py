@@ -165,7 +165,7 @@ def _described(
     from neuro_divergent.core import registry
     from neuro_divergent.search.settings import Search
 
-    given = {"kind": "TPESearch"} | fields["search"]
+    given: dict[str, Any] = {"kind": "TPESearch"} | fields["search"]
     kind = registry.resolve("search", str(given["kind"])).kind
     budget = BUDGETS.get(kind, "n_trials")
     if trials is not None and kind != "MultiObjectiveSearch":

@@ -128,7 +128,7 @@ def sections(config: Path | None, flags: Sections, settings: Sequence[str], more
     """The fields of the run file, overridden by flags, overridden by --set. `more` are further sections."""
     from neuro_divergent.core.yaml import parse_yaml
 
-    fields: Sections = {"data": {}, "model": {}, "training": {}} | {name: {} for name in more}
+    fields: Sections = {name: {} for name in ("data", "model", "training", *more)}
     if config is not None:
         for section, content in _run_file(config).items():
             if section == "search" and section not in more:
