@@ -44,7 +44,12 @@ def load(name: str, folder: Path, *, validation: bool) -> Panel:
         clock = next(column for column in found.columns if found[column].dtype.is_temporal())
         value = next(column for column in found.columns if column.lower() in ("y", "demand"))
         ids = pl.lit("vic").alias("unique_id")
-        table, freq, h, season = found.select(ids, pl.col(clock).alias("ds"), pl.col(value).alias("y")), "30min", 48, 336
+        table, freq, h, season = (
+            found.select(ids, pl.col(clock).alias("ds"), pl.col(value).alias("y")),
+            "30min",
+            48,
+            336,
+        )
     else:
         found = pl.read_parquet(folder / "australia_tourism_quarterly.parquet")
         table, freq, h, season = found.select(_tourism(found)).sort(KEYS), "1q", 8, 4
@@ -127,7 +132,11 @@ def main() -> None:
     for name in arguments.models.split(",") if arguments.models else names():
         for which in arguments.sets.split(","):
             found = _in_process(name, which, arguments)
-            note = f"seasonal naive {found['naive']:.3f}, {found['seconds']:.0f} core seconds" if found["naive"] else found["error"]
+            note = (
+                f"seasonal naive {found['naive']:.3f}, {found['seconds']:.0f} core seconds"
+                if found["naive"]
+                else found["error"]
+            )
             lines.append(line(f"{which}, {name}", found["mase"], at_most=found["naive"], unit="MASE", note=note))
             print(f"{which:10} {name:20} {found['mase']:.3f}  {note}", file=sys.stderr, flush=True)
     print_table(lines)
@@ -144,7 +153,12 @@ def _in_process(name: str, which: str, arguments: argparse.Namespace) -> dict[st
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.limit, check=False)
     except subprocess.TimeoutExpired:
-        return {"mase": np.nan, "naive": 0.0, "seconds": arguments.limit, "error": f"stopped after {arguments.limit:g} s"}
+        return {
+            "mase": np.nan,
+            "naive": 0.0,
+            "seconds": arguments.limit,
+            "error": f"stopped after {arguments.limit:g} s",
+        }
     if done.returncode:
         return {"mase": np.nan, "naive": 0.0, "seconds": 0.0, "error": done.stderr.strip().splitlines()[-1][:200]}
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]

@@ -150,7 +150,7 @@ class Workshop:
             resume = Resume(str(folder), own=True) if _saved(folder) else Resume()
             job = Job(
                 wanted.model, self.plan.scores[fold].past, wanted.config.replace(seed=seed, progress=False),
-                task=RowsForecastTask, resume=resume,
+                task=RowsForecastTask, resume=resume, may_refit=False,
             )  # fmt: skip
             run = prepare(job)
             if resume.source is not None:
