@@ -143,7 +143,8 @@ class Search(Description):
             raise ConfigError("give cv_folds, or a splitter, but not both")
         if self.config.refit not in ("auto", None):
             raise ConfigError(
-                f"a trial is never trained on its test rows, but got refit={self.config.refit!r} in config. Leave it out"
+                f"a trial is never trained on its test rows, but got refit={self.config.refit!r} in config. Leave it "
+                "out"
             )
         if self.config.checkpoints is not None:
             raise ConfigError(
