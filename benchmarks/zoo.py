@@ -3,9 +3,9 @@
     python benchmarks/zoo.py --data DIRECTORY [--validation] [--sets panel,tourism] [--models LSTM,GRU] [--write]
 
 Each model is trained on the known rows with its defaults and forecasts the rows after them. The score is MASE: the mean
-absolute error over that of the seasonal naive forecast inside the known rows, the mean over all series. The bound is the
-score of the seasonal naive forecast. `--validation` hides one more horizon and scores that: choices are made there, and
-the last horizon is only ever reported. Each training has a process and a thread of its own.
+absolute error over that of the seasonal naive forecast inside the known rows, averaged over all series. The bound is
+the score of the seasonal naive forecast. `--validation` hides one more horizon and scores that. Choices are made there;
+the last horizon is only reported. Each training has a process and a thread of its own.
 """
 
 from __future__ import annotations

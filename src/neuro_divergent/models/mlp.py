@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.forecasting.model.model import Capabilities, Model
-from neuro_divergent.forecasting.model.recipes import ModelFamily
+from neuro_divergent.forecasting.model.recipes import ModelFamily, one_cycle_recipe
 from neuro_divergent.nn import ActivationName, FlatInputs, perceptron
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 class MLP(Model):
@@ -33,6 +34,10 @@ class MLP(Model):
     """Dropout rate of hidden units."""
     batch_norm: bool = False
     """Normalise each hidden unit over the batch, before its activation."""
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows."""
+        return one_cycle_recipe(self.group, windows, peak=3e-3, steps=1000)
 
     def build(self, spec: InputSpec) -> nn.Module:
         """Return the network for these input sizes."""

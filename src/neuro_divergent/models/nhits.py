@@ -17,9 +17,10 @@ from neuro_divergent.core.batch import Batch, InputSpec
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.forecasting.model.model import Capabilities, Model
-from neuro_divergent.forecasting.model.recipes import ModelFamily
+from neuro_divergent.forecasting.model.recipes import ModelFamily, one_cycle_recipe
 from neuro_divergent.nn import ActivationName, CategoryEmbedding, perceptron
 from neuro_divergent.nn.last_value import last_observed
+from neuro_divergent.training.config.training_config import TrainingConfig
 
 Sizes = Several[Annotated[int, Field(ge=1)]]
 
@@ -63,6 +64,10 @@ class NHITS(Model):
                     f"stacks, but got {name}={list(given)}"
                 )
         return self
+
+    def recipe(self, windows: int) -> TrainingConfig:
+        """The recommended training for this many windows."""
+        return one_cycle_recipe(self.group, windows, peak=2e-3, steps=1200)
 
     def build(self, spec: InputSpec) -> nn.Module:
         """Return the network for these input sizes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from neuro_divergent.losses import MAE
-from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, Schedule, WarmupCosine
+from neuro_divergent.optim import AdamW, ClipByNorm, CosineAnnealing, OneCycle, Schedule, WarmupCosine
 from neuro_divergent.training.config.training_config import PLAIN_DEFAULTS, EarlyStopping, TrainingConfig
 
 ModelFamily = Literal["mlp", "recurrent", "convolutional", "transformer", "other"]
@@ -28,6 +28,24 @@ def schedule_for(family: ModelFamily) -> Schedule:
     if family == "mlp":
         return CosineAnnealing()
     return WarmupCosine(warmup=0.1, min_lr=1e-6)
+
+
+def one_cycle_recipe(family: ModelFamily, windows: int, *, peak: float, steps: int) -> TrainingConfig:
+    """The recipe of a family; on large tables one cycle of fewer steps at a higher rate.
+
+    Large are tables with so many windows that the family's recipe would have more steps: the cycle was chosen on such
+    tables only (docs/benchmarks/recipes.md).
+
+    Args:
+        family: of the model.
+        windows: number of windows of the training rows.
+        peak: the highest learning rate of the cycle.
+        steps: about the maximum number of optimizer steps of the cycle.
+    """
+    if windows // 10 <= steps:
+        return recipe_for(family, windows)
+    optimizer = AdamW(learning_rate=peak, weight_decay=0.01)
+    return recipe_for(family, windows, steps=steps).replace(optimizer=optimizer, schedule=OneCycle())
 
 
 def recipe_for(family: ModelFamily, windows: int, *, steps: int | None = None) -> TrainingConfig:
