@@ -203,3 +203,8 @@ class Model(Description):
 
     def after_fit(self, fitted: Forecaster) -> None:
         """Learn what needs the final weights, such as the correlation of errors between series."""
+
+
+def learns_after_fit(model: Model) -> bool:
+    """Whether a model learns something from the table after the last step of a training."""
+    return type(model).after_fit is not Model.after_fit
