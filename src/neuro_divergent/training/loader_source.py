@@ -33,8 +33,8 @@ class LoaderSource:
     the same order in every run and after a resume. A loader with a generator of its own keeps its own order.
 
     A training that is resumed inside an epoch passes over the batches that are done. That needs torch's own DataLoader
-    without a generator of its own, and a dataset that does not draw from the global generator: then the order is that of
-    the first time.
+    without a generator of its own, and a dataset that does not draw from the global generator: then the order is
+    that of the first time.
     """
 
     def __init__(
