@@ -19,6 +19,8 @@ from fault_tools import HERE, environment
 
 import neuro_divergent as nd
 from neuro_divergent.core.errors import NoCheckpointError, StorageError
+from neuro_divergent.forecasting.fit.fit import job_of
+from neuro_divergent.forecasting.fit.prepare import prepare
 from neuro_divergent.training.runs.checkpoint_store import place_of
 
 WORKER = """
@@ -169,3 +171,26 @@ def test_a_server_that_cannot_be_reached_is_no_reason_to_begin_afresh(
     with pytest.raises(StorageError, match=r"s3://bucket/unreachable/checkpoints could not be listed: Could not conn"):
         fit("s3://bucket/unreachable", "auto", max_epochs=1)
     kind.clear_instance_cache()
+
+
+def test_a_moment_in_the_bucket_is_loaded_and_resumed(server: str) -> None:
+    address = "s3://bucket/moments/first"
+    fields = {"early_stopping": None, "schedule": None, "max_epochs": 2}
+    whole = MODELS["mlp"][0].fit(table(), config_of("mlp", None, **fields))
+    run = prepare(job_of(MODELS["mlp"][0], table(), config_of("mlp", None, **fields)))
+    run.advance(3)
+    run.save_checkpoint(address)
+    run.save_checkpoint(address)  # in place of the first one
+    run.advance(4)
+    assert run.load_checkpoint(address).training.state.step == 3
+    run.close()
+    assert nd.load(address).history.step_loss == whole.history.step_loss[:3]
+    assert result(nd.resume_training(address, table())) == result(whole)
+
+
+def test_a_run_in_the_bucket_is_loaded_at_any_of_its_checkpoints(server: str) -> None:
+    fitted = fit("s3://bucket/loaded", max_epochs=2)
+    assert result(nd.load("s3://bucket/loaded")) == result(fitted)
+    names = fsspec.filesystem("s3").ls("bucket/loaded/checkpoints", detail=False)
+    first = nd.load(f"s3://{min(names)}")
+    assert first.history.step_loss == fitted.history.step_loss[: len(first.history.step_loss)]

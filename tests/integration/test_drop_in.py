@@ -16,7 +16,7 @@ from neuro_divergent.compat.neuralforecast.losses.pytorch import (
     IQLoss,
     MQLoss,
 )
-from neuro_divergent.compat.neuralforecast.models import LSTM, MLP, NHITS, TSMixer
+from neuro_divergent.compat.neuralforecast.models import LSTM, MLP, NHITS, Autoformer, TSMixer
 from neuro_divergent.compat.neuralforecast.tsdataset import TimeSeriesDataModule, TimeSeriesDataset
 from neuro_divergent.compat.neuralforecast.utils import AirPassengersDF, AirPassengersPanel, PredictionIntervals
 
@@ -72,11 +72,11 @@ def test_future_columns_are_checked_before_a_forecast():
     nf = _fitted(futr_exog_list=["trend"])
     with pytest.warns(UserWarning, match="Dropped 16 unused rows"):
         nf.predict(futr_df=LATER)
-    with pytest.raises(ValueError, match=r"Models require the following future exogenous features: \{'trend'\}"):
+    with pytest.raises(ValueError, match=r"future exogenous features: \{'trend'\}"):
         nf.predict()
     with pytest.raises(ValueError, match=r"missing from `futr_df`: \{'trend'\}"):
         nf.predict(futr_df=LATER.drop(columns="trend"))
-    with pytest.raises(ValueError, match="Found null values in `futr_df`"):
+    with pytest.raises(ValueError, match="Found null values"):
         nf.predict(futr_df=LATER.assign(trend=np.nan))
 
 
@@ -133,9 +133,9 @@ def test_explanations_of_more_steps_add_up_to_the_forecast():
 
 def test_arguments_without_effect_are_named_when_the_model_is_trained():
     nf = NeuralForecast([NHITS(**SMALL, optimizer_kwargs={"lr": 0.8})], freq="ME")
-    with pytest.warns(UserWarning, match="ignoring optimizer_kwargs as the optimizer is not specified"):
+    with pytest.warns(UserWarning, match="ignoring optimizer_kwargs"):
         nf.fit(TRAIN)
-    with pytest.raises(ValueError, match="optimizer is not a valid subclass"):
+    with pytest.raises(ValueError, match="not a valid subclass"):
         NHITS(**SMALL, optimizer=torch.nn.Module)
 
 
@@ -188,7 +188,7 @@ def test_a_loaded_model_knows_its_intervals_and_remote_paths_need_trust(tmp_path
     nf = _fitted(options={"prediction_intervals": PredictionIntervals(n_windows=3)})
     nf.save(tmp_path / "saved")
     assert NeuralForecast.load(f"file://{tmp_path / 'saved'}").prediction_intervals.n_windows == 3
-    with pytest.raises(ValueError, match="Refusing to load from the remote path"):
+    with pytest.raises(ValueError, match="Refusing to load"):
         NeuralForecast.load("s3://bucket/model")
 
 
@@ -215,3 +215,17 @@ def test_weighted_and_correlated_mixtures_train():
         assert (forecasts["NHITS-lo-90"] < forecasts["NHITS-hi-90"]).all()
     assert GMM(2).describe().outputs == 4
     assert GMM(2, weighted=True).describe().outputs == 6
+
+
+@pytest.mark.parametrize(
+    ("model", "options"), [(NHITS, {"mlp_units": 3 * [[32, 32]]}), (Autoformer, {"hidden_size": 8})]
+)
+def test_integrated_gradients_and_the_baseline_sum_to_the_forecast(model, options):
+    # Autoformer selects its strongest lags: its output jumps, and no gradient sees that.
+    nf = NeuralForecast([model(h=4, input_size=24, max_steps=10, scaler_type="robust", **options)], freq="ME")
+    nf.fit(TRAIN)
+    forecasts, told = nf.explain(horizons=[0, 3])
+    parts = told[model.__name__]
+    total = parts["insample"].flatten(4).sum(-1) + parts["baseline_predictions"]
+    expected = forecasts[model.__name__].to_numpy().reshape(2, 4)[:, [0, 3]]
+    np.testing.assert_allclose(total[:, :, 0, 0].numpy(), expected, rtol=1e-3)

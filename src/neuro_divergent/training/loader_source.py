@@ -6,6 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from neuro_divergent.core import seeding
 from neuro_divergent.core.errors import ConfigError, DataError, TrainingError
@@ -22,6 +31,10 @@ class LoaderSource:
 
     Torch's global generator is seeded by (seed, epoch) before an epoch, so that a loader that shuffles with it gives
     the same order in every run and after a resume. A loader with a generator of its own keeps its own order.
+
+    A training that is resumed inside an epoch passes over the batches that are done. That needs torch's own DataLoader
+    without a generator of its own, and a dataset that does not draw from the global generator: then the order is
+    that of the first time.
     """
 
     def __init__(
@@ -43,22 +56,57 @@ class LoaderSource:
     def batch(self, epoch: int, step: int) -> Rows:
         """The next batch; batches come one after the other only."""
         if step == 0:
-            torch.default_generator.manual_seed(seeding.key(self._seed, "loader", epoch) >> 1)
-            self._batches = iter(self.loader)
+            self._begin(epoch)
         elif (epoch, step) != self._next:
-            raise TrainingError(
-                f"a DataLoader gives its batches from the first one on, so a training cannot go on at batch {step + 1} "
-                f"of epoch {epoch + 1}. Resume from a checkpoint at the end of an epoch (every_n_epochs=1), or "
-                "train on arrays, which resume at any step"
-            )
+            return self._pass_to(epoch, step)
         self._next = (epoch, step + 1)
+        return as_rows(as_pair(self._item(step)), *self._placed)
+
+    def _begin(self, epoch: int) -> None:
+        torch.default_generator.manual_seed(seeding.key(self._seed, "loader", epoch) >> 1)
+        self._batches = iter(self.loader)
+
+    def _item(self, step: int) -> Any:
         try:
-            item = next(self._batches)
+            return next(self._batches)
         except StopIteration:
             raise DataError(
                 f"a DataLoader must give as many batches as its length says, {self.steps_per_epoch}, but gave {step}"
             ) from None
+
+    def _pass_to(self, epoch: int, step: int) -> Rows:
+        """A batch inside an epoch, after those before it were drawn again."""
+        reason = _unrepeatable(self.loader)
+        item = None
+        if not reason:
+            self._begin(epoch)
+            self._item(0)  # the sampler draws its order here
+            known = torch.get_rng_state()
+            for number in range(1, step + 1):
+                item = self._item(number)
+            if not torch.equal(known, torch.get_rng_state()):
+                reason = "its dataset draws from torch's global generator"
+        if reason:
+            raise TrainingError(
+                f"a training cannot go on at batch {step + 1} of epoch {epoch + 1} of this loader: {reason}. Resume "
+                "from a checkpoint at the end of an epoch (every_n_epochs=1), or train on arrays, which resume at any "
+                "step"
+            )
+        self._next = (epoch, step + 1)
         return as_rows(as_pair(item), *self._placed)
+
+
+def _unrepeatable(loader: Any) -> str:
+    """Why the batches of an epoch cannot be drawn again in their order; empty if they can."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return "only a torch DataLoader over a dataset with a length repeats its order"
+    parts = (loader, loader.sampler, getattr(loader.batch_sampler, "sampler", None))
+    if any(getattr(part, "generator", None) is not None for part in parts):
+        return "its generator has moved on since the beginning of the epoch. Shuffle without a generator of its own"
+    samplers = (RandomSampler, SequentialSampler, BatchSampler, SubsetRandomSampler, WeightedRandomSampler)
+    if any(part is not None and type(part) not in samplers for part in (loader.sampler, loader.batch_sampler)):
+        return "its sampler is not one of torch's"
+    return ""
 
 
 def is_loader(data: Any) -> bool:

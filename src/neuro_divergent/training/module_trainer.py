@@ -268,7 +268,7 @@ class Trainer:
             used.train(training)
         return torch.cat(found)
 
-    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path | str:
         """Write the training as it is now to a directory and return it; see `TrainingRun.save_checkpoint`."""
         return self._current().save_checkpoint(path)
 

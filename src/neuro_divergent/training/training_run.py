@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.errors import StorageError, TrainingError
+from neuro_divergent.core.runs.names import is_remote
 from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
 from neuro_divergent.training.callbacks.progress import ProgressLine, watched
 from neuro_divergent.training.compiled.assemble import engine_callbacks, network_ready
@@ -92,9 +93,10 @@ class TrainingRun:
             raise
         return self
 
-    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path | str:
         """Write the present state to a directory of its own and return it; a checkpoint that is there is replaced.
 
+        A remote address (s3://..., any that fsspec knows) is returned as it is.
         Inside of `advance` (a callback calls it) it is written as soon as the step, and the end of its epoch, is done.
         """
         if self._active:
@@ -102,7 +104,7 @@ class TrainingRun:
         else:
             self.begin()
             write_checkpoint(self.state, self._callbacks, path)
-        return Path(path)
+        return str(path) if is_remote(path) else Path(path)
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> TrainingRun:
         """Go to the step of a checkpoint of this training: weights, optimizer, history and position are those of then.

@@ -132,12 +132,39 @@ def test_a_shuffled_loader_repeats_itself_and_resumes_at_the_end_of_an_epoch(tmp
     assert torch.equal(weights(module), weights(whole))
 
 
-def test_a_loader_is_not_resumed_in_the_middle_of_an_epoch(tmp_path):
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("step", [6, 7])
+def test_a_loader_is_resumed_inside_an_epoch_to_the_same_bits(tmp_path, shuffle, step):
+    whole, module = linear(), linear()
+    nd.Trainer(config(batch_size="auto")).fit(whole, loader(shuffle=shuffle))
     trainer = nd.Trainer(config(batch_size="auto"))
-    trainer.prepare(linear(), loader()).advance(7)
+    trainer.prepare(module, loader(shuffle=shuffle)).advance(step)  # one epoch has five steps
     trainer.save_checkpoint(tmp_path / "moment")
-    with pytest.raises(nd.TrainingError, match="from the first one on"):
-        trainer.resume_training(linear(), loader(), tmp_path / "moment")
+    again = linear(3)
+    nd.Trainer(config(batch_size="auto")).resume_training(again, loader(shuffle=shuffle), tmp_path / "moment")
+    assert torch.equal(weights(again), weights(whole))
+
+
+class Noisy(TensorDataset):
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + 0.01 * torch.randn(2), y
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: loader(shuffle=True, generator=torch.Generator().manual_seed(1)), "its generator has moved on"),
+        (lambda: iter_again(list(loader())), "only a torch DataLoader"),
+        (lambda: DataLoader(Noisy(*loader().dataset.tensors), batch_size=8), "global generator"),
+    ],
+)
+def test_a_loader_whose_order_cannot_be_shown_to_repeat_is_not_resumed_inside_an_epoch(tmp_path, make, why):
+    trainer = nd.Trainer(config(batch_size="auto"))
+    trainer.prepare(linear(), make()).advance(7)
+    trainer.save_checkpoint(tmp_path / "moment")
+    with pytest.raises(nd.TrainingError, match=why):
+        trainer.resume_training(linear(), make(), tmp_path / "moment")
 
 
 def test_what_a_loader_decides_is_refused_in_the_configuration():

@@ -288,7 +288,7 @@ def _check_lists(name: str, given: Mapping[str, Any], can: Capabilities, trainer
     unknown = [column for column in given["cat_exog_list"] or () if column not in listed]
     if unknown:
         raise ConfigError(
-            f"the columns of cat_exog_list must also be listed in another list, but {unknown} are in none of them"
+            f"a column of cat_exog_list has another role too and must also be listed there, but {unknown} is not"
         )
     undeclared = [column for column in given["cat_exog_list"] or () if column not in (given[_SIZES] or {})]
     if undeclared:

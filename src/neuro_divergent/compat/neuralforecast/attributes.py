@@ -13,6 +13,7 @@ from neuro_divergent.core.errors import NotFittedError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
 if TYPE_CHECKING:
+    from neuro_divergent.compat.neuralforecast.tables.frames import Source
     from neuro_divergent.compat.neuralforecast.tsdataset import TimeSeriesDataset
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
@@ -31,7 +32,7 @@ class FittedAttributes:
 
     forecasters: dict[str, Forecaster]
     _clock: Clock | None
-    _source: Any
+    _source: Source | None
     _columns: Any
 
     @property

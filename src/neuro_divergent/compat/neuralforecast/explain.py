@@ -6,7 +6,9 @@ Letters: B windows, H explained steps, N series that are forecast together, O ou
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ METHODS = {
 ADDITIVE = ("IntegratedGradients", "ShapleyValueSampling")
 """Explainers whose attributions sum to the forecast less the baseline."""
 _POINTS = {"ShapleyValueSampling": 8}
+_FEWEST, _MORE, _CLOSE = 32, (64, 128, 256), 3e-4
+"""Points of integrated gradients, and the share of a forecast that their sum may lack."""
 
 
 class Asked:
@@ -107,11 +111,15 @@ def explanations(
     """Attributions of one model: insample, futr_exog, hist_exog, stat_exog and baseline_predictions."""
     several = forecaster.model.capabilities.multivariate
     method: Any = METHODS[asked.explainer]
-    options = {"steps": [step + 1 for step in asked.horizons], "points": _POINTS.get(asked.explainer, 32)}
-    found = [
-        explain(forecaster, table, method=method, future=future, output=number, **options)  # type: ignore[arg-type]
-        for number in asked.outputs
-    ]
+    steps = [step + 1 for step in asked.horizons]
+
+    def told(number: int, points: int) -> Explanation:
+        return explain(forecaster, table, method=method, future=future, output=number, steps=steps, points=points)
+
+    if asked.explainer == "IntegratedGradients":
+        found = [_additive(partial(told, number)) for number in asked.outputs]
+    else:
+        found = [told(number, _POINTS.get(asked.explainer, 1)) for number in asked.outputs]
     chosen = list(asked.series) if several and asked.series is not None else None
     parts = {
         "insample": _insample(found, several=several),
@@ -121,6 +129,48 @@ def explanations(
         "baseline_predictions": _baselines(found, several=several) if asked.explainer in ADDITIVE else None,
     }
     return {name: part if part is None or chosen is None else part[:, :, chosen] for name, part in parts.items()}
+
+
+def _additive(told: Callable[[int], Explanation]) -> Explanation:
+    """Integrated gradients whose sum is the forecast less the baseline.
+
+    More points are taken while they help: bends of a network need them. What is left comes from jumps (networks that
+    select their strongest lags or frequencies), which no gradient sees. It is shared in proportion to the attributions.
+    """
+    item = told(_FEWEST)
+    gap = _gap(item)
+    for points in _MORE:
+        if np.abs(gap).max() <= _CLOSE:
+            return item
+        finer = told(points)
+        rest = _gap(finer)
+        improved = np.abs(rest).max() < 0.7 * np.abs(gap).max()
+        item, gap = (finer, rest) if improved else (item, gap)
+        if not improved:
+            break
+    return item if np.abs(gap).max() <= _CLOSE else _shared_out(item)
+
+
+def _missing(item: Explanation) -> Any:
+    """[S, H] forecast - baseline - sum of the attributions."""
+    given = sum(values.reshape(*values.shape[:2], -1).sum(axis=2) for values in item.values.values())
+    return item.forecast - _baseline(item) - given
+
+
+def _gap(item: Explanation) -> Any:
+    size = np.maximum(np.abs(item.forecast), np.abs(item.forecast).mean() * 1e-3)
+    return _missing(item) / np.maximum(size, np.finfo(np.float32).tiny)
+
+
+def _shared_out(item: Explanation) -> Explanation:
+    missing = _missing(item)
+    size = sum(np.abs(values).reshape(*values.shape[:2], -1).sum(axis=2) for values in item.values.values())
+    share = np.divide(missing, size, out=np.zeros_like(missing), where=size > 0)
+    values = {
+        name: part + np.abs(part) * share.reshape(*share.shape, *[1] * (part.ndim - 2))
+        for name, part in item.values.items()
+    }
+    return replace(item, values=values)
 
 
 def lengthened(forecaster: Forecaster, table: TimeSeriesDataFrame, future: Any) -> TimeSeriesDataFrame:

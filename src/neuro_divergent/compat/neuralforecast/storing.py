@@ -27,8 +27,8 @@ def local_path(path: str | os.PathLike[str], *, trust_remote: bool) -> str:
     text = str(path).removeprefix("file://")
     if is_remote(text) and not trust_remote:
         raise ConfigError(
-            f"Refusing to load from the remote path {text}: its owner chooses what is read. Copy it to this machine, "
-            "or say trust_remote=True"
+            f"Refusing to load {text}: whoever owns a remote path decides what is read. Copy it, or say "
+            "trust_remote=True"
         )
     return text
 

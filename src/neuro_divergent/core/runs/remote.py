@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from neuro_divergent.core import bundle
+from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.core.extras import require
 
@@ -80,6 +81,33 @@ class RemoteFolder:
         return bundle.verified(
             where, found, lambda name, limit: self.read(f"{folder}/{name}".lstrip("/"), limit), only=only
         )
+
+    def write_bundle(self, folder: str, contents: Mapping[str, files.Content]) -> None:
+        """Write a bundle in place of one that is there: its manifest last; then read everything back."""
+        place, where = self.path(folder), f"{self.address}/{folder}".rstrip("/")
+        try:
+            if self.system.exists(place):
+                self.remove_bundle(folder)
+            self.make(folder)
+            for file, data in contents.items():
+                self.system.pipe_file(f"{place}/{file}", files.whole(data))
+            facts = {file: bundle.facts_of(files.pieces(data)) for file, data in contents.items()}
+            self.system.pipe_file(f"{place}/{bundle.MANIFEST}", bundle.manifest(facts))
+        except Exception as error:
+            raise StorageError(
+                f"{where} could not be written: {error}. {ADVICE}", rule="writable", got=where
+            ) from error
+        self.bundle(folder)
+
+    def remove_bundle(self, folder: str) -> None:
+        """Remove a bundle, its manifest first."""
+        place = self.path(folder)
+        try:
+            if self.system.exists(f"{place}/{bundle.MANIFEST}"):
+                self.system.rm_file(f"{place}/{bundle.MANIFEST}")
+            self.system.rm(place, recursive=True)
+        except Exception as error:
+            raise StorageError(f"{self.address}/{folder} could not be removed: {error}") from error
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, and create its folder if the file system has folders."""

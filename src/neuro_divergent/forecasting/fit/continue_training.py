@@ -33,7 +33,7 @@ from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.runs.requested import is_checkpoint
+from neuro_divergent.training.runs.requested import is_checkpoint, read_remote
 from neuro_divergent.training.runs.resume import Resume, kept_facts
 
 UPDATE_EPOCHS = 5
@@ -220,7 +220,10 @@ def _in_place(config: TrainingConfig, path: str | os.PathLike[str]) -> TrainingC
 def _run_of(path: str | os.PathLike[str]) -> str | Path | None:
     """The run that a path names or that contains a checkpoint; None for a checkpoint outside of a run."""
     if is_remote(path):
-        return str(path).partition(f"/{CHECKPOINTS}/")[0]
+        run, _, name = str(path).rstrip("/").rpartition(f"/{CHECKPOINTS}/")
+        if name:
+            return run
+        return str(path) if read_remote(str(path)) is None else None
     place = Path(path)
     if not is_checkpoint(place):
         return place

@@ -23,6 +23,7 @@ from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.refit import refit_state
 from neuro_divergent.forecasting.fit.training_rows import note_held_out
+from neuro_divergent.forecasting.model.model import learns_after_fit
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.calibrate_intervals import calibration_of
@@ -79,7 +80,7 @@ class Run:
         self.training.advance(until)
         return self
 
-    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path | str:
         """Write the present state to a directory and return its path. `nd.load(path)` makes a forecaster of it."""
         return self.training.save_checkpoint(path)
 
@@ -162,7 +163,7 @@ class Run:
         described.local = self._local
         described.data = self._table if self._whole is None else self._whole
         try:
-            return context_files(described)
+            return context_files(described, whole=learns_after_fit(described.model))
         except NeuroDivergentError as error:  # such a model can still be trained and resumed
             log.warning("checkpoints of this run cannot be loaded as a forecaster: %s", error)
             return {}

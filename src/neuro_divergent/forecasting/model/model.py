@@ -269,3 +269,8 @@ def _completed(data: Any) -> Any:
     kind = data.get("kind")
     known = registry.find("model", kind) if isinstance(kind, str) else None
     return inside if known is None else dict(known.before) | inside
+
+
+def learns_after_fit(model: Model) -> bool:
+    """Whether a model learns something from the table after the last step of a training."""
+    return type(model).after_fit is not Model.after_fit

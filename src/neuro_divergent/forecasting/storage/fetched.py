@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from neuro_divergent.core import bundle
 from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
-from neuro_divergent.core.runs.names import CHECKPOINTS, CONTEXT, INDEX, MODEL, REFIT
+from neuro_divergent.core.runs.names import CHECKPOINTS, CONTEXT, INDEX, MODEL, REFIT, step_of
 from neuro_divergent.core.runs.remote import RemoteFolder
 
 _MEMBER = re.compile(r"model-\d+")
@@ -22,6 +22,12 @@ def fetched(address: str) -> Iterator[Path]:
     remote = RemoteFolder(address)
     with TemporaryDirectory(prefix="neuro-divergent-") as folder:
         place = Path(folder) / "fetched"
+        run, _, step = remote.address.rpartition(f"/{CHECKPOINTS}/")
+        if run and step_of(step) >= 0:  # a checkpoint of a run, whose model is described beside the checkpoints
+            place = place / CHECKPOINTS / step
+            whole = RemoteFolder(run)
+            if CONTEXT in whole.names():
+                _copy_bundle(whole, CONTEXT, place.parent.parent / CONTEXT)
         _copy(remote, "", place)
         if not place.exists():
             raise StorageError(
@@ -50,7 +56,7 @@ def _copy(remote: RemoteFolder, folder: str, to: Path) -> None:
 def _copy_newest(remote: RemoteFolder, folder: str, to: Path) -> None:
     """The newest good checkpoint."""
     to.mkdir(parents=True)
-    for name in sorted(filter(re.compile(r"step-\d+").fullmatch, remote.names(folder)), reverse=True):
+    for name in sorted((name for name in remote.names(folder) if step_of(name) >= 0), key=step_of, reverse=True):
         try:
             _copy_bundle(remote, _join(folder, name), to / name)
         except (CorruptFileError, NoCheckpointError):

@@ -11,7 +11,8 @@ from torch import Tensor
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, NoCheckpointError, StorageError
 from neuro_divergent.core.runs.names import CHECKPOINTS, CONTEXT, MODEL_DOCUMENT, REFIT
-from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.model.model import learns_after_fit
+from neuro_divergent.forecasting.predict.ahead import context_rows
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer, load_state, to_eval
 from neuro_divergent.training.runs import snapshot as checkpoint
@@ -20,6 +21,9 @@ from neuro_divergent.training.runs.requested import is_checkpoint
 from neuro_divergent.training.runs.resume import newest
 from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.history import History
+
+WHOLE_TABLE = "whole_table"
+"""Key in model.json: whether the table has all rows of the training, not only the last ones."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,6 @@ class Found:
 
     def finish(self, forecaster: Forecaster) -> None:
         """Give the forecaster its history, and the evaluation weights if the optimizer has two kinds of weights."""
-        if type(forecaster.model).after_fit is not Model.after_fit:
-            raise StorageError(
-                f"{forecaster.model.kind} measures its errors after the last step, which a checkpoint does not have. "
-                "End the run with nd.resume_training(path, data)"
-            )
         forecaster.history = self._history()
         optimizer = forecaster.config.optimizer
         if isinstance(optimizer, Optimizer) and not checkpoint.part(self.snapshot.weights, "best/"):
@@ -48,6 +47,21 @@ class Found:
             if hasattr(live, "eval"):
                 load_state(live, self.snapshot.optimizer)
                 to_eval(live)
+        if learns_after_fit(forecaster.model):
+            self._learn(forecaster)
+
+    def _learn(self, forecaster: Forecaster) -> None:
+        """Learn what a training learns after its last step, on the table of the run."""
+        if not bundle.parse_json(self.context[MODEL_DOCUMENT], MODEL_DOCUMENT).get(WHOLE_TABLE):
+            raise StorageError(
+                f"{forecaster.model.kind} measures its errors after the last step, and {self.place} does not have the "
+                "rows for that: an earlier version wrote it. End the run with nd.resume_training(path, data)"
+            )
+        table, local = forecaster.data, forecaster.local
+        if local is not None:  # the network was trained on scaled series
+            forecaster.data, forecaster.local = local.scaled(table), None
+        forecaster.model.after_fit(forecaster)
+        forecaster.data, forecaster.local = table.tail(context_rows(forecaster.model, table.schema)), local
 
     def _history(self) -> History:
         data = {name: value for name, value in self.snapshot.document["history"].items() if hasattr(History(), name)}

@@ -51,7 +51,7 @@ from neuro_divergent.forecasting.storage.check_saved import (
     checked_spec,
 )
 from neuro_divergent.forecasting.storage.fetched import fetched
-from neuro_divergent.forecasting.storage.of_checkpoint import Found, find_checkpoint
+from neuro_divergent.forecasting.storage.of_checkpoint import WHOLE_TABLE, Found, find_checkpoint
 from neuro_divergent.forecasting.storage.several import is_many, load_many
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.distribution import as_written
@@ -88,11 +88,14 @@ def context_files(
     forecaster: Forecaster,
     *,
     context: bool = True,
+    whole: bool = False,
     history: History | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> dict[str, bytes]:
-    """The files of a saved forecaster without its weights: its description, its last rows, and its extras."""
-    data = forecaster.data.tail(context_rows(forecaster.model, forecaster.data.schema))
+    """The files of a saved forecaster without its weights: its description, its last rows (or all), and its extras."""
+    data = forecaster.data
+    if not whole:
+        data = data.tail(context_rows(forecaster.model, data.schema))
     if not context:
         data = data.head(1)  # keeps the names and the schema, not the values
     check_limits(
@@ -122,6 +125,8 @@ def context_files(
     }
     if forecaster.bounds is not None:
         document["bounds"] = forecaster.bounds.to_dict()
+    if whole:
+        document[WHOLE_TABLE] = True
     if forecaster.lineage is not None:
         document["lineage"] = asdict(forecaster.lineage)
     return {

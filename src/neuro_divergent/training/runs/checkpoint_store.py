@@ -20,7 +20,7 @@ from neuro_divergent.core.runs.names import EARLIER
 from neuro_divergent.core.runs.names import REFIT as REFIT
 from neuro_divergent.core.runs.names import step_name as step_name
 from neuro_divergent.core.runs.names import step_of as step_of
-from neuro_divergent.core.runs.remote import ADVICE, RemoteFolder
+from neuro_divergent.core.runs.remote import RemoteFolder
 from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
 
 log = logging.getLogger(__name__)
@@ -153,31 +153,11 @@ class RemoteCheckpoints:
 
     def write(self, name: str, contents: Mapping[str, files.Content]) -> None:
         """Write a checkpoint, its manifest last, and read everything back."""
-        folder = self._path(name)
-        try:
-            if self._system.exists(folder):
-                self.remove(name)
-            self._folder.make(f"{CHECKPOINTS}/{name}")
-            for file, data in contents.items():
-                self._system.pipe_file(f"{folder}/{file}", files.whole(data))
-            facts = {file: bundle.facts_of(files.pieces(data)) for file, data in contents.items()}
-            self._system.pipe_file(f"{folder}/{bundle.MANIFEST}", bundle.manifest(facts))
-        except Exception as error:
-            where = f"{self.address}/{name}"
-            raise StorageError(
-                f"{where} could not be written: {error}. {ADVICE}", rule="writable", got=where
-            ) from error
-        self.read(name)
+        self._folder.write_bundle(f"{CHECKPOINTS}/{name}", contents)
 
     def remove(self, name: str) -> None:
         """Remove a checkpoint, its manifest first."""
-        folder = self._path(name)
-        try:
-            if self._system.exists(f"{folder}/{bundle.MANIFEST}"):
-                self._system.rm_file(f"{folder}/{bundle.MANIFEST}")
-            self._system.rm(folder, recursive=True)
-        except Exception as error:
-            raise StorageError(f"{self.address}/{name} could not be removed: {error}") from error
+        self._folder.remove_bundle(f"{CHECKPOINTS}/{name}")
 
     def set_aside(self, names: list[str]) -> str:
         """Move checkpoints to the first unused folder of checkpoints-earlier, checkpoints-earlier-2, ...; return it."""

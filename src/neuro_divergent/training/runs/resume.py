@@ -33,7 +33,7 @@ from neuro_divergent.training.runs.checkpoint_store import (
     place_of,
     step_of,
 )
-from neuro_divergent.training.runs.requested import is_checkpoint
+from neuro_divergent.training.runs.requested import is_checkpoint, read_remote
 from neuro_divergent.training.runs.saver import Saver
 from neuro_divergent.training.runs.snapshot import Snapshot
 from neuro_divergent.training.state.early_stopping import Patience
@@ -216,6 +216,9 @@ def _looked_up(config: TrainingConfig, resume: Resume) -> Snapshot | CheckpointS
         return checkpoint.read(contents, str(path))
     if is_remote(resume.source):
         run, name = _remote_parts(str(resume.source))
+        alone = read_remote(str(resume.source)) if name is None else None
+        if alone is not None:
+            return checkpoint.read(alone, str(resume.source))
         place_given = place_of(run)
         return place_given if name is None else checkpoint.read(place_given.read(name), str(resume.source))
     return place_of(path)

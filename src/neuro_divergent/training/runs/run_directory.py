@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from neuro_divergent.core import bundle
 from neuro_divergent.core.runs.names import CONFIG, CONTEXT, EVENTS, is_remote
+from neuro_divergent.core.runs.remote import RemoteFolder
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.writers import EventLines
 from neuro_divergent.training.process.heartbeat import stop_requests
@@ -43,8 +44,10 @@ def write_config(directory: Path | str, config: TrainingConfig) -> None:
 
 
 def write_context(directory: Path | str, files: Mapping[str, bytes]) -> None:
-    """Write what turns a checkpoint of a local run into a forecaster; nothing for a module of the user's."""
-    if files and not is_remote(directory):
+    """Write what turns a checkpoint of a run into a forecaster; nothing for a module of the user's."""
+    if files and is_remote(directory):
+        RemoteFolder(str(directory)).write_bundle(CONTEXT, files)
+    elif files:
         bundle.write(Path(directory) / CONTEXT, files, overwrite=True)
 
 

@@ -60,13 +60,13 @@ def needed_future(members: Sequence[Member], futr_df: Any, id_col: str) -> tuple
         return None, []
     if futr_df is None:
         raise DataError(
-            f"Models require the following future exogenous features: {{{str(wanted)[1:-1]}}}, but got no futr_df. "
-            "Give futr_df=..."
+            f"a forecast needs its future exogenous features: {{{str(wanted)[1:-1]}}}, but got no futr_df. Give "
+            "futr_df=..."
         )
     frame, _ = plain_frame(futr_df, id_col)
     missing = [name for name in wanted if name not in frame.columns]
     if missing:
-        raise DataError(f"features are missing from `futr_df`: {{{str(missing)[1:-1]}}}. Add the columns")
+        raise DataError(f"columns are missing from `futr_df`: {{{str(missing)[1:-1]}}}. Add the columns")
     return frame, wanted
 
 
@@ -80,7 +80,7 @@ def check_future(frame: pl.DataFrame, expected: pl.DataFrame, wanted: Sequence[s
     kept = own.join(expected, on=keys, how="semi")
     if len(kept.unique(keys)) < len(expected):
         raise DataError(
-            "There are missing combinations of ids and times in `futr_df`: "
+            "`futr_df` must have every id at every step, but has missing combinations: "
             f"{len(expected) - len(kept.unique(keys))} "
             f"of {len(expected)}. make_future_dataframe() gives all, get_missing_future(futr_df) the missing ones"
         )
@@ -88,5 +88,5 @@ def check_future(frame: pl.DataFrame, expected: pl.DataFrame, wanted: Sequence[s
         warnings.warn(f"Dropped {len(frame) - len(kept):,} unused rows from `futr_df`.", UserWarning, stacklevel=4)
     empty = [name for name in wanted if _gaps(kept[name])]
     if empty:
-        raise DataError(f"Found null values in `futr_df`, in {', '.join(empty)}. Fill them in")
+        raise DataError(f"`futr_df` must be complete. Found null values: {', '.join(empty)}. Fill them in")
     return kept

@@ -195,7 +195,9 @@ def require_exogenous(have: Iterable[str], wanted: Iterable[str], kind: str, who
     have = list(have)
     missing = [name for name in wanted if name not in have]
     if missing:
-        raise MissingColumnError(f"{missing} {kind} exogenous variables not found in input dataset. {who}")
+        raise MissingColumnError(
+            f"the table must have all columns of the models; {kind} exogenous variables not found: {missing}. {who}"
+        )
 
 
 def require_columns(have: Iterable[str], wanted: Iterable[str], where: str) -> None:
