@@ -11,12 +11,14 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.cli.request.findings import findings
 from neuro_divergent.cli.request.read_table import read_table
 from neuro_divergent.cli.request.run_file import Columns, sections
 from neuro_divergent.cli.request.shell_wording import _flag, on_the_shell
 from neuro_divergent.core import errors, files
 from neuro_divergent.core.errors import Advice, DataError, NeuroDivergentError, StorageError
 from neuro_divergent.data.read.load_file import FILE_FIELDS
+from neuro_divergent.data.schema.load_report import DataReport
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.forecasting.network.output_columns import forecast_columns
 
@@ -129,3 +131,15 @@ def test_an_error_keeps_its_facts_on_its_way_to_another_process(kind, sent):
     assert str(there) == "a text"
     assert there.facts == error.facts == {"rule": "writable", "got": "a place", "advice": error.advice}
     assert there.advice[0].value == "1d"
+
+
+def test_one_row_is_counted_in_the_singular() -> None:
+    report = DataReport(rows_read=9, unsorted_rows=1, gap_rows=1, missing=1, duplicate_rows=1, constant_series=("a",))
+    assert [found.what for found in findings(report, {})] == [
+        "1 row repeats a series and time",
+        "1 row is out of order",
+        "1 row is missing between other rows",
+        "1 target is empty",
+        "1 series never changes",
+    ]
+    assert findings(DataReport(unsorted_rows=1200), {})[0].what == "1,200 rows are out of order"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.data.schema.load_report import in_number
+
 if TYPE_CHECKING:
     from neuro_divergent.data.schema.load_report import DataReport
 
@@ -27,7 +29,7 @@ def findings(report: DataReport, fields: dict[str, Any], apart: str = "") -> lis
     """All findings that a person may want to act on; those for which the table is refused come first."""
     found = [*_refused(report, fields, apart), *_rows(report), *_series(report)]
     for name, count in report.text_numbers.items():
-        found.append(Finding(f"{count:,} numbers of column {name!r} were text", "nothing: they were converted"))
+        found.append(Finding(in_number(f"numbers of column {name!r} were text", count), "nothing: they were converted"))
     if report.ignored_columns:
         names = ", ".join(report.ignored_columns)
         todo = "give them a role if they matter: --future (known ahead), --historical, --static or --categorical"
@@ -40,18 +42,20 @@ def _refused(report: DataReport, fields: dict[str, Any], apart: str) -> list[Fin
     if report.duplicate_rows:
         todo = f"{apart}take the last one (--set data.duplicates=last) or their mean (--set data.duplicates=mean)"
         found.append(
-            Finding(f"{report.duplicate_rows:,} rows repeat a series and time", todo, "duplicates" not in fields)
+            Finding(in_number("rows repeat a series and time", report.duplicate_rows), todo, "duplicates" not in fields)
         )
     if report.infinite:
         todo = "correct them, or leave them out of the training: --set data.infinities=mask"
-        found.append(Finding(f"{report.infinite:,} targets are infinite", todo, "infinities" not in fields))
+        found.append(Finding(in_number("targets are infinite", report.infinite), todo, "infinities" not in fields))
     for name, count in report.exogenous_filled.items():
         # Rows that were added for gaps are always filled. Only empty cells of the file are refused.
         empty = count - report.gap_rows
         if empty > 0:
             todo = "fill them, or repeat the row before: --set data.missing_exogenous=forward"
             found.append(
-                Finding(f"{empty:,} cells of column {name!r} are empty", todo, "missing_exogenous" not in fields)
+                Finding(
+                    in_number(f"cells of column {name!r} are empty", empty), todo, "missing_exogenous" not in fields
+                )
             )
     return found
 
@@ -59,16 +63,16 @@ def _refused(report: DataReport, fields: dict[str, Any], apart: str) -> list[Fin
 def _rows(report: DataReport) -> list[Finding]:
     found = []
     if report.unsorted_rows:
-        found.append(Finding(f"{report.unsorted_rows:,} rows are out of order", "nothing: they are sorted"))
+        found.append(Finding(in_number("rows are out of order", report.unsorted_rows), "nothing: they are sorted"))
     if report.gap_rows:
         todo = f"{LEFT_OUT}: --set data.gaps=linear (or forward, zero)"
-        found.append(Finding(f"{report.gap_rows:,} rows are missing between other rows", todo))
+        found.append(Finding(in_number("rows are missing between other rows", report.gap_rows), todo))
         if report.gap_rows > report.rows_read:
             todo = f"give the true frequency, such as --freq 1d; {report.freq} was found"
             found.append(Finding("more rows are missing than present", todo))
     if report.missing:
         todo = f"{LEFT_OUT}: --set data.missing=linear (or forward, zero)"
-        found.append(Finding(f"{report.missing:,} targets are empty", todo))
+        found.append(Finding(in_number("targets are empty", report.missing), todo))
     return found
 
 
@@ -76,11 +80,11 @@ def _series(report: DataReport) -> list[Finding]:
     found = []
     if report.constant_series:
         todo = "keep them, or leave them out: --set data.constant=drop"
-        found.append(Finding(f"{len(report.constant_series):,} series never change", todo))
+        found.append(Finding(in_number("series never change", len(report.constant_series)), todo))
     if report.merged_targets:
         todo = "keep their digits: --set data.dtype=float64 --set training.precision=float64"
-        found.append(Finding(f"{len(report.merged_targets):,} series differ too little for float32", todo))
+        found.append(Finding(in_number("series differ too little for float32", len(report.merged_targets)), todo))
     if report.all_missing_series:
         todo = "leave them out: --set data.all_missing=drop"
-        found.append(Finding(f"{len(report.all_missing_series):,} series have no target at all", todo))
+        found.append(Finding(in_number("series have no target at all", len(report.all_missing_series)), todo))
     return found

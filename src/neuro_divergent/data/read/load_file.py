@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
+import polars.selectors as cs
 
 from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.data.read.columns import numbers_from_text
@@ -108,7 +109,8 @@ def assumed_roles(lazy: pl.LazyFrame, asked: Mapping[str, Any]) -> Roles:
     usual = {"time_col": "ds", "target_col": "y"}
     if all(role in asked or name in columns for role, name in usual.items()):
         return Roles()
-    return find_roles(lazy.head(_ROLE_ROWS).collect(), asked)
+    first = lazy.head(_ROLE_ROWS).with_columns((cs.categorical() | cs.enum()).cast(pl.String))
+    return find_roles(first.collect(), asked)
 
 
 def _without_last_sums(raw: RawTable) -> tuple[RawTable, list[Assumption]]:

@@ -50,6 +50,13 @@ def in_python(advice: Advice) -> str:
     return f"{advice.field.rpartition('.')[2]}={'...' if advice.value == '...' else repr(advice.value)}"
 
 
+_SINGULAR = {
+    "rows": "row", "targets": "target", "columns": "column", "cells": "cell", "numbers": "number", "were": "was",
+    "are": "is", "repeat": "repeats", "series never change": "series never changes", "series differ": "series differs",
+    "series have": "series has",
+}  # fmt: skip
+
+
 @dataclass(kw_only=True)
 class DataReport:
     """The properties of a loaded table, and the count of every change that loading made. `str` gives it as text."""
@@ -173,12 +180,21 @@ def listing(names: Any, shown: int = SHOWN) -> str:
     return ", ".join(repr(name) for name in names[:shown]) + rest
 
 
+def in_number(what: str, count: int) -> str:
+    """A count and its words, in the singular if it is 1.
+
+    >>> in_number("rows are out of order", 1), in_number("rows are out of order", 1200)
+    ('1 row is out of order', '1,200 rows are out of order')
+    """
+    return f"{count:,} {_one(what, count)}"
+
+
 def _one(what: str, count: int) -> str:
-    """The words in the singular if `count` is 1."""
+    """The words in the singular if `count` is 1. A name in quotes, and the words after "other", stay."""
     if count != 1:
         return what
-    for several, one in (("rows", "row"), ("targets", "target"), ("columns", "column"), ("were", "was"), ("are", "is")):
-        what = re.sub(rf"\b{several}\b", one, what)
+    for several, one in _SINGULAR.items():
+        what = re.sub(rf"(?<!other )(?<!')\b{several}\b", one, what)
     return what
 
 

@@ -50,6 +50,7 @@ def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
         return _from_workbook(data, name, given)
     text, encoding = as_utf8(data, given.get("encoding"), name)
     del data
+    _check_not_json(text, name)
     text = without_rules(text)
     layout = find_layout(text, name, separator=given.get("separator"), header_line=given.get("header_line"))
     body = text if layout.begin == 0 and layout.end is None else text[layout.begin : layout.end]
@@ -61,6 +62,16 @@ def read_text_table(source: Source, given: dict[str, Any]) -> RawTable:
         return _tidied(_read(body, layout, name, typed=False)[0])
 
     return RawTable(_tidied(frame), file, _assumed(file, layout, given), typed, layout.separator == ",", as_text)
+
+
+def _check_not_json(text: bytes, name: str) -> None:
+    if re.match(rb'\s*(?:\[\s*)?\{\s*"', text) is None:
+        return
+    reader = "read_ndjson" if re.match(rb"\s*\{.*\}\s*(?:\n|$)", text) else "read_json"
+    raise DataFileError(
+        f"{name} must be a CSV, Parquet or .xlsx file, but got JSON. Convert it with polars: "
+        f'pl.{reader}(...).write_parquet("table.parquet").'
+    )
 
 
 def _read(body: bytes, layout: TextLayout, name: str, *, typed: bool) -> tuple[pl.DataFrame, bool]:

@@ -56,6 +56,7 @@ _SPAN_MARKS = r"\s+(?:-|–|—|bis|to|until|à|hasta|tot)\s+"
 _EPOCH_SECONDS = (10**8, 42 * 10**8)
 """The years 1973 to 2103: whole numbers outside are plain counts, not dates."""
 _WEEK_NAMES = {"week", "wk", "kw", "woche", "kalenderwoche", "semaine", "semana", "settimana", "isoweek", "yearweek"}
+_END_OF_DAY = r"([ T])24([:.h]00(?:[:.]00(?:\.0+)?)?)$"
 SAMPLE = 100
 MOST_BELOW = 20
 
@@ -89,14 +90,34 @@ def parse(text: pl.Series, form: str) -> pl.Series:
         if clock and "%M" not in form and not any(sign in form for sign in ("%s", "%T", "%R", "%c", "%+")):
             return (text + ":00").str.to_datetime(f"{form}:%M", strict=False, time_unit="us", ambiguous="null")
         if clock:
-            return text.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
+            return _whole_years(text, _datetimes(text, form), form)
         if form == "%Y":
             return (text + "-01-01").str.to_date("%Y-%m-%d", strict=False)
         if not any(sign in form for sign in ("%d", "%e", "%j", "%u", "%D", "%F", "%x", "%v")):
             return (text + "-01").str.to_date(f"{form}-%d", strict=False)
-        return text.str.to_date(form, strict=False)
+        return _whole_years(text, text.str.to_date(form, strict=False), form)
     except pl.exceptions.PolarsError as error:
         raise DataError(f"time_format must be a known format, but got time_format={form!r}: {error}") from None
+
+
+def _datetimes(text: pl.Series, form: str) -> pl.Series:
+    """Dates with a clock. 24:00 is the end of its day, which is 00:00 of the next one."""
+    values = text.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
+    if not values.null_count() or "%H" not in form:
+        return values
+    late = (values.is_null() & text.str.contains(_END_OF_DAY)).fill_null(False)
+    if not late.any():
+        return values
+    midnights = text.filter(late).str.replace(_END_OF_DAY, "${1}00${2}")
+    next_days = midnights.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null").dt.offset_by("1d")
+    return values.scatter(late.arg_true(), next_days)
+
+
+def _whole_years(text: pl.Series, values: pl.Series, form: str) -> pl.Series:
+    """The values, null where an ISO format would read a day as the year: 25.04.18 is no day of the year 25."""
+    if form not in ISO_FORMS or values.null_count() == len(values) or int(values.dt.year().min()) > 999:  # type: ignore[arg-type]
+        return values
+    return values.set(~text.str.contains(r"^\d{4}"), None)
 
 
 def _from_epoch(ticks: pl.Series, form: str) -> pl.Series:

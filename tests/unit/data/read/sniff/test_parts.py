@@ -297,3 +297,35 @@ def test_percentages_below_zero() -> None:
 def test_row_numbers_are_no_target() -> None:
     text = lines(",date,sold", [f"{n},{d},{n * 2}" for n, d in enumerate(MONTHS)])
     assert read(text).schema.target_col == "sold"
+
+
+@pytest.mark.parametrize("mark", [".", "-", "/"])
+def test_the_day_before_a_short_year_is_no_year(mark: str) -> None:
+    """30.04.18 is a day in 2018, and not the 18th of April of the year 30."""
+    rows = [f"{time.strftime(f'%d{mark}%m{mark}%y %H:%M')};{number}" for number, time in enumerate(HOURS)]
+    found = read(lines("Zeitpunkt;Wert", rows)).to_polars()
+    assert found["Zeitpunkt"].to_list() == HOURS
+    assert (
+        nd.TimeSeriesDataFrame.from_frame({"ds": [row.split(";")[0] for row in rows], "y": [1.0, 2.0] * 36})
+        .to_polars()["ds"]
+        .to_list()
+        == HOURS
+    )
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H.%M"])
+def test_the_hour_24_is_the_midnight_after_a_day(form: str) -> None:
+    """Rows that are stamped with their end: the last one of 31 December has 24:00 of that day."""
+    ends = [time + timedelta(hours=1) for time in HOURS]
+    cells = [
+        (end - timedelta(days=1)).strftime(form.replace("%H", "24")) if end.hour == 0 else end.strftime(form)
+        for end in ends
+    ]
+    rows = [f"{cell};{number}" for number, cell in enumerate(cells)]
+    assert sum("24:00" in cell or "24.00" in cell for cell in cells) == 3
+    assert read(lines("Zeit;Last", rows)).to_polars()["Zeit"].to_list() == ends
+
+
+def test_other_minutes_of_hour_24_are_refused() -> None:
+    with pytest.raises(nd.DataError, match="24:30"):
+        read(lines("ds;y", ["2012-01-01 23:30;1", "2012-01-01 24:30;2", "2012-01-02 01:30;3"]))

@@ -294,3 +294,25 @@ def test_a_zip_file_holds_one_table() -> None:
 def test_a_text_stream_is_refused() -> None:
     with pytest.raises(nd.DataError, match="binary mode"):
         nd.TimeSeriesDataFrame.from_csv(io.StringIO("ds,y\n1,2\n"))  # type: ignore[arg-type]
+
+
+def test_categories_of_a_parquet_file_name_series(tmp_path: Any) -> None:
+    frame = pl.DataFrame({"Close": [float(n) for n in range(40)], "Symbol": ["a", "b"] * 20, "Day": sorted(DAYS * 2)})
+    for kind in (pl.Categorical, pl.Enum(["a", "b"])):
+        frame.with_columns(pl.col("Symbol").cast(kind)).write_parquet(tmp_path / "prices.parquet")
+        found = nd.TimeSeriesDataFrame.from_parquet(tmp_path / "prices.parquet")
+        assert found.n_series == 2
+        assert found.to_polars()["Symbol"].unique(maintain_order=True).cast(pl.String).to_list() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reader"),
+    [
+        ('{"ds": "2024-01-01", "y": 1}\n{"ds": "2024-01-02", "y": 2}\n', "read_ndjson"),
+        ('[{"ds": "2024-01-01", "y": 1},\n {"ds": "2024-01-02", "y": 2}]', "read_json"),
+    ],
+)
+def test_json_is_named_and_the_advice_works(text: str, reader: str) -> None:
+    with pytest.raises(nd.DataError, match=rf"got JSON. Convert it with polars: pl\.{reader}\("):
+        read(text)
+    assert getattr(pl, reader)(io.BytesIO(text.encode()))["y"].to_list() == [1, 2]
