@@ -16,10 +16,8 @@ from neuro_divergent.compat.neuralforecast.explain import Asked, explainable, ex
 from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
-from neuro_divergent.compat.neuralforecast.request_checks import RequestChecks
 from neuro_divergent.compat.neuralforecast.simulation import check_method
 from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, restored_models, save
-from neuro_divergent.compat.neuralforecast.table_methods import TableMethods
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.folds import (
     before,
@@ -34,6 +32,8 @@ from neuro_divergent.compat.neuralforecast.tables.frames import (
     Types,
     plain_frame,
 )
+from neuro_divergent.compat.neuralforecast.tables.methods import TableMethods
+from neuro_divergent.compat.neuralforecast.tables.requests import RequestChecks
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, NotFittedError
 from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
