@@ -229,3 +229,36 @@ def test_integrated_gradients_and_the_baseline_sum_to_the_forecast(model, option
     total = parts["insample"].flatten(4).sum(-1) + parts["baseline_predictions"]
     expected = forecasts[model.__name__].to_numpy().reshape(2, 4)[:, [0, 3]]
     np.testing.assert_allclose(total[:, :, 0, 0].numpy(), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "endings", "mean"),
+    [
+        (DistributionLoss("Normal", return_params=True), ["-loc", "-scale"], lambda loc, scale: loc),
+        (DistributionLoss("StudentT", return_params=True), ["-df", "-loc", "-scale"], lambda df, loc, scale: loc),
+        (
+            DistributionLoss("NegativeBinomial", return_params=True),
+            ["-total_count", "-logits"],
+            lambda count, logits: torch.distributions.NegativeBinomial(count, logits=logits).mean,
+        ),
+        (
+            GMM(n_components=2, weighted=True, return_params=True),
+            ["-mu-1", "-std-1", "-weight-1", "-mu-2", "-std-2", "-weight-2"],
+            lambda m1, s1, w1, m2, s2, w2: w1 * m1 + w2 * m2,
+        ),
+    ],
+)
+def test_the_parameters_of_a_distribution_are_its_last_columns(loss, endings, mean, tmp_path):
+    nf = _fitted(loss=loss)
+    names = [f"NHITS{ending}" for ending in endings]
+    for frame in (nf.predict(), nf.cross_validation(TRAIN, n_windows=1)):
+        kept = [name for name in frame.columns if name.startswith("NHITS")]
+        assert kept[-len(names) :] == names
+        parts = [torch.from_numpy(frame[name].to_numpy().astype(float)) for name in names]
+        np.testing.assert_allclose(mean(*parts).numpy(), frame["NHITS"], rtol=1e-4)
+    expected = nf.predict()
+    if "-scale" in endings and len(endings) == 2:  # the 90 % point of a normal distribution is 1.2816 deviations away
+        spread = (expected["NHITS-hi-80"] - expected["NHITS-loc"]) / 1.2815516
+        np.testing.assert_allclose(spread, expected["NHITS-scale"], rtol=1e-4)
+    nf.save(tmp_path / "saved")
+    pd.testing.assert_frame_equal(NeuralForecast.load(tmp_path / "saved").predict(), expected)

@@ -84,6 +84,7 @@ class PeerModel:
             given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
             pad=given["start_padding_enabled"], n_series=given.get("n_series"),
             cardinalities=tuple((name, sizes[name]) for name in given["cat_exog_list"] or ()),
+            parameters=bool(getattr(given["loss"], "return_params", False)),
         )  # fmt: skip
         self.member = Member(self.description, config, facts)
 

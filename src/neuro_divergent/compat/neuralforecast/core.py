@@ -16,10 +16,8 @@ from neuro_divergent.compat.neuralforecast.explain import Asked, explainable, ex
 from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
-from neuro_divergent.compat.neuralforecast.request_checks import RequestChecks
 from neuro_divergent.compat.neuralforecast.simulation import check_method
 from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, restored_models, save
-from neuro_divergent.compat.neuralforecast.table_methods import TableMethods
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.folds import (
     before,
@@ -34,6 +32,8 @@ from neuro_divergent.compat.neuralforecast.tables.frames import (
     Types,
     plain_frame,
 )
+from neuro_divergent.compat.neuralforecast.tables.methods import TableMethods
+from neuro_divergent.compat.neuralforecast.tables.requests import RequestChecks
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, NotFittedError
 from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
@@ -152,7 +152,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         for member in self.members:
             forecaster = fitted[member.name]
             table, clock = self._table(forecaster, member, df, static_df)
-            columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
+            columns = forecast_columns(forecaster, member.facts, level, quantiles)
             values = forecaster.forecast_values(table, columns, future=future if member.facts.future else None, h=steps)
             own = forecaster.long_frame(table, columns, values)
             if measured(forecaster, columns) or forecaster.model.joint is not None:
@@ -215,7 +215,7 @@ class NeuralForecast(TableMethods, RequestChecks):
                         intervals=prediction_intervals,
                     )
                 assert forecaster is not None
-                columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
+                columns = forecast_columns(forecaster, member.facts, level, quantiles)
                 ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
                 parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps), columns))
             assert forecaster is not None
@@ -242,7 +242,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         for member in self.members:
             forecaster = fitted[member.name]
             table, model = forecaster.data, forecaster.model
-            columns = forecast_columns(forecaster, member.facts.outputs, level, quantiles)
+            columns = forecast_columns(forecaster, member.facts, level, quantiles)
             longest = int(table.store.lengths.max(initial=0))
             every = at_least_one("step_size", step_size)
             ahead = list(range(tested + model.h, longest + 1, every))[::-1]

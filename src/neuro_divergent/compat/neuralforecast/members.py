@@ -35,6 +35,8 @@ class Facts:
     """How many series a multivariate model is for."""
     cardinalities: tuple[tuple[str, int], ...] = ()
     """The declared number of values of each categorical column."""
+    parameters: bool = False
+    """Whether a forecast has the parameters of its distribution as columns."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -50,6 +52,7 @@ class Facts:
             outputs, **lists, check_steps=int(data["check_steps"]), pad=bool(data["pad"]),
             n_series=None if count is None else int(count),
             cardinalities=tuple((str(name), int(number)) for name, number in data.get("cardinalities", ())),
+            parameters=bool(data.get("parameters", False)),
         )  # fmt: skip
 
 

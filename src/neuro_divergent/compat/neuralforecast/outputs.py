@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neuro_divergent.compat.neuralforecast.errors import NoIntervalsError
+from neuro_divergent.compat.neuralforecast.losses.parameters import with_parameters
 from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs, level_outputs
+from neuro_divergent.compat.neuralforecast.members import Facts
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
@@ -29,8 +31,21 @@ def checked(level: Asked, quantiles: Asked) -> tuple[tuple[float, ...] | None, t
     )
 
 
-def forecast_columns(forecaster: Forecaster, own: Outputs, level: Asked, quantiles: Asked) -> Columns:
-    """The columns of a model's forecast.
+def forecast_columns(forecaster: Forecaster, facts: Facts, level: Asked, quantiles: Asked) -> Columns:
+    """The columns of a model's forecast, with the parameters of its distribution if they are wanted."""
+    columns = _level_columns(forecaster, facts.outputs, level, quantiles)
+    if not facts.parameters:
+        return columns
+    if forecaster.local is not None or forecaster.model.joint is not None:
+        raise ConfigError(
+            "parameters of a distribution are those of the network, but local_scaler_type or HINT change its forecasts "
+            "afterwards. Leave out return_params=True"
+        )
+    return with_parameters(columns, forecaster.model.name, forecaster.loss)
+
+
+def _level_columns(forecaster: Forecaster, own: Outputs, level: Asked, quantiles: Asked) -> Columns:
+    """The columns of points and levels.
 
     A quantile loss has the columns that it was trained on, whatever is requested. A distribution has the mean and the
     requested columns, an implicit quantile loss only the requested ones, and a point forecast needs measured intervals.

@@ -225,7 +225,7 @@ def predict_on(
 ) -> Array:
     """[series · windows · h, outputs] float32: forecasts after the dataset, or from every origin in its last rows."""
     table, h = _table(dataset, member), forecaster.model.h
-    columns = forecast_columns(forecaster, member.facts.outputs, None, None)
+    columns = forecast_columns(forecaster, member.facts, None, None)
     if not test_size:
         if member.facts.future:
             raise DataError(

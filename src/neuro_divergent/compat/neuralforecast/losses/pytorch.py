@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from neuro_divergent import losses as ours
 from neuro_divergent.compat.neuralforecast.losses.custom import FractionMAPE, FractionSMAPE, ReducedLoss
+from neuro_divergent.compat.neuralforecast.losses.parameters import parameter_names
 from neuro_divergent.core.errors import ConfigError, UnknownNameError
 from neuro_divergent.core.registry import closest
 from neuro_divergent.losses import Loss
@@ -251,6 +252,14 @@ class _Likelihood(_Levelled):
     """Losses of a distribution, which can also be computed from its parameters."""
 
     with_point = True
+    return_params = False
+    param_names: list[str]
+
+    def _return_params(self, asked: bool) -> None:
+        """Note whether the forecast has the parameters of the distribution as its last columns."""
+        self.return_params = asked
+        self.param_names = list(parameter_names(self.description)) if asked else []
+        self.output_names = self.output_names + self.param_names
 
     def scale_decouple(self, output: Any, loc: Tensor | None = None, scale: Tensor | None = None) -> tuple[Tensor, ...]:
         """The raw parameters of the distribution in the units of the target, from those of scaled windows.
@@ -270,7 +279,7 @@ class _Likelihood(_Levelled):
         """Forecast other quantiles; the training does not change."""
         own = quantile_outputs(sorted({*(q or ()), 0.5}))
         self._outputs = POINT + own
-        self.output_names = [ending for ending, _ in self._outputs]
+        self.output_names = [ending for ending, _ in self._outputs] + self.return_params * self.param_names
         self.quantiles = nn.Parameter(torch.tensor([share for _, share in own]), requires_grad=False)
 
     @property
@@ -314,7 +323,7 @@ class sCRPS(MQLoss):  # noqa: N801  (their spelling)
 
 
 class DistributionLoss(_Likelihood):
-    """Likelihood of a distribution. Its parameters cannot be columns here: return_params is refused."""
+    """Likelihood of a distribution. With `return_params` the forecast has its parameters as columns."""
 
     def __init__(
         self,
@@ -326,11 +335,10 @@ class DistributionLoss(_Likelihood):
         horizon_weight: Any = None,
         **distribution_kwargs: Any,
     ) -> None:
-        _no_params(return_params)
         fields = {"distribution": distribution, "num_samples": num_samples} | distribution_kwargs
         super().__init__(ours.DistributionLoss, level, quantiles, horizon_weight, **fields)
         self.distribution, self.num_samples = distribution, num_samples
-        self.return_params = return_params
+        self._return_params(return_params)
 
 
 class _Mixture(_Likelihood):
@@ -347,7 +355,6 @@ class _Mixture(_Likelihood):
         horizon_correlation: bool = False,
         weighted: bool = False,
     ) -> None:
-        _no_params(return_params)
         if batch_correlation:
             raise ConfigError(
                 f"{type(self).__name__} is the likelihood of each window by itself, so that it does not depend on the "
@@ -359,7 +366,7 @@ class _Mixture(_Likelihood):
         )  # fmt: skip
         self.n_components, self.num_samples, self.weighted = n_components, num_samples, weighted
         self.batch_correlation, self.horizon_correlation = batch_correlation, horizon_correlation
-        self.return_params = return_params
+        self._return_params(return_params)
 
 
 class PMM(_Mixture):
@@ -438,14 +445,6 @@ class Accuracy(BasePointLoss):
         """The weighted share."""
         weights = torch.ones_like(y_hat) if mask is None else mask.to(y_hat.dtype)
         return ((y == y_hat).to(y_hat.dtype) * weights).mean()
-
-
-def _no_params(return_params: bool) -> None:
-    if return_params:
-        raise ConfigError(
-            "a forecast is made of a mean and quantiles, and its parameters depend on how a distribution is written, "
-            "but got return_params=True. Use level or quantiles"
-        )
 
 
 def _even(*concentrations: float) -> None:
