@@ -136,7 +136,7 @@ def forecasts_between(fitted: Forecaster, table: TimeSeriesDataFrame, first: Int
     if not len(origins):
         return None
     columns = columns_of(fitted)
-    values = unseen_forecasts(fitted.without(bounds=True, calibration=True), origins, columns, trained)
+    values = unseen_forecasts(fitted._without(bounds=True, calibration=True), origins, columns, trained)
     values = corrected_by_halves(fitted, origins, columns, values)
     known = np.flatnonzero(np.isfinite(values).any(axis=(1, 2)))  # not windows in neither half
     if not len(known):

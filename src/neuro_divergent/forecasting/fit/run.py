@@ -128,6 +128,8 @@ class Run:
         wanted = self.config.calibrate
         if wanted is False or not fitted.loss.probabilistic or self._held_out is None:
             return None
+        if wanted == "auto" and fitted.model.joint is not None:
+            return None  # its quantiles are those of coherent draws
         return calibration_of(fitted, fitted.data, np.asarray(self._held_out[0]), wanted)
 
     @contextmanager

@@ -102,7 +102,7 @@ def calibration_of(
         late_rows=np.where(held_rows >= 2 * fitted.model.h, held_rows // 2, 0),
     )
     columns = named_columns(fitted.model.name, tuple(round(100 * c, 6) for c in coverages.tolist()), ())
-    values = unseen_forecasts(fitted.without(bounds=True, calibration=True), origins, columns, trained)
+    values = unseen_forecasts(fitted._without(bounds=True, calibration=True), origins, columns, trained)
     early, late = halves(found, origins)
     held = HeldIntervals(
         actual=origins.actual(), lower=values[:, :, 1::2], upper=values[:, :, 2::2],

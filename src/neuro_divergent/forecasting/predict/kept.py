@@ -86,7 +86,7 @@ class KeptForecasts:
             kept = kept[:, :, :1]
         else:
             return values
-        values[known] = forecaster.corrected(kept, some.table, columns, some.series, some.time)
+        values[known] = forecaster._corrected(kept, some.table, columns, some.series, some.time)
         return values
 
     def scorable(self, origins: Origins, trained: Ints) -> Origins:
@@ -148,7 +148,7 @@ def keep_forecasts(fitted: Forecaster, first: Ints) -> KeptForecasts | None:
         return None
     dtype = np.dtype(fitted.output_dtype)
     # `take` corrects and bounds them. A hierarchy bounds its lowest series before it sums them.
-    plain = fitted.without(bounds=fitted.model.joint is None, calibration=True)
+    plain = fitted._without(bounds=fitted.model.joint is None, calibration=True)
     names, series = np.unique(origins.series, return_inverse=True)
     return KeptForecasts(
         ids=table.ids[names],

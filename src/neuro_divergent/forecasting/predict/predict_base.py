@@ -167,9 +167,9 @@ class PredictBase:
         """
         if self.model.joint is not None:  # all series at once: the caller selects some
             values = self.model.joint.finished(self, values, table, columns)
-        return self.corrected(values, table, columns, series, until)
+        return self._corrected(values, table, columns, series, until)
 
-    def corrected(
+    def _corrected(
         self,
         values: Floats,
         table: TimeSeriesDataFrame,
@@ -192,7 +192,7 @@ class PredictBase:
                 values = self.calibration.correct(values, ids, scale, columns)
         return values if self.bounds is None else self.bounds.keep(values, columns.levels)
 
-    def without(self, *, bounds: bool = False, calibration: bool = False) -> Self:
+    def _without(self, *, bounds: bool = False, calibration: bool = False) -> Self:
         """A copy that shares everything, but does not keep the range of the target, or does not correct quantiles."""
         other = copy.copy(self)
         other.bounds = None if bounds else self.bounds

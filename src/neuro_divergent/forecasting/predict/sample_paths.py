@@ -175,7 +175,7 @@ def _distribution(
     """[S, steps, 1 + G] the distribution to draw from; if paths are reconciled, the one before reconciliation."""
     if forecaster.model.joint is None or not forecaster.loss.probabilistic:
         # Draws are rounded, not the quantiles from which they are drawn.
-        return forecaster.without(bounds=True).forecast_values(table, columns, future=future, h=steps)
+        return forecaster._without(bounds=True).forecast_values(table, columns, future=future, h=steps)
     return forecast(forecaster, table, columns, future=future, h=steps)
 
 

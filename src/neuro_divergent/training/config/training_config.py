@@ -292,8 +292,9 @@ class TrainingConfig(DeclaredFields):
         distributed="same",
     )
     """Correct the intervals of a quantile loss or a distribution by their errors on the held-out rows (conformalised
-    quantiles): "auto" if their coverage differs from the nominal one by more than 3 points, True always, False never.
-    A loss that forecasts a point gets intervals by `prediction_intervals` instead."""
+    quantiles): "auto" if their coverage differs from the nominal one by more than 3 points and forecasts are not
+    reconciled (HINT), True always, False never. A loss that forecasts a point gets intervals by
+    `prediction_intervals` instead."""
     progress: bool | Auto = option(
         "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
     )

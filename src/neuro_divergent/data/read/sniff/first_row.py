@@ -44,7 +44,7 @@ def read_first_row(cells: Sequence[str], below: Sequence[Sequence[str]], *, stri
     if not alike:
         return ROW if strict or pairs else NAMES
     heads = [cells[n].strip() for n in alike]
-    if _are_names(heads, rows, alike):
+    if not strict and _are_names(heads, rows, alike):
         return NAMES
     years = [n for n in alike if _YEAR.fullmatch(cells[n].strip())]
     other = any(not any(_YEAR.fullmatch(row[n].strip()) for row in rows) for n in years)
