@@ -140,7 +140,7 @@ class TestTraining:
         """Corrections that would make every interval infinite: the later half is judged by the earlier half's."""
         offsets = fitted.calibration.offsets.copy()
         offsets[0] = 1e6
-        fooled = fitted.without()
+        fooled = fitted._without()
         fooled.calibration = QuantileCalibration(
             **{name: getattr(fitted.calibration, name) for name in ("coverages", "ids", "scale", "late_rows")},
             offsets=offsets,
