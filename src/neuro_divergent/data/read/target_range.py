@@ -68,6 +68,14 @@ def range_of(store: SeriesStore, schema: DataSchema, rows: npt.NDArray[np.int64]
     return Bounds.of(lower, schema.upper, schema.integer)
 
 
+def widened(bounds: Bounds | None, store: SeriesStore, schema: DataSchema) -> Bounds | None:
+    """The range of a model after more rows: without the inferred lower limit if a value is below it."""
+    if bounds is None or bounds.lower is None or schema.lower != "auto":
+        return bounds
+    _, least = _looks(_observed(store, store.lengths))
+    return bounds if least >= bounds.lower else Bounds.of(None, bounds.upper, bounds.integer)
+
+
 def propose_range(store: SeriesStore, schema: DataSchema, report: DataReport) -> None:
     """Add to a report what the range of the target seems to be, if none was given."""
     if schema.lower != "auto" or schema.integer:

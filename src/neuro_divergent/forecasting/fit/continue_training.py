@@ -13,7 +13,7 @@ import numpy.typing as npt
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NoCheckpointError, StorageError
 from neuro_divergent.core.runs.names import CHECKPOINTS, is_remote
 from neuro_divergent.data.join import joined_tables, later_rows, on_span_of
-from neuro_divergent.data.read.target_range import range_of
+from neuro_divergent.data.read.target_range import widened
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.fit.fit import fit
@@ -21,6 +21,7 @@ from neuro_divergent.forecasting.fit.training_rows import (
     note_held_out,
     note_parent,
     rows_to_train,
+    selection_rows,
     trained_rows,
     training_rows,
 )
@@ -28,7 +29,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.ahead import check_series
-from neuro_divergent.forecasting.predict.calibrate_intervals import calibration_of
+from neuro_divergent.forecasting.predict.calibrate_intervals import LEAST_WINDOWS
 from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.optim import Optimizer
@@ -54,6 +55,8 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         recent = _touched(forecaster.data, joined).tail(rows)
     settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
     settings |= {"checkpoints": None, "fault_tolerance": None, "refit": None, "curriculum": None}
+    if forecaster.config.calibrate is True:
+        settings["calibrate"] = "auto"  # no rows are held out; the present correction remains
     trained = continued(forecaster, recent, config or forecaster.config.replace(**settings))
     if trained.config.validation_split is not None:
         # Only the end of the table was split. Many of the rows before it belong to the first training.
@@ -63,7 +66,8 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
         forecaster.intervals = refreshed(forecaster, joined, known_part(forecaster.data, joined))
     forecaster.module, forecaster.data, forecaster.has_context = trained.module, joined, True
     forecaster.config, forecaster.history, forecaster.local = trained.config, trained.history, trained.local
-    forecaster.kept, forecaster.calibration = trained.kept, trained.calibration or forecaster.calibration
+    forecaster.kept, forecaster.calibration = trained.kept, trained.calibration
+    forecaster.bounds = widened(forecaster.bounds, joined.store, joined.schema)
     forecaster.begin_lineage(forecaster)
     return forecaster
 
@@ -106,23 +110,22 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
 
     # The seasons were inferred from the first data. The weights depend on them.
     model = forecaster.model.replace(anchor=forecaster.anchor or None).with_lags(forecaster.module.spec.lags)
-    local, shown = forecaster.local, table
+    local = forecaster.local
     if local is not None:
         local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))
-        shown = local.scaled(table)
-        shown.schema = shown.schema.replace(lower=None, upper=None, integer=False)  # those are in original units
-    inner = config if local is None else config.replace(calibrate=False)
-    result = fit(model, shown, inner, short="drop", begin_with=begin)
-    result.model, result.data, result.local = forecaster.model, table, local
-    if local is not None:
-        rows = trained_rows(result, table)
-        result.bounds = range_of(table.store, table.schema, rows)
-        result.config = result.config.replace(calibrate=config.calibrate)
-        if config.calibrate and result.loss.probabilistic:
-            result.calibration = calibration_of(result, table, rows, config.calibrate)
+    result = fit(model, table, config, short="drop", begin_with=begin, scaling=local, learned_from=(forecaster,))
+    result.model = forecaster.model
     result.begin_lineage(forecaster)
     note_parent(result, forecaster)
+    if config.calibrate is not False and result.loss.probabilistic and _windows_unseen(result, table) < LEAST_WINDOWS:
+        result.calibration = result.calibration or forecaster.calibration  # too little is new to measure it again
     return result
+
+
+def _windows_unseen(fitted: Forecaster, table: TimeSeriesDataFrame) -> int:
+    """How many horizons without a common row lie in the rows that nothing was trained on."""
+    rows = np.maximum(table.store.lengths - selection_rows(fitted, table), 0)
+    return int((rows // fitted.model.h).sum())
 
 
 def _check_columns(forecaster: Forecaster, table: TimeSeriesDataFrame) -> None:

@@ -76,7 +76,7 @@ def distill(
     def task(*arguments: Any, **named: Any) -> DistillationTask:
         return DistillationTask(oracle, alpha, *arguments, **named)
 
-    fitted = fit(student, table, config, validation=validation, task=task)
+    fitted = fit(student, table, config, validation=validation, task=task, learned_from=(teacher,) if alpha < 1 else ())
     if alpha < 1:
         note_parent(fitted, teacher)
     return fitted

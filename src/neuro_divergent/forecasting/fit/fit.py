@@ -32,6 +32,7 @@ from neuro_divergent.training.runs.resume import Resume
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.network.module import ForecastModule
+    from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ def job_of(
     resume: str | os.PathLike[str] | None = None,
     resume_with: Mapping[str, Any] | None = None,
     begin_with: Callable[[ForecastModule], None] | None = None,
+    scaling: LocalScaling | None = None,
+    learned_from: tuple[Forecaster, ...] = (),
     may_refit: bool = True,
     **columns: Any,
 ) -> Job:
@@ -83,6 +86,8 @@ def job_of(
         resume=Resume(resume, resume_with),
         task=task,
         begin_with=begin_with,
+        scaling=scaling,
+        learned_from=learned_from,
         may_refit=may_refit,
     )
 

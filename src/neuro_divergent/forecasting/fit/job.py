@@ -26,6 +26,8 @@ from neuro_divergent.training.runs.resume import Resume
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.network.module import ForecastModule
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.predict.local_scaling import LocalScaling
 
 JOB = "job.json"
 
@@ -51,6 +53,11 @@ class Job:
     """How a batch of windows becomes loss values. Not written to files: it exists only in this process."""
     begin_with: Callable[[ForecastModule], None] | None = None
     """Gives a new module its starting weights. Not written to files: it exists only in this process."""
+    scaling: LocalScaling | None = None
+    """A fitted scaling of the series, instead of `local_scaler`. Not written to files."""
+    learned_from: tuple[Forecaster, ...] = ()
+    """Models whose weights or forecasts it starts from: held-out rows that one of them was trained on are not used to
+    measure errors. Not written to files."""
 
     def write(self, folder: Path) -> None:
         """Write the job with its tables for another process; `read` reads it."""

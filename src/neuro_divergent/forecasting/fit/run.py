@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
@@ -22,7 +23,7 @@ from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supe
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.refit import refit_state
-from neuro_divergent.forecasting.fit.training_rows import note_held_out
+from neuro_divergent.forecasting.fit.training_rows import note_held_out, trained_rows
 from neuro_divergent.forecasting.model.model import learns_after_fit
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
@@ -130,7 +131,12 @@ class Run:
             return None
         if wanted == "auto" and fitted.model.joint is not None:
             return None  # its quantiles are those of coherent draws
-        return calibration_of(fitted, fitted.data, np.asarray(self._held_out[0]), wanted)
+        return calibration_of(fitted, fitted.data, self._unseen(fitted.data, self._held_out), wanted)
+
+    def _unseen(self, table: TimeSeriesDataFrame, held_out: Range) -> npt.NDArray[np.int64]:
+        """[S] the first held-out row of each series that no model was trained on from which this one has learned."""
+        seen = [trained_rows(model, table) for model in self.job.learned_from]
+        return np.asarray(np.max([np.asarray(held_out[0]), *seen], axis=0))
 
     @contextmanager
     def so_far(self) -> Iterator[Forecaster]:
@@ -201,7 +207,7 @@ class Run:
         if local is not None and self._whole is not None:  # series that the first training had no rows of
             local = local.including(self._whole, self._whole.store.lengths)
             problem = replace(problem, store=taken_columns(problem.model, local.scaled(self._whole).store))
-        begins = None if self._held_out is None else np.asarray(self._held_out[0])
+        begins = None if self._held_out is None else self._unseen(selected.data, self._held_out)
         kept = None if begins is None else keep_forecasts(selected, begins)
         state = refit_state(problem, self.config, found, self.training.resume)
         if state is None:  # stopped in the second training: the model of the first one, and the run is not finished

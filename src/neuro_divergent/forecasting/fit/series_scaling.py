@@ -23,6 +23,8 @@ def scaled_job(job: Job) -> tuple[Job, LocalScaling | None, TimeSeriesDataFrame 
     the others are None.
     """
     name, table = job.local_scaler, job.table
+    if job.scaling is not None:
+        return replace(job, table=job.scaling.scaled(table)), job.scaling, table
     if name is None:
         return job, None, None
     if job.validation is not None:

@@ -322,3 +322,41 @@ def test_many_series_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> 
     few = MODEL.fit(frame(40), config, freq=1).kept
     assert few is not None
     assert len(few.ids) == 10
+
+
+def test_a_fine_tuning_of_scaled_series_keeps_forecasts_in_original_units_of_rows_that_are_new() -> None:
+    # The series lie near 1003; scaled they would be near 0. The parent was trained on the first 80 rows.
+    table = frame(rows=120).with_columns(pl.col("y") + 1000)
+    config = FIXED.replace(loss=nd.MQLoss(level=[80]), calibrate=True, max_epochs=2)
+    parent = MODEL.fit(table.filter(pl.col("ds") < 80), config, local_scaler="standard", freq=1)
+    tuned = parent.fine_tune(table, config)
+    assert tuned.kept is not None
+    assert tuned.calibration is not None
+    assert tuned.kept.time.min() == 96  # a fifth of 120 rows is held out
+    assert np.abs(tuned.kept.actual - 1003).max() < 3
+    assert np.abs(tuned.kept.values - 1003).max() < 10
+    seen = parent.fine_tune(table.filter(pl.col("ds") < 80), config)
+    assert seen.kept is None  # the refit of the parent was trained on all these rows: nothing is held out
+    assert seen.calibration is parent.calibration
+
+
+def test_members_that_began_with_weights_which_knew_the_rows_do_not_weigh_an_ensemble(refitted: nd.Forecaster) -> None:
+    again = refitted.fine_tune(refitted.data, FIXED)
+    with pytest.raises(nd.ConfigError, match="no member was trained on"):
+        nd.ensemble([again, again], "weighted")
+
+
+def test_an_update_keeps_the_correction_of_the_intervals_and_drops_an_inferred_limit_that_new_rows_break() -> None:
+    counts = frame().with_columns(pl.col("y").round().abs() - pl.col("y").round().abs().min())
+    early, late = counts.filter(pl.col("ds") < 70), counts.filter(pl.col("ds") >= 70)
+    config = FIXED.replace(loss=nd.MQLoss(level=[80]), calibrate=True, max_epochs=2)
+    fitted = MODEL.fit(early, config, freq=1)
+    correction = fitted.calibration
+    assert correction is not None
+    assert fitted.bounds is not None
+    fitted.update(late)
+    assert fitted.calibration is correction
+    assert fitted.bounds.lower == 0
+    below = late.with_columns(pl.col("ds") + 10, pl.col("y") - 9)
+    fitted.update(below)
+    assert fitted.bounds is None
