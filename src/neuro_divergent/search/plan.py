@@ -17,7 +17,7 @@ from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
 from neuro_divergent.core.json import MAX_JSON_BYTES, parse_json
 from neuro_divergent.core.plain_files import plain_bytes
-from neuro_divergent.core.runs.names import STUDY, STUDY_TABLE
+from neuro_divergent.core.runs.names import STUDY, STUDY_ROWS, STUDY_TABLE
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.fold_job import part_of
 from neuro_divergent.forecasting.evaluate.fold_processes import fold_facts, fold_from
@@ -132,9 +132,14 @@ def document_of(search: Search, plan: Plan, whole: TimeSeriesDataFrame) -> dict[
     }
 
 
-def write_plan(directory: Path, document: Mapping[str, Any], plan: Plan) -> None:
-    """Write the table, then study.json: a directory with that file has all that its trials need."""
+def write_plan(directory: Path, document: Mapping[str, Any], plan: Plan, whole: TimeSeriesDataFrame) -> None:
+    """Write the tables, then study.json: a directory with that file has all that its trials need.
+
+    Trials read only their own rows. The whole table is for the winner, which is trained on all rows at the end.
+    """
     facts = write_table(plan.table, directory / STUDY_TABLE)
+    if whole is not plan.table:
+        write_table(whole, directory / STUDY_ROWS)
     files.write_json(directory / STUDY, dict(document) | {"table": facts})
 
 
@@ -156,6 +161,12 @@ def read_plan(directory: Path) -> Plan:
     if document is None:
         raise StorageError(f"{directory} must be a study, but has no {STUDY}")
     return Plan.from_facts(document["plan"], read_table(directory / STUDY_TABLE, document["table"]))
+
+
+def read_all_rows(directory: Path, document: Mapping[str, Any]) -> TimeSeriesDataFrame:
+    """The table that the search was given."""
+    nested = (directory / STUDY_ROWS).exists()
+    return read_table(directory / (STUDY_ROWS if nested else STUDY_TABLE), document["table"])
 
 
 def refuse_other_study(kept: Mapping[str, Any], given: Mapping[str, Any], directory: Path) -> None:

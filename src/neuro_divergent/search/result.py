@@ -15,12 +15,13 @@ from neuro_divergent.core.errors import ConfigError, NotFittedError, StorageErro
 from neuro_divergent.core.runs.names import MODEL, STUDY, TRIALS, trial_name
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.folds import Fold
+from neuro_divergent.forecasting.fit.continue_training import refit_on
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.storage.save_load import load
 from neuro_divergent.plotting import save
 from neuro_divergent.search import plots
-from neuro_divergent.search.plan import Plan, read_document
+from neuro_divergent.search.plan import Plan, read_all_rows, read_document
 from neuro_divergent.search.scoring import FoldScores
 from neuro_divergent.search.space import SearchSpace
 from neuro_divergent.search.space.points import every_name
@@ -165,12 +166,19 @@ class SearchResult:
         model = None if search["model"] is None else Model.from_dict(search["model"], using=self.using)
         return self.space.apply(point, model, TrainingConfig.from_dict(search["config"], using=self.using))
 
-    def best_forecaster(self) -> Forecaster:
-        """The forecaster of the best trial, as the trial trained it: on the rows before its last test part."""
+    def best_forecaster(self, *, refit: bool = True) -> Forecaster:
+        """The forecaster of the best trial, ready for use.
+
+        Args:
+            refit: True continues the model of the trial on all rows of the table, with three tenths of its steps and
+                half of its learning rate, as `refit="fine_tune"` of a training does. `evaluate` still scores the
+                forecasts that it made before. False gives the model as the trial trained it, on the rows before its
+                last test part.
+        """
         folder = self.directory / TRIALS / trial_name(self._winner.number) / MODEL
         found = load(folder, using=self.using)
         assert isinstance(found, Forecaster)
-        return found
+        return refit_on(found, read_all_rows(self.directory, self.document)) if refit else found
 
     @property
     def trials(self) -> Any:
@@ -313,7 +321,7 @@ def score_winner(result: SearchResult, table: TimeSeriesDataFrame, fold: Fold) -
     plan = Plan.from_facts(result.document["plan"], table)
     metric = result.metric
     scores = FoldScores(table, fold, plan.metrics, plan.level)
-    fitted = result.best_forecaster()
+    fitted = result.best_forecaster(refit=False)
     validation = winner.user_attrs[FACTS]["scores"][metric]
     naive = scores.naive(fitted).get(metric)
     found = Nested(winner.number, metric, float(validation), scores.of(fitted)[metric], naive)

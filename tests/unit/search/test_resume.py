@@ -66,7 +66,7 @@ def test_halving_promotes_the_best_by_resuming_them(random_search: Make, table: 
     winner = trials[result.best.number]
     plan, _ = make_plan(search, MODEL, table)
     again = result.best.model.fit(plan.scores[0].past, result.best.config.replace(compile=False))
-    kept = result.best_forecaster().network.state_dict()
+    kept = result.best_forecaster(refit=False).network.state_dict()
     assert all(bool((kept[name] == value).all()) for name, value in again.network.state_dict().items())
     assert winner.user_attrs["facts"]["steps"] == 27  # continued: all steps were taken once
     assert [path.name for path in (result.directory / "trials").iterdir()] == [f"{result.best.number:05d}"]

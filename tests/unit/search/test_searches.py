@@ -45,8 +45,38 @@ def test_the_winner_equals_a_training_with_its_settings(random_search: Make, tab
     result = search.fit(table)
     plan, _ = make_plan(search, MODEL, table)
     again = result.best.model.fit(plan.scores[0].past, result.best.config.replace(compile=False))
-    kept = result.best_forecaster().network.state_dict()
+    kept = result.best_forecaster(refit=False).network.state_dict()
     assert all(bool((kept[name] == value).all()) for name, value in again.network.state_dict().items())
+
+
+@pytest.mark.parametrize("config", [CONFIG, nd.TrainingConfig(max_epochs=3, batch_size=16)])
+def test_the_best_forecaster_is_continued_on_all_rows(random_search: Make, table: Any, config: Any) -> None:
+    """By hand: the weights of the trial, three tenths of the steps to its best epoch, half of its rate."""
+    result = random_search(n_trials=2, config=config).fit(table)
+    plain, ready = result.best_forecaster(refit=False), nd.SearchResult.load(result.directory).best_forecaster()
+    history = plain.history
+    steps = len(history.step_loss) * (history.best_epoch or len(history)) / len(history)
+    event = next(one for one in ready.history.events if one["event"] == "refit")
+    assert event["steps"] == max(1, round(0.3 * steps))
+    assert event["learning_rate"] == pytest.approx(result.best.config.learning_rate / 2)
+    assert ready.predict()["ds"].min() > table.to_polars()["ds"].max() > plain.predict()["ds"].max()
+    by_hand = plain.fine_tune(
+        table,
+        plain.config.replace(
+            optimizer=plain.config.optimizer.at_rate(result.best.config.learning_rate / 2),
+            schedule=nd.CosineAnnealing(),
+            max_epochs=None,
+            max_steps=event["steps"],
+            validation_split=None,
+            early_stopping=None,
+        ),
+    )
+    assert by_hand.predict().equals(ready.predict())
+    # Its score is that of the forecasts before it saw the rows.
+    scores = [one.evaluate(table, metrics=["mae"])["NLinear", "mae"] for one in (plain, ready)]
+    assert scores[1] == pytest.approx(scores[0], rel=1e-5)
+    ready.save(result.directory / "ready")
+    assert nd.load(result.directory / "ready").predict().equals(ready.predict())
 
 
 def test_rows_after_the_training_decide_nothing(random_search: Make, table: Any) -> None:
@@ -84,7 +114,7 @@ def test_a_fold_is_trained_without_its_test_rows(random_search: Make, table: Any
 
 def test_optimism_is_the_difference_of_two_scores(random_search: Make, table: Any) -> None:
     result = random_search(n_trials=2).fit(table)
-    evaluation = result.best_forecaster().evaluate(table, metrics=["mae"])  # one window at the end: the nested rows
+    evaluation = result.best_forecaster(refit=False).evaluate(table, metrics=["mae"])  # one window at the end: the nested rows
     assert result.nested.nested == pytest.approx(evaluation["NLinear", "mae"], rel=1e-6)
     assert result.nested.naive == pytest.approx(evaluation.table["mae"][1], rel=1e-6)
     assert result.optimism == pytest.approx(evaluation["NLinear", "mae"] - result.best.value, rel=1e-6)

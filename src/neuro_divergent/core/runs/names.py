@@ -52,6 +52,7 @@ STUDY = "study.json"
 STUDY_DATABASE = "study.db"
 BEST = "best.yaml"
 STUDY_TABLE = "table"
+STUDY_ROWS = "all_rows"
 TRIALS = "trials"
 CLAIMS = "claims"
 

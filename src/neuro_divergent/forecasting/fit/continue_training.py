@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from neuro_divergent.data.read.target_range import widened
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
 from neuro_divergent.forecasting.fit.fit import fit
+from neuro_divergent.forecasting.fit.refit import fine_tuning, refit_record
 from neuro_divergent.forecasting.fit.training_rows import (
     note_held_out,
     note_parent,
@@ -32,6 +34,8 @@ from neuro_divergent.forecasting.predict.ahead import check_series
 from neuro_divergent.forecasting.predict.calibrate_intervals import LEAST_WINDOWS
 from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.forecasting.predict.kept import keep_forecasts
+from neuro_divergent.forecasting.predict.validated import held_out_event
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.requested import is_checkpoint, read_remote
@@ -91,6 +95,32 @@ def fine_tune(
     if freeze:
         config = config.replace(freeze=freeze)
     return continued(forecaster, data, config)
+
+
+def refit_on(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Forecaster:
+    """A new forecaster, fine-tuned on all rows of a table that goes on where the forecaster's training ended.
+
+    It is the same fine-tuning as `refit="fine_tune"` has. The forecasts that the given weights make of the later rows
+    are kept: scores and intervals come from them.
+    """
+    begins = trained_rows(forecaster, table)
+    before = copy(forecaster)
+    before.data, before.has_context = table, True
+    kept = keep_forecasts(before, begins)
+    steps = len(forecaster.history.step_loss)
+    config = fine_tuning(forecaster.config, forecaster.history, steps)
+    fitted = fine_tune(forecaster, table, config.replace(calibrate=False, checkpoints=None), freeze=())
+    record = refit_record("fine_tune", config, fitted.history, len(fitted.history.step_loss))
+    history = deepcopy(forecaster.history)
+    note_held_out(history, fitted.data.store.lengths - begins, "given")
+    known = held_out_event(forecaster.history)
+    if known is not None:  # validation chose the weights on the first of these rows
+        history.events[0] |= {"how": known["how"], "time": known["time"]}
+    history.events.append({"step": steps, "epoch": len(history)} | record)
+    fitted.history, fitted.kept = history, kept
+    fitted.config = forecaster.config
+    fitted.calibration = forecaster.calibration  # by weights that had not seen the later rows
+    return fitted
 
 
 def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: TrainingConfig) -> Forecaster:

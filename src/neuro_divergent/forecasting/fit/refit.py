@@ -19,12 +19,16 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.runs.resume import FREE, Resume, differences, newest
+from neuro_divergent.training.state.history import History
 from neuro_divergent.training.state.state import TrainState
 
 FINE_TUNE_STEPS = 0.3
 """A fine-tuning on all rows has this share of the steps that the best weights took (benchmarks/refit.py)."""
 FINE_TUNE_RATE = 0.5
 """Its learning rate begins at this share of the training's, and falls to 0 along a half cosine."""
+
+HELD_OUT_FIELDS = ("validation_split", "early_stopping", "refit")
+"""Fields of a configuration that need held-out rows."""
 
 
 def refit_state(problem: Problem, config: TrainingConfig, found: TrainState, resume: Resume) -> TrainState | None:
@@ -50,14 +54,7 @@ def refit_state(problem: Problem, config: TrainingConfig, found: TrainState, res
         state = training_of(problem, again, (np.zeros_like(lengths), lengths), None, begin, title=title).complete()
     if state.history.stopped == STOPPED_ON_REQUEST:
         return None
-    event = {
-        "event": REFIT_EVENT,
-        "how": config.refit,
-        "epochs": len(state.history),
-        "steps": state.step,
-        "learning_rate": _rate(again),
-        "train_loss": state.history.train_loss,
-    }
+    event = refit_record(str(config.refit), again, state.history, state.step)
     first = found.history
     first.events.append({"step": found.step, "epoch": len(first)} | event)
     state.history, state.config = first, config
@@ -66,26 +63,45 @@ def refit_state(problem: Problem, config: TrainingConfig, found: TrainState, res
 
 def _second_config(config: TrainingConfig, found: TrainState) -> TrainingConfig:
     """The configuration of the second training: the epochs that validation found best, or a few steps from there."""
-    history = found.history
-    epochs = history.best_epoch or len(history)
-    fields: dict[str, Any] = dict.fromkeys(("validation_split", "early_stopping", "refit"))
+    fields: dict[str, Any] = {}
     if config.checkpoints is not None:  # a second run, inside the run
         fields["checkpoints"] = config.checkpoints.replace(directory=inside(config.checkpoints, REFIT))
     if config.refit == "all":
-        return config.replace(**fields, max_epochs=epochs)
+        epochs = found.history.best_epoch or len(found.history)
+        return config.replace(**fields, **dict.fromkeys(HELD_OUT_FIELDS), max_epochs=epochs)
+    return fine_tuning(config, found.history, found.step).replace(**fields)
+
+
+def fine_tuning(config: TrainingConfig, history: History, steps: int) -> TrainingConfig:
+    """The configuration of a fine-tuning on all rows, after a training of some steps.
+
+    It has FINE_TUNE_STEPS of the steps up to the best epoch, and begins at FINE_TUNE_RATE of the learning rate.
+    """
     optimizer = config.optimizer
     assert isinstance(optimizer, Optimizer)
-    steps = found.step * epochs / max(1, len(history)) * FINE_TUNE_STEPS
+    best = steps * (history.best_epoch or len(history)) / max(1, len(history))
     return config.replace(
-        **fields,
+        **dict.fromkeys(HELD_OUT_FIELDS),
         max_epochs=None,
-        max_steps=max(1, round(steps)),
+        max_steps=max(1, round(best * FINE_TUNE_STEPS)),
         optimizer=optimizer.at_rate(optimizer.learning_rate * FINE_TUNE_RATE),
         schedule=None if isinstance(optimizer, ScheduleFreeAdamW) else CosineAnnealing(),
         curriculum=None,  # the weights are good already
         metrics=(),
         callbacks=tuple(item for item in config.callbacks if getattr(item, "engine", False)),
     )
+
+
+def refit_record(how: str, config: TrainingConfig, history: History, steps: int) -> dict[str, Any]:
+    """What the history of the first training records about the second one."""
+    return {
+        "event": REFIT_EVENT,
+        "how": how,
+        "epochs": len(history),
+        "steps": steps,
+        "learning_rate": _rate(config),
+        "train_loss": history.train_loss,
+    }
 
 
 def _rate(config: TrainingConfig) -> float:

@@ -69,7 +69,7 @@ def _run_in(directory: Path, search: Search, plan: Plan, table: TimeSeriesDataFr
     if kept is not None:
         refuse_other_study(kept, document, directory)
     else:
-        write_plan(directory, document, plan)
+        write_plan(directory, document, plan, table)
     with quiet():
         engine = Engine(search, plan, directory)
         try:
