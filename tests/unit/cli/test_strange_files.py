@@ -186,7 +186,7 @@ def test_check_and_train_refuse_the_same_and_name_every_reason(tmp_path):
     checked = run("data", "check", "t.csv", "--future", "price", cwd=tmp_path)
     trained = run("train", "t.csv", "--future", "price", *FAST, cwd=tmp_path)
     assert (checked.returncode, trained.returncode) == (1, 2)
-    for part in ("repeat a series and time", "targets are infinite", "cells of column 'price' are empty"):
+    for part in ("1 row repeats a series and time", "1 target is infinite", "1 cell of column 'price' is empty"):
         assert part in checked.stdout
         assert part in trained.stderr
     answers = ("duplicates=last", "infinities=mask", "missing_exogenous=zero")

@@ -46,7 +46,14 @@ def _with_joined_time(lazy: pl.LazyFrame, schema: DataSchema) -> tuple[pl.LazyFr
         )
     file = schema.file or FileFormat()
     table = lazy.select(parts).collect()
-    joined = join_parts(table, parts, form=schema.time_format, known=file.time_format, first_hour=file.first_hour)
+    joined = join_parts(
+        table,
+        parts,
+        form=schema.time_format,
+        known=file.time_format,
+        first_hour=file.first_hour,
+        zone=schema.time_zone,
+    )
     if not schema.resolved and (joined.form or joined.first_hour):
         schema = schema.replace(file=file.replace(time_format=joined.form, first_hour=joined.first_hour))
     if schema.wide:

@@ -22,6 +22,8 @@ NAMES = {
     "yearday": "yearday yday doy dayofyear day_of_year julian_day",
     "day": "day dd tag jour dia giorno dag mday dayofmonth day_of_month",
     "hour": "hour hr hh time stunde std heure hora ora uur he hour_ending hourending hour_of_day hourofday",
+    "halfhour": "halfhour half_hour settlement_period settlementperiod trading_period tradingperiod",
+    "quarterhour": "quarterhour quarter_hour viertelstunde",
     "minute": "minute minutes",
     "second": "second seconds",
     "clock": "time clock uhrzeit zeit heure hora ora tijd uur anfang beginn von from start begin debut inicio inizio"
@@ -33,7 +35,10 @@ _BESIDE = {"delivery", "calendar", "kalender", "local", "utc", "cet", "cest", "g
            "name", "trading", "lt", "posting", "report"}  # fmt: skip
 """Words that may stand beside such a name."""
 _RANGES = {"year": (1500, 2200), "quarter": (1, 4), "month": (1, 12), "week": (1, 53), "yearday": (1, 366),
-           "day": (1, 31), "hour": (0, 24), "minute": (0, 59), "second": (0, 59)}  # fmt: skip
+           "day": (1, 31), "hour": (0, 24), "halfhour": (1, 50), "quarterhour": (1, 100),
+           "minute": (0, 59), "second": (0, 59)}  # fmt: skip
+_NUMBERED = {"halfhour": 48, "quarterhour": 96}
+"""Parts of a day that are numbered from 1, in the order of time, and how many a usual day has."""
 _FINER = ("year", "month", "day", "hour", "minute", "second")
 _CLOCK = r"^(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}))?\s*(?:([aApP])\.?\s?[mM]\.?)?(?:\s*[-–].*)?$"
 SAMPLE = 1000
@@ -87,6 +92,7 @@ def find_parts(frame: pl.DataFrame, others: set[str]) -> tuple[str, ...]:
     parts = [*day]
     if len(day) != 2 or day[1] == found.get("yearday"):  # hours after a quarter, month or week would have no day
         clock = [found["clock"]] if "clock" in found else [found[kind] for kind in ("hour", "minute") if kind in found]
+        clock = clock or [found[kind] for kind in _NUMBERED if kind in found][:1]
         if len(day) == 3 or stamps or "yearday" in found:
             parts += clock if frame.select(*day, *clock).n_unique() > frame.select(day).n_unique() else []
     return tuple(parts) if len(parts) > 1 and frame.select(parts).n_unique() > frame[parts[0]].n_unique() else ()
@@ -205,7 +211,13 @@ def _seconds(column: pl.Series) -> pl.Series | None:
 
 
 def join_parts(
-    frame: pl.DataFrame, parts: Sequence[str], *, form: str | None = None, known: str | None = None, first_hour: int = 0
+    frame: pl.DataFrame,
+    parts: Sequence[str],
+    *,
+    form: str | None = None,
+    known: str | None = None,
+    first_hour: int = 0,
+    zone: str | None = None,
 ) -> Joined:
     """The time that the columns form together: dates, or datetimes if there is a time of day.
 
@@ -215,6 +227,7 @@ def join_parts(
         form: the format of a part that is a date.
         known: the format of that part in an earlier table.
         first_hour: the number of the first hour in an earlier table, for hours that decide nothing.
+        zone: the time zone, in which half hours are counted through a change of the clock.
     """
     read: dict[str, pl.Series] = {}
     found_form = None
@@ -226,7 +239,30 @@ def join_parts(
             continue
         kind, numbers = _kind_of(column, [*read])
         read[kind] = numbers
+    numbered = next((kind for kind in _NUMBERED if kind in read), None)
+    if numbered is not None and "date" in read and not read["date"].null_count():
+        return Joined(_numbered_times(read["date"], read[numbered], _NUMBERED[numbered], parts[-1], zone), found_form)
     return _assembled(frame, parts, read, found_form, first_hour)
+
+
+def _numbered_times(day: pl.Series, number: pl.Series, usual: int, name: str, zone: str | None) -> pl.Series:
+    """The beginnings of numbered parts of a day. Where the clock changes, a day has an hour more or less."""
+    midnight = day.cast(pl.Datetime("us"))
+    elapsed = ((number - 1) * (86_400 * 10**6 // usual)).cast(pl.Duration("us"))
+    if zone is not None:
+        return midnight.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") + elapsed
+    hour = usual // 24
+    last = pl.DataFrame({"day": day, "number": number}).group_by("day").agg(pl.col("number").max()).sort("day")
+    changed = last.filter(
+        (pl.col("number") > usual) | ((pl.col("number") == usual - hour) & (pl.col("day") < day.max()))
+    )
+    if len(changed):
+        raise DataError(
+            f"column {name!r} must number {usual} parts of every day if there is no time zone, but got "
+            f"{changed['number'][0]} on {changed['day'][0]}. If the clock changed on that day, say time_zone=...",
+            advice=[Advice("data.time_zone")],
+        )
+    return midnight + elapsed
 
 
 def _is_date(column: pl.Series) -> bool:

@@ -93,6 +93,9 @@ def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any], known: FileFormat 
     if parts:
         frame = _joined(frame, parts, asked, known, found)
         if found.joined is None:
+            if not asked.get("wide") and _named_or(frame, asked, "target_col", "y") is None:  # ask both at once
+                keys = _given_id(frame, asked) or ()
+                _target(frame, {*parts, *keys, *others}, bool(keys), found, columns_asked="wide" in asked)
             return found
     time = _named_or(frame, asked, "time_col", "ds") or _time(frame, others, found)
     if time is None or time not in frame.columns:
@@ -134,7 +137,9 @@ def _joined(
     """The table with the joined time. A part that cannot be read is a problem."""
     form, hour = (None, 0) if known is None else (known.time_format, known.first_hour)
     try:
-        found.joined = join_parts(frame, parts, form=asked.get("time_format"), known=form, first_hour=hour)
+        found.joined = join_parts(
+            frame, parts, form=asked.get("time_format"), known=form, first_hour=hour, zone=asked.get("time_zone")
+        )
     except DataError as error:
         found.problems.append(error)
         return frame

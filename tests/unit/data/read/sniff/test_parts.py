@@ -329,3 +329,54 @@ def test_the_hour_24_is_the_midnight_after_a_day(form: str) -> None:
 def test_other_minutes_of_hour_24_are_refused() -> None:
     with pytest.raises(nd.DataError, match="24:30"):
         read(lines("ds;y", ["2012-01-01 23:30;1", "2012-01-01 24:30;2", "2012-01-02 01:30;3"]))
+
+
+def periods(first: date, days: int, odd: dict[date, int]) -> str:
+    each = [first + timedelta(days=number) for number in range(days)]
+    rows = [f"{day:%d-%b-%Y},{number},{number}" for day in each for number in range(1, odd.get(day, 48) + 1)]
+    return lines("Settlement Date,Settlement Period,Demand", rows)
+
+
+def test_settlement_periods_are_half_hours() -> None:
+    found = read(periods(date(2012, 2, 1), 3, {}))
+    assert found.freq == "30m"
+    assert found.to_polars()["ds"][0] == datetime(2012, 2, 1)
+    assert found.to_polars()["ds"][-1] == datetime(2012, 2, 3, 23, 30)
+
+
+@pytest.mark.parametrize(
+    ("change", "count", "row", "utc"),
+    [
+        (date(2012, 3, 25), 46, 48 + 2, datetime(2012, 3, 25, 1)),  # period 3 begins at 02:00 of summer time
+        (date(2012, 10, 28), 50, 48 + 49, datetime(2012, 10, 28, 23, 30)),  # period 50 begins at 23:30 of winter time
+    ],
+)
+def test_settlement_periods_count_through_a_change_of_the_clock(
+    change: date, count: int, row: int, utc: datetime
+) -> None:
+    text = periods(change - timedelta(days=1), 3, {change: count})
+    with pytest.raises(
+        nd.DataError, match=rf"got {count} on {change}. If the clock changed on that day, say time_zone"
+    ):
+        read(text)
+    frame = pl.read_csv(text.encode())
+    for found in (
+        read(text, time_zone="Europe/London"),
+        nd.TimeSeriesDataFrame.from_frame(
+            frame,
+            time_col=["Settlement Date", "Settlement Period"],
+            target_col="Demand",
+            time_zone="Europe/London",
+        ),
+    ):
+        times = found.to_polars()["ds"].dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        assert len(times) == 96 + count
+        assert times[row] == utc
+        assert (times.diff().drop_nulls() == timedelta(minutes=30)).all()
+
+
+def test_the_target_and_the_time_zone_are_asked_for_together() -> None:
+    text = periods(date(2012, 3, 24), 3, {date(2012, 3, 25): 46}).replace("\n", ",1.5\n").replace("Demand,1.5", "A,B")
+    with pytest.raises(nd.DataError, match="2 answers") as caught:
+        read(text)
+    assert {"data.time_zone", "data.target_col"} <= {advice.field for advice in caught.value.advice}
