@@ -93,7 +93,7 @@ class WithParameters(Columns):
 
     def compute(self, module: ForecastModule, batch: Batch) -> Tensor:
         """The columns for a batch, [B, H, C, columns], in original units."""
-        others = Columns(self.names[: -self.number], self.levels[: -self.number])
+        others = Columns(self.names[: -self.number], self.levels[: -self.number], self.shows)
         return torch.cat([others.compute(module, batch), parameters(module.loss, module(batch))], dim=-1)
 
 
@@ -101,4 +101,5 @@ def with_parameters(columns: Columns, name: str, loss: Loss) -> WithParameters:
     """The columns, followed by those of the parameters."""
     endings = parameter_names(loss)
     names = (*columns.names, *(f"{name}{ending}" for ending in endings))
-    return WithParameters(names, (*columns.levels, *(None for _ in endings)), len(endings))
+    levels = (*columns.levels, *(None for _ in endings))
+    return WithParameters(names, levels, columns.shows, number=len(endings))
