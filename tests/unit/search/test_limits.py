@@ -46,13 +46,14 @@ def test_a_trial_that_takes_too_long_fails_and_the_others_go_on(random_search: M
     """The second point needs hours; both run in another process, which is ended."""
     space = nd.SearchSpace(max_steps=nd.choice(20, 50_000_000))
     config = CONFIG.replace(max_steps=20)
-    search = random_search(nd.GridSearch, space=space, config=config, trial_timeout="3s", stacked=False)
+    search = random_search(nd.GridSearch, space=space, config=config, trial_timeout="1s", stacked=False)
     result = search.fit(table)
     assert result.trials["state"].to_list() == ["complete", "failed"]
-    assert result.trials["error"][1] == "it took longer than trial_timeout, 3 s"
+    assert result.trials["error"][1] == "it took longer than trial_timeout, 1 s"
     assert nd.read_run(result.directory).what == "runs"
 
 
+@pytest.mark.stress  # the next test has own modules, the first one has time limits
 def test_a_model_of_the_users_own_module_that_sleeps_is_ended(
     random_search: Make, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,20 @@ def test_a_model_of_the_users_own_module_that_sleeps_is_ended(
     search = random_search(model=own.Sleeps(h=4, input_size=8), n_trials=1, trial_timeout="2s", stacked=False)
     with pytest.raises(nd.TrainingError, match="all 1 failed: it took longer than trial_timeout, 2 s"):
         search.fit(table)
+    assert (tmp_path / "asleep").exists()
+
+
+def test_a_trial_whose_process_is_killed_goes_on(
+    random_search: Make, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process kills itself in the middle of the training, as the system does when memory is short."""
+    killed = SLEEPS.replace("time.sleep(3600)", "os.kill(os.getpid(), 9)").replace("import time", "import os")
+    killed = killed.replace("self.calls > 5", 'self.calls > 5 and not Path(__file__).with_name("asleep").exists()')
+    (tmp_path / "killed_model.py").write_text(killed.replace("Sleeps", "Killed"))
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("killed_model")
+    search = random_search(model=own.Killed(h=4, input_size=8), n_trials=1, trial_timeout="500s", stacked=False)
+    assert search.fit(table).trials["state"].to_list() == ["complete"]
     assert (tmp_path / "asleep").exists()
 
 

@@ -26,6 +26,8 @@ class Running:
     wanted: Wanted
     stage: Stage
     begun: float = field(default_factory=time.monotonic)
+    again: bool = False
+    """Whether its process has ended once without a result."""
     batch: int = -1
     """The first number of its group, in a deterministic search."""
 
