@@ -26,7 +26,7 @@ def test_five_kills_lose_no_trial() -> None:
 
 
 def test_three_processes_share_a_grid() -> None:
-    assert faults("many", 3, 12, 1)["survived"] == 12
+    assert faults("many", 3, 8, 1)["survived"] == 8
 
 
 @pytest.mark.stress

@@ -74,6 +74,20 @@ def test_own_callables_stay_in_this_process(random_search: Make, table: Any) -> 
         random_search(config=config, n_jobs=2, directory=None).fit(table)
 
 
+def test_classes_of_a_script_stay_in_this_process(random_search: Make, table: Any) -> None:
+    """Also if only the space has them: other processes could not read the trials."""
+
+    class Own(nd.NLinear):
+        """A model of a script."""
+
+        kind = "OwnOfAScript"
+
+    Own.__module__ = "__main__"
+    space = nd.SearchSpace(model=nd.choice(MODEL, Own(h=4, input_size=8)))
+    with pytest.raises(nd.ConfigError, match=r"cannot contain the classes of your script\. Use n_jobs=1"):
+        random_search(space=space, n_jobs=2).fit(table)
+
+
 def test_a_search_is_a_description() -> None:
     search = nd.TPESearch(SPACE, model=MODEL, config=CONFIG, timeout="1h30m", max_disk="2GB", pruner="hyperband")
     assert search.timeout == 5400.0

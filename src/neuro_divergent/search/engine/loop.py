@@ -186,12 +186,12 @@ class Engine:
         return [(slot, one, outcomes[one.number]) for one in group]
 
     def _died(self, slot: Slot, group: list[Running], why: str) -> list[tuple[Slot, Running, Outcome]]:
-        """Trials whose process ended. One of several is to blame: each is tried again alone."""
+        """Trials whose process ended. They go on once more: somebody may have killed it. Then each is tried alone."""
         slow, slot.slow, slot.started, slot.ready_since = slot.slow, False, False, None
-        if len(group) > 1:
+        if len(group) > 1 or not (slow or group[0].again):
+            self._queue += [[one] for one in group] if slow or group[0].again else [group]
             for one in group:
-                one.begun = time.monotonic()
-                self._queue.append([one])
+                one.begun, one.again = time.monotonic(), True
             return []
         if slow:
             why = f"it took longer than trial_timeout, {in_words(self.search.trial_timeout or 0.0)}"

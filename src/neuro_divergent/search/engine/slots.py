@@ -14,7 +14,7 @@ from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor
 from neuro_divergent.search.engine.rungs import Stage
 from neuro_divergent.search.engine.work import Wanted, ready
 from neuro_divergent.search.settings import Search
-from neuro_divergent.training.config.other_process import not_in_files
+from neuro_divergent.training.config.other_process import not_in_files, own_modules
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ class Running:
     wanted: Wanted
     stage: Stage
     begun: float = field(default_factory=time.monotonic)
+    again: bool = False
+    """Whether its process has ended once without a result."""
     batch: int = -1
     """The first number of its group, in a deterministic search."""
 
@@ -89,12 +91,11 @@ def _cores() -> int:
 
 def _can_leave(search: Search, jobs: int) -> bool:
     """Whether trials can be handed to other processes. If they must be and cannot, the search is refused."""
+    space = None if search.space is None else list(search.space.dimensions.values())
     found = not_in_files(search.config, search.model, search.scoring)
-    own = search.model is not None and type(search.model).__module__ == "__main__"
-    if not found and not own:
+    if not found and "__main__" not in own_modules([search.model, search.config, space]):
         return True
-    kind = type(search.model).__name__
-    what = f"your own callables ({', '.join(found)})" if found else f"the class {kind} of your script"
+    what = f"your own callables ({', '.join(found)})" if found else "the classes of your script"
     if jobs > 1:
         raise ConfigError(f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1")
     if search.trial_timeout is not None:

@@ -5,6 +5,7 @@ A process keeps the runs of its trials between two calls. A trial that it does n
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import time
@@ -24,6 +25,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.search.plan import Plan, read_plan
 from neuro_divergent.search.scoring import mean_scores
+from neuro_divergent.training.config.other_process import own_modules
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.resume import Resume
 from neuro_divergent.training.stacked.stacked_loop import StackedLoop
@@ -327,6 +329,8 @@ def work(study: str, text: str) -> str:
         _WORKSHOPS.clear()
         _WORKSHOPS[study] = Workshop(Path(study), read_plan(Path(study)))
     document = json.loads(text)
+    for module in document.pop("modules"):  # those of the user's own models register themselves
+        importlib.import_module(module)
     trials = tuple(Wanted.from_dict(one) for one in document.pop("trials"))
     order = Order(trials=trials, **document | {"forget": tuple(document["forget"])})
     found = _WORKSHOPS[study].do(order)
@@ -336,7 +340,8 @@ def work(study: str, text: str) -> str:
 def order_text(order: Order) -> str:
     """The JSON document of an order."""
     fields = dict(order.__dict__) | {"trials": [one.to_dict() for one in order.trials]}
-    return json.dumps(fields)
+    modules = sorted(own_modules([[one.model, one.config] for one in order.trials]))
+    return json.dumps(fields | {"modules": modules})
 
 
 def outcomes_from(text: str) -> dict[int, Outcome]:

@@ -33,6 +33,19 @@ def not_in_files(config: TrainingConfig, *others: Any) -> list[str]:
     return live + references
 
 
+def own_modules(value: Any) -> set[str]:
+    """The modules of the user's own descriptions in a value. Another process must import them to read the value."""
+    found: set[str] = set()
+    if isinstance(value, Description):
+        found = {type(value).__module__}
+        value = [getattr(value, name) for name in type(value).model_fields]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        found = found.union(*(own_modules(item) for item in value))
+    return {name for name in found if name.partition(".")[0] != __name__.partition(".")[0]}
+
+
 def _references(value: Any) -> Iterator[str]:
     """Names of the callables in plain data, which `encode` writes as {"reference": name}."""
     if isinstance(value, Mapping):
