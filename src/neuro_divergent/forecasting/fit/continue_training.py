@@ -53,7 +53,12 @@ def update(forecaster: Forecaster, data: Any, config: TrainingConfig | None = No
     if forecaster.has_context:
         rows = model.input_size + model.h - 1 + _added(forecaster.data, joined)
         recent = _touched(forecaster.data, joined).tail(rows)
-    settings = {"max_epochs": UPDATE_EPOCHS, "max_steps": None, "validation_split": None, "early_stopping": None}
+    settings: dict[str, Any] = {
+        "max_epochs": UPDATE_EPOCHS,
+        "max_steps": None,
+        "validation_split": None,
+        "early_stopping": None,
+    }
     settings |= {"checkpoints": None, "fault_tolerance": None, "refit": None, "curriculum": None}
     if forecaster.config.calibrate is True:
         settings["calibrate"] = "auto"  # no rows are held out; the present correction remains
