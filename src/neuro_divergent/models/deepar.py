@@ -32,7 +32,7 @@ class DeepAR(LaggedModel):
     """An LSTM reads the previous value, the lags and the columns of the next step, and outputs its distribution.
 
     The recommended loss is Student's t-distribution. Its middle, mean and median at once, is the point forecast. For
-    counts use DistributionLoss("NegativeBinomial").
+    counts use DistributionLoss(distribution="NegativeBinomial").
 
     It is trained on the true previous values. A point forecast feeds back the point forecast of the step before.
     Sample paths of `sample_paths` feed back the drawn values, so that their spread contains the uncertainty of all
