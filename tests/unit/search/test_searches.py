@@ -114,9 +114,8 @@ def test_a_fold_is_trained_without_its_test_rows(random_search: Make, table: Any
 
 def test_optimism_is_the_difference_of_two_scores(random_search: Make, table: Any) -> None:
     result = random_search(n_trials=2).fit(table)
-    evaluation = result.best_forecaster(refit=False).evaluate(
-        table, metrics=["mae"]
-    )  # one window at the end: the nested rows
+    fitted = result.best_forecaster(refit=False)
+    evaluation = fitted.evaluate(table, metrics=["mae"])  # one window at the end: the nested rows
     assert result.nested.nested == pytest.approx(evaluation["NLinear", "mae"], rel=1e-6)
     assert result.nested.naive == pytest.approx(evaluation.table["mae"][1], rel=1e-6)
     assert result.optimism == pytest.approx(evaluation["NLinear", "mae"] - result.best.value, rel=1e-6)
