@@ -77,9 +77,11 @@ def resolve_levels(level: tuple[float, ...] | None, quantiles: tuple[float, ...]
     return _checked([round(bound / 100, 12) for bound in {*bounds, 50.0}])
 
 
-def check_percentages(level: Sequence[float]) -> None:
+def check_percentages(level: Sequence[float | str]) -> None:
     """Raise if a level is not a percentage; a share such as 0.8 is refused, too."""
     for percent in level:
+        if isinstance(percent, str):  # from a command line or a form
+            raise ConfigError(f"level is a number in percent, such as 80, but got the text {percent!r}. Write level=80")
         if not 0 < percent < 100:
             raise ConfigError(f"level is in percent, between 0 and 100, both excluded, but got level={percent!r}")
         if percent < 1:

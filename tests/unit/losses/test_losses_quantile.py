@@ -17,6 +17,7 @@ from neuro_divergent.losses import (
     MQLoss,
     Quantile,
 )
+from neuro_divergent.losses.probability_levels import check_percentages
 
 
 def test_pinball_by_hand() -> None:
@@ -198,3 +199,8 @@ def test_the_median_does_not_depend_on_what_else_is_asked() -> None:
         torch.testing.assert_close(values[..., levels.index(0.5)], median)
         ordered = values[..., torch.tensor(levels).argsort()]
         assert (ordered.diff(dim=-1) >= 0).all()
+
+
+def test_a_level_in_quotes_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="level is a number in percent, such as 80, but got the text '80'"):
+        check_percentages(["80"])

@@ -94,8 +94,8 @@ def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any], known: FileFormat 
         frame = _joined(frame, parts, asked, known, found)
         if found.joined is None:
             if not asked.get("wide") and _named_or(frame, asked, "target_col", "y") is None:  # ask both at once
-                keys = _given_id(frame, asked) or ()
-                _target(frame, {*parts, *keys, *others}, bool(keys), found, columns_asked="wide" in asked)
+                given = _given_id(frame, asked) or ()
+                _target(frame, {*parts, *given, *others}, bool(given), found, columns_asked="wide" in asked)
             return found
     time = _named_or(frame, asked, "time_col", "ds") or _time(frame, others, found)
     if time is None or time not in frame.columns:
