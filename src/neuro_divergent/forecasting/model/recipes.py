@@ -70,7 +70,7 @@ def recipe_for(family: ModelFamily, windows: int, *, steps: int | None = None) -
         optimizer=AdamW(learning_rate=RATES.get(family, 1e-3), weight_decay=0.01),
         schedule=schedule_for(family),
         gradient_clipping=ClipByNorm(max_norm=1.0),
-        refit="fine_tune",
+        refit=None if family == "recurrent" and windows < LEAST_TO_REFIT else "fine_tune",
         early_stopping=EarlyStopping(patience=10, warmup=-(-UNJUDGED_STEPS.get(family, 0) // per_epoch)),
     )
 
@@ -87,6 +87,10 @@ series has few steps, so ten epochs without improvement mean nothing yet."""
 
 STEPS_PER_EPOCH = 100
 """On large panels an epoch ends after this many steps, so that validation and early stopping run often enough."""
+
+LEAST_TO_REFIT = 1000
+"""Recurrent networks are not fine-tuned on all rows of smaller tables. On the airline passengers, one and two years before
+the last one, that made them worse: an LSTM 25 instead of 17 and 51 instead of 48, means of three seeds."""
 
 TARGET_STEPS = (500, 2000)
 """About the maximum number of optimizer steps of a recipe, for small and for large data. Early stopping may end it
