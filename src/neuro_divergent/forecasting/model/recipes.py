@@ -89,8 +89,8 @@ STEPS_PER_EPOCH = 100
 """On large panels an epoch ends after this many steps, so that validation and early stopping run often enough."""
 
 LEAST_TO_REFIT = 1000
-"""Recurrent networks are not fine-tuned on all rows of smaller tables. On the airline passengers, one and two years before
-the last one, that made them worse: an LSTM 25 instead of 17 and 51 instead of 48, means of three seeds."""
+"""Recurrent networks are not fine-tuned on all rows of smaller tables. On the airline passengers, one and two years
+before the last one, that made them worse: an LSTM 25 instead of 17 and 51 instead of 48, means of three seeds."""
 
 TARGET_STEPS = (500, 2000)
 """About the maximum number of optimizer steps of a recipe, for small and for large data. Early stopping may end it
