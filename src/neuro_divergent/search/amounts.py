@@ -75,7 +75,7 @@ def in_words(seconds: float) -> str:
     """A duration for a progress line.
 
     >>> in_words(42), in_words(200), in_words(7300)
-    ('42 s', '3 min', '2 h 02 min')
+    ('42 s', '3 min', '2 h 01 min')
     """
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -26,6 +26,10 @@ REQUIRED = {
     "ParameterGroup": {"pattern": "*.bias"},
     "TorchOptimizer": {"cls": torch.optim.Adagrad},
     "Weighted": {"loss": nd.MQLoss(level=80)},
+    **dict.fromkeys(
+        ("BayesianOptimization", "GridSearch", "MultiObjectiveSearch", "RandomSearch", "TPESearch"),
+        {"space": nd.SearchSpace(dropout=nd.uniform(0, 0.5)), "model": nd.NHITS(**SIZES)},
+    ),
     "TimeLLM": SIZES | {"llm": "gpt2"},
     "CustomCallback": {"function": torch.nn.functional.relu},
     "CustomLoss": {"function": torch.nn.functional.mse_loss},

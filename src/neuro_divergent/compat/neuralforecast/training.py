@@ -203,7 +203,7 @@ def _optimizer(given: Mapping[str, Any]) -> Optimizer:
         return Adam(learning_rate=given["learning_rate"])
     if isinstance(cls, type) and not issubclass(cls, torch.optim.Optimizer):
         raise ConfigError(
-            f"optimizer must derive from torch.optim.Optimizer, but {cls.__name__} is not a valid subclass"
+            f"optimizer must derive from torch.optim.Optimizer, but got {cls.__name__}, which is not a valid subclass"
         )
     decay = arguments.pop("weight_decay", _own_decay(cls))
     # neuralforecast passes all parameters to the class: biases and norms are decayed, too.
@@ -226,8 +226,8 @@ def _schedule(given: Mapping[str, Any]) -> Schedule | None:
         return StepDecay(every=max(1, steps // decays), factor=0.5, unit="step") if decays > 0 else None
     if isinstance(cls, type) and not issubclass(cls, torch.optim.lr_scheduler.LRScheduler):
         raise ConfigError(
-            f"lr_scheduler must derive from torch.optim.lr_scheduler.LRScheduler, but {cls.__name__} is "
-            "not a valid subclass"
+            f"lr_scheduler must derive from torch.optim.lr_scheduler.LRScheduler, but got {cls.__name__}, "
+            "which is not a valid subclass"
         )
     name = getattr(cls, "__name__", str(cls))
     arguments.pop("optimizer", None)

@@ -375,7 +375,16 @@ def test_early_stopping_waits_for_slow_starters_on_short_series_only():
 
 @pytest.mark.parametrize(
     ("model", "steps"),
-    [(nd.LSTM, 1000), (nd.DeepAR, 1500), (nd.TFT, 500), (nd.NHITS, 2000), (nd.TCN, 2000), (nd.PatchTST, 2000)],
+    [
+        (nd.LSTM, 1000),
+        (nd.DeepAR, 1500),
+        (nd.TFT, 500),
+        (nd.MLP, 1000),
+        (nd.NHITS, 1200),
+        (nd.NBEATS, 2000),
+        (nd.TCN, 2000),
+        (nd.PatchTST, 2000),
+    ],
 )
 def test_a_recipe_for_a_big_panel_has_small_steps_and_for_recurrent_models_few(model, steps):
     recipe = model(h=48, input_size=168).recipe(300_000)
