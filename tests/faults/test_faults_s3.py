@@ -192,7 +192,9 @@ def test_a_moment_in_the_bucket_is_loaded_and_resumed(server: str) -> None:
 
 def test_a_run_in_the_bucket_is_loaded_at_any_of_its_checkpoints(server: str) -> None:
     fitted = fit("s3://bucket/loaded", max_epochs=2, refit=None)
-    assert result(nd.load("s3://bucket/loaded")) == result(fitted)
+    loaded = nd.load("s3://bucket/loaded")
+    loaded.history.stopped = fitted.history.stopped  # the last checkpoint is older than the end of the run
+    assert result(loaded) == result(fitted)
     names = fsspec.filesystem("s3").ls("bucket/loaded/checkpoints", detail=False)
     first = nd.load(f"s3://{min(names)}")
     assert first.history.step_loss == fitted.history.step_loss[: len(first.history.step_loss)]

@@ -11,6 +11,8 @@ from neuro_divergent.core.config import Description
 
 PUBLIC = {name: getattr(nd, name) for name in nd.__all__}
 SIZES = {"h": 3, "input_size": 12}
+SPACE = {"learning_rate": nd.loguniform(1e-5, 1e-1)}
+SEARCH = {"space": nd.SearchSpace(**SPACE), "model": nd.NHITS(**SIZES)}
 REQUIRED = {
     "HINT": {"model": nd.MLP(**SIZES), "S": [[1, 1], [1, 0], [0, 1]]},
     "Hierarchy": {"ids": ("total", "a", "b"), "rows": ((0, 1), (0,), (1,)), "bottom": (1, 2)},
@@ -26,10 +28,12 @@ REQUIRED = {
     "ParameterGroup": {"pattern": "*.bias"},
     "TorchOptimizer": {"cls": torch.optim.Adagrad},
     "Weighted": {"loss": nd.MQLoss(level=80)},
-    **dict.fromkeys(
-        ("BayesianOptimization", "GridSearch", "MultiObjectiveSearch", "RandomSearch", "TPESearch"),
-        {"space": nd.SearchSpace(dropout=nd.uniform(0, 0.5)), "model": nd.NHITS(**SIZES)},
-    ),
+    "SearchSpace": SPACE,
+    "BayesianOptimization": SEARCH,
+    "GridSearch": SEARCH,
+    "MultiObjectiveSearch": SEARCH,
+    "RandomSearch": SEARCH,
+    "TPESearch": SEARCH,
     "TimeLLM": SIZES | {"llm": "gpt2"},
     "CustomCallback": {"function": torch.nn.functional.relu},
     "CustomLoss": {"function": torch.nn.functional.mse_loss},

@@ -101,9 +101,9 @@ def find_roles(frame: pl.DataFrame, asked: Mapping[str, Any], known: FileFormat 
     if time is None or time not in frame.columns:
         return found
     others = others | {*parts} | ({time} if parts else set())
-    given = _given_id(frame, asked)
-    keys = given or ()
-    if given is None and not asked.get("wide"):
+    stated = _given_id(frame, asked)
+    keys = stated or ()
+    if stated is None and not asked.get("wide"):
         varying = _with_roles(asked, "future", "historical", "weight", "available_mask")  # an id may also be static
         keys = _id(frame, time, varying, _named_or(frame, asked, "target_col", "y"), found) or ()
     if asked.get("wide") or _named_or(frame, asked, "target_col", "y") is not None:
