@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from neuro_divergent.core.config import Description, encode
+from neuro_divergent.core.config import Description, code, encode
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.core.space.options import Label, Option, labels_of, read_option
@@ -51,6 +51,10 @@ class Dimension(Description):
     @abstractmethod
     def text(self) -> str:
         """The dimension as Python code."""
+
+    def __repr__(self) -> str:
+        kind, _, fields = super().__repr__().partition("(")
+        return f"{kind.lower()}({fields}"  # the public function with the same arguments
 
     def option(self, label: Label) -> Any:
         """The value of a stored form."""
@@ -260,6 +264,9 @@ class Choice(Dimension):
     def labels(self) -> tuple[Label, ...]:
         """The stored form of each value."""
         return labels_of(self.values)
+
+    def __repr__(self) -> str:
+        return f"choice({', '.join(code(value) for value in self.values)})"
 
     def suggest(self, trial: Any, name: str) -> Label:
         """The label that the trial suggests."""
