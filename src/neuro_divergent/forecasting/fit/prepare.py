@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.vocabulary import categories_in, with_categories
 from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
+from neuro_divergent.forecasting.fit.in_processes import starts_processes, with_checkpoints
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import DECIDED_ON, Problem
 from neuro_divergent.forecasting.fit.run import Run
@@ -35,7 +37,9 @@ log = logging.getLogger(__name__)
 def prepare(job: Job) -> Run:
     """The run of a job, ready for its first step. Nothing is trained or written yet."""
     config, old = _with_rules(job.resume.applied(job.config), job)
-    job = replace(job, config=config)
+    temporary = config.checkpoints is None and job.resume.source is None and starts_processes(config)
+    job = replace(job, config=with_checkpoints(config) if temporary else config)
+    config = job.config
     given = job if old or job.begin_with is not None else _with_seen_categories(job)
     shown, local, whole = scaled_job(given)
     model, table = shown.model, shown.table
@@ -94,7 +98,10 @@ def prepare(job: Job) -> Run:
     if model.joint is not None:
         bounds = model.joint.possible(bounds, given=job.table.schema.lower != "auto")
     training = training_of(problem, resolved, trained, validation_rows, job.resume)
-    return Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local, bounds=bounds)
+    run = Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local, bounds=bounds)
+    if temporary and job.config.checkpoints is not None:
+        run.temporary = Path(job.config.checkpoints.directory)
+    return run
 
 
 def _check_calibrate(config: TrainingConfig, *, held_out: bool) -> None:

@@ -123,19 +123,22 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
     to_train(state.optimizer)
     begun = time.perf_counter()
     rest = batches(state.source, state.epoch, state.position, state.config.num_workers)
+    stopped = False  # as all processes of the run agree: `state.stopping` may be set in one of them only
     for batch in islice(rest, max(0, until - state.step)):
         callbacks("on_batch_start", state)
         try:
             train_step(task, state, batch, strategy)
         except StoppedBeforeStepError:
+            stopped = True
             break
         callbacks("on_batch_end", state)
-        if stop_agreed(state, strategy):
+        stopped = stop_agreed(state, strategy)
+        if stopped:
             break
         if state.position < state.steps_per_epoch and state.step < state.total_steps:
             save_if_due(state, callbacks)
     state.epoch_seconds += time.perf_counter() - begun
-    if state.position >= state.steps_per_epoch or (state.step >= state.total_steps and not state.stopping):
+    if state.position >= state.steps_per_epoch or (state.step >= state.total_steps and not stopped):
         end_epoch(task, state, callbacks, strategy)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from neuro_divergent.core import errors, files
 from neuro_divergent.core.errors import (
@@ -35,6 +35,8 @@ class HandOver(Callback):
 
     def on_fit_end(self, state: TrainState) -> None:
         """Refuse an end of which no checkpoint tells."""
+        if not state.strategy.main:  # the main process of the run hands over
+            return
         assert state.saver is not None
         if step_name(state.step) not in state.saver.store.names():
             failed = [event["why"] for event in state.history.events if event.get("event") == "checkpoint_failed"]
@@ -55,11 +57,11 @@ def main(arguments: list[str], run: Callable[[Path], None]) -> int:
         kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
         with suppress(StorageError):  # of a full disk the exit code must be enough
             files.write_json(folder / ERROR, {"kind": kind.__name__, "sentence": str(error), "facts": error.facts})
-        return POINTLESS if _would_come_again(error) else 1
+        return POINTLESS if would_come_again(error) else 1
     return 0
 
 
-def _would_come_again(error: NeuroDivergentError) -> bool:
+def would_come_again(error: NeuroDivergentError) -> bool:
     """Whether nothing that another attempt finds changed, such as room on the disk, could make it succeed."""
     if isinstance(error, StorageError):
         cause: BaseException | None = error
@@ -73,8 +75,13 @@ def error_of(folder: Path) -> NeuroDivergentError | None:
     """The error that a process left behind, of the class that it had there; only classes of our own are looked up."""
     try:
         left = parse_json((folder / ERROR).read_bytes(), ERROR)
-        kind = getattr(errors, left["kind"])
-        known = isinstance(kind, type) and issubclass(kind, NeuroDivergentError)
-        return kind(str(left["sentence"]), **left["facts"]) if known else None
-    except (OSError, NeuroDivergentError, AttributeError, KeyError, TypeError):
+        return known_error(left["kind"], str(left["sentence"]), left["facts"])
+    except (OSError, NeuroDivergentError, KeyError, TypeError):
         return None
+
+
+def known_error(kind: str, sentence: str, facts: Mapping[str, Any] | None = None) -> NeuroDivergentError | None:
+    """The error of this class of ours with this text; None if there is no such class."""
+    found = getattr(errors, kind, None)
+    known = isinstance(found, type) and issubclass(found, NeuroDivergentError)
+    return found(sentence, **(facts or {})) if known else None

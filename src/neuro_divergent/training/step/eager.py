@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -40,6 +40,13 @@ class Eager:
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
         """The unchanged module and its optimizer."""
         return module, build_optimizer(module)
+
+    def source(self, source: Source, config: TrainingConfig) -> Source:  # noqa: ARG002
+        """The unchanged source: this process computes all rows."""
+        return source
+
+    def begin(self, state: TrainState, identity: Callable[[], Mapping[str, Any]]) -> None:
+        """Does nothing: there is nobody to compare with."""
 
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
         """Take one step on the effective batch. If loss or gradients are not finite, no weight changes."""

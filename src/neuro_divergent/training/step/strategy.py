@@ -6,7 +6,7 @@ strategies. Another package adds its own with a `StrategySettings` in `TrainingC
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -49,6 +49,17 @@ class Strategy(Protocol):
 
         Register hooks or shard parameters here. Change the module of a forecasting model in place: its task calls
         methods other than `forward`, so a wrapper around the module is refused.
+        """
+        ...
+
+    def source(self, source: Source, config: TrainingConfig) -> Source:
+        """The source of the rows that this process computes; the given one if it computes all of them."""
+        ...
+
+    def begin(self, state: TrainState, identity: Callable[[], Mapping[str, Any]]) -> None:
+        """Called once, when a checkpoint has been restored and before the first step.
+
+        `identity` returns what the run trains on, such as the data's fingerprint, for processes that compare it.
         """
         ...
 
