@@ -105,17 +105,26 @@ class Group:
         if self.world > 1:
             self._do("broadcast", dist.broadcast, tensor, source)
 
-    def share(self, text: str) -> str:
-        """The text of process 0."""
+    def share(self, text: str, source: int = 0) -> str:
+        """The text of one process."""
         if self.world == 1:
             return text
         size = torch.tensor([len(text.encode())])
-        self.broadcast(size, 0)
+        self.broadcast(size, source)
         data = torch.zeros(int(size), dtype=torch.uint8)
-        if self.main:
+        if self.rank == source:
             data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-        self.broadcast(data, 0)
+        self.broadcast(data, source)
         return bytes(data.tolist()).decode()
+
+    def to_main(self, tensor: Tensor | None, room: Tensor, source: int) -> Tensor | None:
+        """The tensor of another process, in the main process, written into `room`; None elsewhere."""
+        if self.rank == source and tensor is not None:
+            self._do("to_main", dist.send, tensor.contiguous(), 0)
+        elif self.main:
+            self._do("to_main", dist.recv, room, source)
+            return room
+        return None
 
     def tree_sum(self, tensor: Tensor) -> Tensor:
         """The sum over all processes, added in the order of a binary tree: the same bits in every process, and the

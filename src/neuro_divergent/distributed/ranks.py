@@ -17,7 +17,8 @@ from neuro_divergent.distributed.group import Group
 from neuro_divergent.distributed.settings import Distributed
 from neuro_divergent.distributed.sources import Part
 from neuro_divergent.distributed.validation import validate
-from neuro_divergent.optim import forget_gradients
+from neuro_divergent.distributed.zero import DividedOptimizer
+from neuro_divergent.optim import forget_gradients, to_train
 from neuro_divergent.training.config.facts import Refused
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
@@ -37,6 +38,9 @@ class Ranks(Eager):
         self._told: bool | None = None
         """Whether any process wanted to stop when the gradients of the last step were added; None if asked already."""
         self._trained: list[Tensor] = []
+        self.divided: DividedOptimizer | None = None
+        """The part of the optimizer that this process keeps; None if each process has the whole."""
+        self._collected: dict[str, Tensor] = {}
 
     def refuses(self, config: TrainingConfig, module: nn.Module) -> str | None:
         """Fields that one process only can use, half-precision weights, batch norms."""
@@ -63,7 +67,12 @@ class Ranks(Eager):
         self._trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         for tensor in (*module.parameters(), *module.buffers()):
             self.group.broadcast(tensor.detach(), 0)
-        return module, build_optimizer(module)
+        optimizer = build_optimizer(module)
+        # The norm of the gradients is that of all parameters, whatever the optimizer of this process keeps.
+        self._parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        if self.settings.strategy == "zero" and self.group.world > 1:
+            self.divided = DividedOptimizer(optimizer, self._trained, self.group)
+        return module, optimizer
 
     def source(self, source: Source, config: TrainingConfig) -> Source:
         """The rows of each batch that this process computes."""
@@ -106,11 +115,29 @@ class Ranks(Eager):
         if not taken:
             self._running.restore()
         state.precision.step(optimizer, taken)
-        self.after_step(state, taken)
+        if taken and self.divided is not None:
+            self.divided.share_weights()
         return Step(loss, norm, taken)
 
-    def after_step(self, state: TrainState, taken: bool) -> None:
-        """Do what must follow the optimizer's step."""
+    def saves(self, state: TrainState, due: bool) -> bool:
+        """Collect what the main process is about to save, if it is."""
+        if self.divided is None:
+            return due
+        if self.group.any(due):
+            to_train(state.optimizer)
+            self._collected = self.divided.collect()
+        return due
+
+    def optimizer_tensors(self, state: TrainState) -> dict[str, Tensor]:
+        """The whole state of the optimizer."""
+        return self._collected if self.divided is not None else super().optimizer_tensors(state)
+
+    def load_optimizer(self, state: TrainState, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the part of the state that this process keeps."""
+        if self.divided is not None:
+            self.divided.load(tensors)
+        else:
+            super().load_optimizer(state, tensors)
 
     def agree(self, flag: bool) -> bool:
         """Whether any process sets the flag. After a step it is what the processes said with their gradients."""

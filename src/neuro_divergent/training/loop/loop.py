@@ -98,17 +98,21 @@ def _end_is_due(state: TrainState) -> bool:
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
     """Take a checkpoint if one is due or requested, and report a failure of the last one."""
-    write_requested(state, callbacks)
     if state.saver is not None:
         state.saver.check(state)
-        if not state.stopping and state.saver.due(state):
-            state.saver.save(state, callbacks)
+    due = state.saver is not None and not state.stopping and state.saver.due(state)
+    due = state.strategy.saves(state, due or bool(state.requested)) and due
+    write_requested(state, callbacks)
+    if state.saver is not None and due:
+        state.saver.save(state, callbacks)
 
 
 def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
     """Write the last checkpoint, before the best weights are restored; then raise a received signal."""
+    due = state.saver is not None and (state.saver.settings.on_stop or state.signalled)
+    state.strategy.saves(state, due)
     if state.saver is not None:
-        if state.saver.settings.on_stop or state.signalled:
+        if due:
             state.saver.save(state, callbacks)
         state.saver.join(state)
     if state.guard is not None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import rows
 from neuro_divergent.core.errors import Advice, ConfigError
-from neuro_divergent.optim import forget_gradients, gradient_norm
+from neuro_divergent.optim import forget_gradients, gradient_norm, load_state, state_tensors
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
 from neuro_divergent.training.state.state import TrainState
@@ -71,6 +71,18 @@ class Eager:
     def agree(self, flag: bool) -> bool:
         """The flag itself, because there is one process."""
         return flag
+
+    def saves(self, state: TrainState, due: bool) -> bool:  # noqa: ARG002
+        """Whether a checkpoint is due: this process has everything."""
+        return due
+
+    def optimizer_tensors(self, state: TrainState) -> dict[str, Tensor]:
+        """The state of the optimizer by parameter name."""
+        return state_tensors(state.optimizer)
+
+    def load_optimizer(self, state: TrainState, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the state of the optimizer."""
+        load_state(state.optimizer, tensors)
 
     def state_dict(self) -> dict[str, Any]:
         """{}: there is no state between steps."""

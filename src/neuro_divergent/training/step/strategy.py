@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.state import TrainState
@@ -74,6 +74,19 @@ class Strategy(Protocol):
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set in any process of the run. The engine calls it for stops, signals, out-of-memory
         errors and steps that are not finite."""
+        ...
+
+    def saves(self, state: TrainState, due: bool) -> bool:
+        """Whether this process writes a checkpoint now. All processes call it after each step: they may have to tell
+        the main process what it does not have."""
+        ...
+
+    def optimizer_tensors(self, state: TrainState) -> dict[str, Tensor]:
+        """The whole state of the optimizer by parameter name, for a checkpoint."""
+        ...
+
+    def load_optimizer(self, state: TrainState, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what `optimizer_tensors` returned, in any number of processes."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
