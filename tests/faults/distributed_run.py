@@ -25,10 +25,11 @@ def main(directory: str, settings: str, resume: str = "") -> None:
     try:
         fitted = model.fit(nd.samples.hourly_panel(4, 300), config, resume=resume or None)
     except nd.NeuroDivergentError as error:
-        print(json.dumps({"error": type(error).__name__, "text": str(error)}))
+        sys.stdout.write(json.dumps({"error": type(error).__name__, "text": str(error)}) + "\n")
         return
     weights = b"".join(tensor.numpy().tobytes() for tensor in fitted.network.state_dict().values())
-    print(json.dumps({"hash": hashlib.sha256(weights).hexdigest(), "steps": len(fitted.history.step_loss)}))
+    found = {"hash": hashlib.sha256(weights).hexdigest(), "steps": len(fitted.history.step_loss)}
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

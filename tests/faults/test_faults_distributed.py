@@ -1,4 +1,4 @@
-"""Trainings in several processes that are killed, stopped or broken: they end well, or with one sentence, never hang."""
+"""Trainings in several processes that are killed, stopped or broken: they end well or with one sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fault_tools import environment, record, share_of
 
 SCRIPT = Path(__file__).with_name("distributed_run.py")

@@ -1,6 +1,6 @@
 """Trains models in exact mode, in whatever processes run this script, and writes hashes of the results.
 
-    torchrun --nproc-per-node=2 distributed_models.py RESULT.json NHITS LSTM ...
+torchrun --nproc-per-node=2 distributed_models.py RESULT.json NHITS LSTM ...
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
 from typing import Any
@@ -32,6 +32,14 @@ class WorkerDiedError(BrokenExecutor):
 
 class WorkError(Exception):
     """The function raised in the worker process. The text has the type and the message of the error."""
+
+
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID")
+"""Environment variables by which a launcher says that a process trains together with others. A worker does not."""
+
+
+def _without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in LAUNCHER}
 
 
 class InlineExecutor(Executor):
@@ -84,7 +92,7 @@ class ProcessExecutor(Executor):
                 [sys.executable, "-m", "neuro_divergent.core.executors"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=os.environ | limits | {"PYTHONPATH": path},
+                env={**_without_launcher(os.environ), **limits, "PYTHONPATH": path},
                 start_new_session=True,  # Ctrl-C reaches this process, which ends the worker
             )
         return self._process

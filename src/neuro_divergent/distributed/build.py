@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from neuro_divergent.core.errors import ConfigError, DeviceError, TrainingError
 from neuro_divergent.distributed.exact import Exact
 from neuro_divergent.distributed.fast import Fast
-from neuro_divergent.distributed.group import Group, join, launched
+from neuro_divergent.distributed.group import Group, join
+from neuro_divergent.distributed.launched import launched
 from neuro_divergent.distributed.local import Local
 from neuro_divergent.distributed.ranks import Ranks
 from neuro_divergent.training.step.eager import Eager

@@ -55,7 +55,7 @@ class Fast(Ranks):
                 told[0] += summed.detach().double().cpu()
                 told[1] += weight.double().cpu()
                 sent = self._send(told) if last else None
-                state.precision.scale(summed / divisor).backward()
+                state.precision.scale(summed / divisor).backward()  # type: ignore[no-untyped-call]
         if sent is not None:
             sent.wait()
         self._told = bool(told[2] > 0)
@@ -78,7 +78,7 @@ class Fast(Ranks):
         if self._wrapped is None:
             unused = self._some_unused(sums, state, part)
             self._wrapped = DistributedDataParallel(
-                sums, broadcast_buffers=False, gradient_as_bucket_view=True, find_unused_parameters=unused
+                sums, forward_sync_buffers=False, gradient_as_bucket_view=True, find_unused_parameters=unused
             )
         return self._wrapped
 
@@ -91,7 +91,7 @@ class Fast(Ranks):
         assert self._running is not None
         with state.precision.autocast():
             summed, _ = sums(part)
-        summed.backward()  # type: ignore[no-untyped-call]
+        summed.backward()
         found = any(parameter.grad is None for parameter in self._trained)
         for parameter in self._trained:
             parameter.grad = None

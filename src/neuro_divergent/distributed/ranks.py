@@ -34,7 +34,7 @@ class Ranks(Eager):
     def __init__(self, settings: Distributed, group: Group) -> None:
         super().__init__()
         self.settings, self.group = settings, group
-        self.main = group.main  # type: ignore[misc]  # Eager has one process, so there it is a constant
+        self.main = group.main
         self._told: bool | None = None
         """Whether any process wanted to stop when the gradients of the last step were added; None if asked already."""
         self._trained: list[Tensor] = []

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.distributed.cluster import Cluster
+from neuro_divergent.distributed.launched import launched
 from neuro_divergent.training.config.strategy import StrategySettings
 
 if TYPE_CHECKING:
@@ -120,6 +121,12 @@ class Distributed(StrategySettings):
         if self.processes == "auto":
             return _gpus() or _cores() // self.threads or 1
         return int(self.processes)
+
+    def batch_size(self, given: int) -> int:
+        """Windows per step of all processes: the given number, or `batch_size_per_device` for each."""
+        place = launched()
+        world = self.wanted if place is None else place.world
+        return given if self.batch_size_per_device is None else self.batch_size_per_device * world
 
     def build(self) -> Strategy:
         """The strategy of this process: joined to the others in a launched process, else one that only loads."""

@@ -92,4 +92,3 @@ def owners(sizes: Sequence[int], world: int) -> list[int]:
         found[index] = load.index(min(load))
         load[found[index]] += sizes[index]
     return found
-

@@ -245,11 +245,12 @@ class RowsOfBatches(Sampler):
 
     Args:
         whole: the sampler of all rows.
-        first: the first row of this process in each batch.
-        count: how many rows it has; fewer, or none, in a last batch that is not full.
+        first: the first row of this process in each batch; below the batch size.
+        count: how many rows it has; fewer where the batch ends before, or none in a last batch that is not full.
     """
 
     def __init__(self, whole: Sampler, first: int, count: int) -> None:
+        count = min(count, whole.batch_size - first)
         full, rest = divmod(whole.n, whole.batch_size)
         last = 0 if whole.drop_last else min(max(rest - first, 0), count)
         super().__init__(full * count + last, count, seed=whole.seed)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.distributed.build import check
-from neuro_divergent.distributed.group import launched
 from neuro_divergent.distributed.launch import launch
+from neuro_divergent.distributed.launched import launched
 from neuro_divergent.distributed.settings import Distributed
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.training.config.checkpoints import Checkpoints, is_remote
@@ -19,7 +18,6 @@ from neuro_divergent.training.config.other_process import not_in_files
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.checkpoint_store import forget
 from neuro_divergent.training.runs.resume import Resume
-from neuro_divergent.training.trainer import effective_batch
 
 FOLDER = "job"
 """In the run's directory: the job of the processes, while they run."""
@@ -38,7 +36,7 @@ def starts_processes(config: TrainingConfig) -> bool:
 def with_checkpoints(config: TrainingConfig) -> TrainingConfig:
     """The configuration with a directory through which the processes hand over their result; a temporary one."""
     folder = Path(tempfile.gettempdir()) / f"{TEMPORARY}{uuid.uuid4().hex}"
-    return config.replace(checkpoints=Checkpoints(folder, every_n_minutes=5, keep_last=1))
+    return config.replace(checkpoints=Checkpoints(directory=folder, every_n_minutes=5, keep_last=1))
 
 
 def train_in_processes(job: Job) -> Resume:
@@ -56,7 +54,6 @@ def train_in_processes(job: Job) -> Resume:
             f"a training in several processes is resumed from its own directory: use resume='auto', not "
             f"{job.resume.source!r}"
         )
-    check(settings, effective_batch(config))
     own = config.replace(checkpoints=kept.replace(on_stop=True))
     _refuse_callables(own, job)
     folder = Path(kept.directory) / FOLDER

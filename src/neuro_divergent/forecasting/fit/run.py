@@ -20,6 +20,8 @@ from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
+from neuro_divergent.distributed.build import check
+from neuro_divergent.distributed.settings import Distributed
 from neuro_divergent.forecasting.fit.in_processes import starts_processes, train_in_processes
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
@@ -39,6 +41,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.loop.loop import returned_weights
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.trainer import effective_batch
 from neuro_divergent.training.training_run import TrainingRun
 
 log = logging.getLogger(__name__)
@@ -111,6 +114,8 @@ class Run:
         if supervised(self.config):
             self._supervise()
         elif starts_processes(self.config):
+            assert isinstance(self.config.distributed, Distributed)
+            check(self.config.distributed, effective_batch(self.config))
             applied = self.job.resume.applied(self.job.config)
             with run_lock(applied.checkpoints):
                 pass  # refuse before anything is written; later the main process has the lock

@@ -42,7 +42,7 @@ class WindowSource:
 
     def part(self, first: int, count: int) -> WindowSource | None:
         """The source of the rows first : first + count of each batch; None if draws need the whole batch."""
-        if self.augmentation is not None:
+        if self.augmentation is not None or first >= self.sampler.batch_size:
             return None
         sampler = RowsOfBatches(self.sampler, first, count)
         return WindowSource(self.windows, sampler, device=self.device, dtype=self.dtype) if sampler.n > 0 else None

@@ -83,5 +83,6 @@ def error_of(folder: Path) -> NeuroDivergentError | None:
 def known_error(kind: str, sentence: str, facts: Mapping[str, Any] | None = None) -> NeuroDivergentError | None:
     """The error of this class of ours with this text; None if there is no such class."""
     found = getattr(errors, kind, None)
-    known = isinstance(found, type) and issubclass(found, NeuroDivergentError)
-    return found(sentence, **(facts or {})) if known else None
+    if not (isinstance(found, type) and issubclass(found, NeuroDivergentError)):
+        return None
+    return found(sentence, **(facts or {}))
