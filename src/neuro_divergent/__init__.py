@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.windows import Windows as Windows
     from neuro_divergent.distributed.cluster import Cluster as Cluster
     from neuro_divergent.distributed.cluster import Node as Node
+    from neuro_divergent.distributed.group import main_process as main_process
     from neuro_divergent.distributed.settings import Distributed as Distributed
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
@@ -451,6 +452,7 @@ _HOMES = {
     "integers": "core.space.dimensions",
     "load": "forecasting.storage.save_load",
     "loguniform": "core.space.dimensions",
+    "main_process": "distributed.group",
     "read_run": "core.runs.read",
     "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
