@@ -39,7 +39,7 @@ def ranks(directory: Path) -> dict[int, int]:
             continue
         with suppress(OSError, ValueError):
             words = (folder / "cmdline").read_bytes().split(b"\0")
-            if b"neuro_divergent.forecasting.fit.rank" in words and str(directory / "job").encode() in words:
+            if b"neuro_divergent.forecasting.fit.elsewhere.rank" in words and str(directory / "job").encode() in words:
                 variables = dict(
                     part.split(b"=", 1) for part in (folder / "environ").read_bytes().split(b"\0") if b"=" in part
                 )

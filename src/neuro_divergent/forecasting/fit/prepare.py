@@ -19,7 +19,7 @@ from neuro_divergent.data.windows.windows import Range
 from neuro_divergent.distributed.launched import launched
 from neuro_divergent.distributed.settings import Distributed
 from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
-from neuro_divergent.forecasting.fit.in_processes import starts_processes, with_checkpoints
+from neuro_divergent.forecasting.fit.elsewhere.in_processes import starts_processes, with_checkpoints
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import DECIDED_ON, Problem
 from neuro_divergent.forecasting.fit.run import Run

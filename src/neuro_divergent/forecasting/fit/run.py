@@ -20,9 +20,9 @@ from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
-from neuro_divergent.distributed.build import check
+from neuro_divergent.distributed.check import check
 from neuro_divergent.distributed.settings import Distributed
-from neuro_divergent.forecasting.fit.in_processes import starts_processes, train_in_processes
+from neuro_divergent.forecasting.fit.elsewhere.in_processes import starts_processes, train_in_processes
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem

@@ -23,7 +23,7 @@ FOLDER = "job"
 """In the run's directory: the job of the processes, while they run."""
 LOGS = "processes"
 """In the run's directory: what the processes printed."""
-WORKER = "neuro_divergent.forecasting.fit.rank"
+WORKER = "neuro_divergent.forecasting.fit.elsewhere.rank"
 TEMPORARY = "neuro-divergent-"
 
 

@@ -1,0 +1,1 @@
+"""Trainings in several processes that this one starts."""
