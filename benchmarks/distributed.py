@@ -2,8 +2,8 @@
 
     python benchmarks/distributed.py [--quick] [--write]
 
-Every side trains the same NHITS or MLP on the same windows, with the same optimizer and clipping, one thread per process
-unless said. A side is a process of its own that reports the wall time of its steps, without start-up and without the
+Every side trains the same NHITS or MLP on the same windows, with the same optimizer and clipping, one thread per
+process unless said. A side is a process of its own that reports the wall time of its steps, without start-up and without the
 first steps; the sides alternate, and the best of each counts. The bare loop is what a user of torch would write:
 DistributedDataParallel, a tensor of prepared windows, backward, clip, step.
 
@@ -46,6 +46,7 @@ class Clock(nd.Callback):
         self._begun = 0.0
 
     def on_batch_end(self, state: Any) -> None:
+        """Note the time after the first steps, and after the last one."""
         if state.step == WARM:
             self._begun = time.perf_counter()
         if state.step == WARM + STEPS:

@@ -118,9 +118,8 @@ class Failure:
         """What a process left; None if it left nothing."""
         try:
             left = parse_json(plain_bytes(folder / FAILED.format(rank=rank), 1 << 20), FAILED)
-            return cls(
-                int(left["rank"]), *(str(left[name]) for name in ("kind", "sentence", "traceback")), float(left["time"])
-            )
+            kind, sentence, traceback = (str(left[name]) for name in ("kind", "sentence", "traceback"))
+            return cls(int(left["rank"]), kind, sentence, traceback, float(left["time"]))
         except (NeuroDivergentError, OSError, KeyError, TypeError, ValueError):
             return None
 
