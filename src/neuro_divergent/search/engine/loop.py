@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any
 
-from neuro_divergent.core.executors import InlineExecutor, WorkerDiedError, WorkError
+from neuro_divergent.core.executors.processes import InlineExecutor, WorkerDiedError, WorkError
 from neuro_divergent.search.amounts import in_words
 from neuro_divergent.search.engine.groups import Groups
 from neuro_divergent.search.engine.ledger import Ledger

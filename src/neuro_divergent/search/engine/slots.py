@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neuro_divergent.core.errors import ConfigError
-from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor
+from neuro_divergent.core.executors.processes import InlineExecutor, ProcessExecutor
 from neuro_divergent.search.engine.rungs import Stage
 from neuro_divergent.search.engine.work import Wanted, ready
 from neuro_divergent.search.settings import Search
