@@ -142,9 +142,7 @@ class Trial:
         resources: the resources that Ray gives to the trial.
     """
 
-    def __init__(
-        self, folder: str, model: str, config: str, point: Mapping[str, Any], resources: Any = None
-    ) -> None:
+    def __init__(self, folder: str, model: str, config: str, point: Mapping[str, Any], resources: Any = None) -> None:
         import torch
 
         if not Path(folder).is_dir():

@@ -7,7 +7,7 @@ from typing import Any
 from neuro_divergent.compat.neuralforecast import models
 from neuro_divergent.compat.neuralforecast.common._auto_spaces import SPACES
 from neuro_divergent.compat.neuralforecast.common._base_auto import BaseAuto, OptunaOptions, RayOptions, space_of
-from neuro_divergent.core.errors import UnknownNameError
+from neuro_divergent.core.errors import ConfigError, UnknownNameError
 from neuro_divergent.core.registry import closest
 
 
@@ -27,9 +27,11 @@ class AutoModel(BaseAuto):
         given |= options
         count = given.pop("n_series", None)
         backend = given.get("backend", "ray")
+        if together and count is None and given.get("config") is None:
+            raise ConfigError(f"{type(self).__name__} needs n_series, the number of series, but got no value")
         if given.get("config") is None:
             given["config"] = self.get_default_config(h, backend, count)
-        elif count is not None:
+        if count is not None:
             given["config"] = _with(given["config"], n_series=count)
         super().__init__(cls, h, **given)
 
@@ -47,8 +49,8 @@ _ORDER = (
 
 
 def _with(config: Any, **more: Any) -> Any:
-    """A configuration with further values, unless it has them."""
-    return (lambda trial: more | config(trial)) if callable(config) else more | dict(config)
+    """A configuration with further values."""
+    return (lambda trial: config(trial) | more) if callable(config) else dict(config) | more
 
 
 class AutoHINT(BaseAuto):
@@ -80,7 +82,7 @@ def _class(model: str) -> type[AutoModel]:
 _CLASSES: dict[str, type[BaseAuto]] = {f"Auto{model}": _class(model) for model in SPACES} | {"AutoHINT": AutoHINT}
 globals().update(_CLASSES)
 
-__all__ = [*sorted(_CLASSES), "BaseAuto", "OptunaOptions", "RayOptions"]  # noqa: PLE0604
+__all__ = [*sorted(_CLASSES), "BaseAuto", "OptunaOptions", "RayOptions"]
 
 
 def __getattr__(name: str) -> Any:
@@ -89,6 +91,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     if name == "AutoSOFTSSharp":
-        raise UnknownNameError("there is no AutoSOFTSSharp: its model has no counterpart here; AutoSOFTS is the nearest")
+        raise UnknownNameError(
+            "there is no AutoSOFTSSharp: its model has no counterpart here; AutoSOFTS is the nearest"
+        )
     near = closest(name, __all__)
     raise UnknownNameError(f"there is no {name!r}; did you mean {' or '.join(near or ['AutoNHITS'])}?")

@@ -135,9 +135,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         self.prediction_intervals = prediction_intervals
         self._note(source)
 
-    def _chosen(
-        self, number: int, source: Source, held_out: int, validation: Any = None, *, behind: int = 0
-    ) -> int:
+    def _chosen(self, number: int, source: Source, held_out: int, validation: Any = None, *, behind: int = 0) -> int:
         """Let a model search for its arguments, if it is one that does. Returns the rows that its training holds out.
 
         Args:

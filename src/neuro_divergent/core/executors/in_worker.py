@@ -17,17 +17,17 @@ TOKEN = "shared-disk"
 """In the folder of the tasks: a file that every worker must be able to read."""
 
 
-class _Child(threading.local):
-    """The process of this thread."""
+class _Child:
+    """The process of a thread. It ends with the thread."""
 
-    process: ProcessExecutor | None = None
+    def __init__(self, threads: int) -> None:
+        self.process = ProcessExecutor(threads)
 
     def __del__(self) -> None:
-        if self.process is not None:
-            self.process.shutdown(wait=False, cancel_futures=True)
+        self.process.kill()
 
 
-_CHILD = _Child()
+_OWN = threading.local()
 
 
 def perform(settings: str, function: str, *arguments: str) -> str:
@@ -38,9 +38,10 @@ def perform(settings: str, function: str, *arguments: str) -> str:
     """
     threads = int(json.loads(settings)["threads"])
     if threading.current_thread() is not threading.main_thread():
-        if _CHILD.process is None:
-            _CHILD.process = ProcessExecutor(threads)
-        return _CHILD.process.submit(PERFORM, settings, function, *arguments).result()
+        if not hasattr(_OWN, "child"):
+            _OWN.child = _Child(threads)
+        answer: str = _OWN.child.process.submit(PERFORM, settings, function, *arguments).result()
+        return answer
     import torch
 
     before = torch.get_num_threads()

@@ -32,6 +32,9 @@ from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 class WorkerDiedError(BrokenExecutor):
     """The worker process ended before the task was done."""
 
+    with_executor = False
+    """Whether the executor ended with it: then the task may not even have begun."""
+
 
 class WorkError(Exception):
     """The function raised in the worker process. The text has the type and the message of the error.

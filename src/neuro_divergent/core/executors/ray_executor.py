@@ -165,4 +165,3 @@ def _settle(task: _Task, done: Future[Any]) -> None:
 def _run(name: str, *arguments: Any) -> Any:
     """Run a named function in a Ray worker."""
     return named(name)(*arguments)
-

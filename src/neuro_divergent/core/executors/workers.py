@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
-    Executor,
     Future,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
@@ -119,9 +118,10 @@ class Workers:
                 error = future.exception()
                 if error is None:
                     found[number] = future.result()
-                elif isinstance(error, WorkerDiedError) and number not in again:
-                    again.add(number)
-                    log.warning("a worker ended in the middle (%s): its work begins again elsewhere", error)
+                elif isinstance(error, WorkerDiedError) and (error.with_executor or number not in again):
+                    if not error.with_executor:
+                        again.add(number)
+                        log.warning("a worker ended in the middle (%s): its work begins again elsewhere", error)
                     running[self.submit(function, *tasks[number])] = number
                     continue
                 else:
@@ -250,7 +250,9 @@ def _hand_on(done: Future[str], future: Future[str]) -> None:
     except CancelledError:
         future.set_exception(WorkerDiedError("it was cancelled"))
     except BaseException as error:  # of the executor's library: its worker was lost, or cannot read the task
-        future.set_exception(WorkerDiedError(f"{type(error).__name__}: {first_line(error)}"))
+        died = WorkerDiedError(f"{type(error).__name__}: {first_line(error)}")
+        died.with_executor = isinstance(error, BrokenExecutor)
+        future.set_exception(died)
     else:
         if good:
             future.set_result(text)

@@ -17,8 +17,8 @@ import safetensors.numpy
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import TrainingError
 from neuro_divergent.core.executors.processes import WorkerDiedError, WorkError
-from neuro_divergent.core.json import parse_json
 from neuro_divergent.core.executors.workers import Workers
+from neuro_divergent.core.json import parse_json
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.fold_job import FoldForecasts, Plan, run_job
 from neuro_divergent.forecasting.evaluate.folds import Fold, Ints

@@ -194,6 +194,9 @@ class Engine:
         try:
             result = future.result()
         except WorkerDiedError as error:
+            if error.with_executor:  # the trials may not even have begun
+                self._queue.append(group)
+                return []
             return self._died(slot, group, str(error))
         except WorkError as error:
             return [(slot, one, Outcome(error=str(error))) for one in group]

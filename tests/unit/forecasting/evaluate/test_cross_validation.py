@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.core.executors.workers import Workers
 from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
 from neuro_divergent.forecasting.evaluate.fold_job import Plan
-from neuro_divergent.core.executors.workers import Workers
 from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
 from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals

@@ -59,9 +59,7 @@ class RayResults:
     def get_dataframe(self, *_: Any, **__: Any) -> Any:
         """One row per trial, as a pandas frame: losses, and the arguments as config/..."""
         pandas = require("pandas", extra="pandas", purpose="get_dataframe")
-        rows = [
-            one.metrics | {f"config/{name}": value for name, value in one.config.items()} for one in self._found
-        ]
+        rows = [one.metrics | {f"config/{name}": value for name, value in one.config.items()} for one in self._found]
         return pandas.DataFrame(rows)
 
     @property

@@ -95,9 +95,7 @@ SPACES: dict[str, dict[str, Any]] = {
     "NHITS": _WINDOWS
     | {
         "n_pool_kernel_size": choice([[2, 2, 1], [1, 1, 1], [2, 2, 2], [4, 4, 4], [8, 4, 1], [16, 8, 1]]),
-        "n_freq_downsample": choice(
-            [[168, 24, 1], [24, 12, 1], [180, 60, 1], [60, 8, 1], [40, 20, 1], [1, 1, 1]]
-        ),
+        "n_freq_downsample": choice([[168, 24, 1], [24, 12, 1], [180, 60, 1], [60, 8, 1], [40, 20, 1], [1, 1, 1]]),
         "max_steps": _ANY,
     },
     "NLinear": _WINDOWS | {"max_steps": _ANY},
@@ -184,13 +182,11 @@ SPACES: dict[str, dict[str, Any]] = {
 the horizon."""
 
 
-def default_config(model: str, h: int, n_series: int | None = None) -> dict[str, Any]:
+def default_config(model: str, h: int) -> dict[str, Any]:
     """The default search space of a model for a horizon."""
     config = with_sizes(SPACES[model], h)
     if "inference_input_size" not in config:
         config["step_size"] = choice([1, h])
-    if "n_series" in config:
-        config["n_series"] = n_series
     return config
 
 

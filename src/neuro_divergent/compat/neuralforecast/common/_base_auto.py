@@ -309,6 +309,5 @@ def space_of(model: str, h: int, backend: str, n_series: int | None) -> Any:
     """The default configuration of a model, in the form of the backend."""
     if backend not in BACKENDS:
         raise ConfigError(f"backend must be 'ray' or 'optuna', but got backend={backend!r}")
-    config = default_config(model, h, n_series)
-    return config if backend == "ray" else optuna_config(config)
-
+    config = default_config(model, h)
+    return config if backend == "ray" else optuna_config(config | ({} if n_series is None else {"n_series": n_series}))
