@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -131,3 +132,21 @@ def test_a_pool_can_be_ended_at_once() -> None:
     pool.shutdown(cancel_futures=True)
     with pytest.raises(WorkerDiedError):
         hung.result(timeout=10)
+
+
+def test_ray_that_is_missing_or_asked_for_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is connected before the first task."""
+    for wrong in ({"cpus": -1}, {"gpus": "all"}, {"workers": 0}):
+        with pytest.raises(nd.ConfigError, match=r"must be a number of at least .*, but got"):
+            nd.RayExecutor(**wrong)  # type: ignore[arg-type]
+    executor = nd.RayExecutor(cpus=4)
+    assert executor.threads == 4
+    executor.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit("os:getcwd")
+    for name in ("ray", "ray.tune"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(nd.MissingExtraError, match=r"neuro-divergent\[ray\]"):
+        nd.RayExecutor()
+    with pytest.raises(nd.MissingExtraError, match=r"neuro-divergent\[ray\]"):
+        nd.search.ray_trainable(nd.MLP(h=2, input_size=4), nd.samples.air_passengers())

@@ -1,4 +1,4 @@
-"""Trials through an executor: the trials of a search in this process; what is refused; a search that runs out of time."""
+"""Trials through an executor: those of a search in this process; what is refused; a search that runs out of time."""
 
 from __future__ import annotations
 
