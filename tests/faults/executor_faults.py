@@ -94,6 +94,8 @@ def main(which: str, kill: bool) -> None:
     executor = ray_executor() if which == "ray" else dask_executor()
     killed: list[int] = []
     equal = {}
+    if kill:
+        members(executor)  # afterwards the workers have imported everything
     for name, work in WORK.items():
         stop = threading.Event()
         thread = threading.Thread(target=kill_a_worker, args=(killed, stop), daemon=True)

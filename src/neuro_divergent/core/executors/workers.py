@@ -145,17 +145,14 @@ class Workers:
         token = uuid.uuid4().hex
         files.write_bytes(folder / TOKEN, token.encode())
         asked = [str(folder.resolve()), token, __version__, json.dumps(sorted(modules))]
-        try:
-            futures = [self.submit(PROBE, *asked) for _ in range(self.count)]
-            for future in futures:
-                future.result()
-        except WorkError as error:
-            raise (error.error or ConfigError(f"a worker of the executor cannot work: {error}")) from None
-        except WorkerDiedError as error:
-            raise ConfigError(
-                f"the workers of an executor must be able to import neuro_divergent, but got: {error}. Install the "
-                "same version there"
-            ) from None
+        for found in self.run(PROBE, [asked] * self.count, stop=lambda _: True):
+            if isinstance(found, WorkError):
+                raise (found.error or ConfigError(f"a worker of the executor cannot work: {found}"))
+            if isinstance(found, WorkerDiedError):
+                raise ConfigError(
+                    f"the workers of an executor must be able to import neuro_divergent, but got: {found}. Install "
+                    "the same version there"
+                )
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes that were started here. An executor that was given stays; at_once cancels its tasks."""
