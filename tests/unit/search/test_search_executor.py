@@ -40,6 +40,7 @@ def test_a_pruned_trial_pauses_on_any_worker(executor: Any) -> None:
     assert "complete" in found.trials["state"].to_list()
 
 
+@pytest.mark.stress
 def test_a_search_that_runs_out_of_time_can_go_on(executor: Any, tmp_path: Path) -> None:
     """A worker ends by itself and saves its trial; the second search goes on from there."""
     search = nd.RandomSearch(

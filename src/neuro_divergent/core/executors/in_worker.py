@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from neuro_divergent._version import __version__
 from neuro_divergent.core.errors import ConfigError, StorageError, first_line
-from neuro_divergent.core.executors.processes import ProcessExecutor, named, told_of
+from neuro_divergent.core.executors.processes import THREAD_LIMITS, ProcessExecutor, named, told_of
 
 PERFORM = f"{__name__}:perform"
 TOKEN = "shared-disk"
@@ -42,16 +45,33 @@ def perform(settings: str, function: str, *arguments: str) -> str:
             _OWN.child = _Child(threads)
         answer: str = _OWN.child.process.submit(PERFORM, settings, function, *arguments).result()
         return answer
-    import torch
+    with _limited_to(threads):
+        try:
+            return json.dumps([True, named(function)(*arguments), None])
+        except Exception as error:
+            return json.dumps([False, f"{type(error).__name__}: {error}", told_of(error)])
 
-    before = torch.get_num_threads()
-    try:
+
+@contextmanager
+def _limited_to(threads: int) -> Iterator[None]:
+    """Context with so many threads for the math libraries, whether they are loaded already or in it."""
+    torch = sys.modules.get("torch")
+    loaded = None if torch is None else torch.get_num_threads()
+    before = {name: os.environ.get(name) for name in THREAD_LIMITS}
+    if torch is None:  # it will read these
+        os.environ.update(dict.fromkeys(THREAD_LIMITS, str(threads)))
+    else:
         torch.set_num_threads(threads)
-        return json.dumps([True, named(function)(*arguments), None])
-    except Exception as error:
-        return json.dumps([False, f"{type(error).__name__}: {error}", told_of(error)])
+    try:
+        yield
     finally:
-        torch.set_num_threads(before)
+        if torch is not None:
+            torch.set_num_threads(loaded)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def look_around(folder: str, token: str, version: str, modules: str) -> str:

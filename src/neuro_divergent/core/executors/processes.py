@@ -28,6 +28,9 @@ from typing import Any
 from neuro_divergent.core import errors
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 
+THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Environment variables that the math libraries read when they are loaded."""
+
 
 class WorkerDiedError(BrokenExecutor):
     """The worker process ended before the task was done."""
@@ -114,8 +117,7 @@ class ProcessExecutor(Executor):
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            count = str(self._threads)
-            limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count)
+            limits = dict.fromkeys(THREAD_LIMITS, str(self._threads))
             # The worker finds the package and its plugins where this process finds them.
             path = os.pathsep.join(part for part in sys.path if part)
             self._process = subprocess.Popen(
