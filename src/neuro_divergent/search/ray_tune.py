@@ -90,7 +90,9 @@ def ray_trainable(
     folder = Path(tempfile.mkdtemp(prefix="neuro-divergent-tune-") if directory is None else directory).resolve()
     document = {"format": FORMAT, "search": search.to_dict(), "directions": search.directions, "plan": plan.facts()}
     write_plan(folder, document, plan, table)
-    cls = _class(tune.Trainable, str(folder), model.to_json(), config.to_json(), own_modules([model, config]))
+    cls: type[Trainable] = _class(
+        tune.Trainable, str(folder), model.to_json(), config.to_json(), own_modules([model, config])
+    )
     if directory is None:
         weakref.finalize(cls, shutil.rmtree, folder, ignore_errors=True)
     return cls

@@ -172,10 +172,12 @@ def read_domain(value: Any) -> Domain | None:
     kind, whole = type(inner).__name__.strip("_"), type(value).__name__ == "Integer"
     if kind == "Normal":
         return randn(inner.mean, inner.sd) if step is None else qrandn(inner.mean, inner.sd, step)
+    log = kind == "LogUniform"
+    make: tuple[Callable[..., Domain], Callable[..., Domain]]
     if whole:
-        make = (lograndint, qlograndint) if kind == "LogUniform" else (randint, qrandint)
+        make = (lograndint, qlograndint) if log else (randint, qrandint)
     else:
-        make = (loguniform, qloguniform) if kind == "LogUniform" else (uniform, quniform)
+        make = (loguniform, qloguniform) if log else (uniform, quniform)
     return make[0](value.lower, value.upper) if step is None else make[1](value.lower, value.upper, step)
 
 

@@ -219,7 +219,7 @@ def count_of(executor: Any) -> int:
     """How many tasks an executor runs at the same time; the cores of this machine if it does not tell."""
     client = getattr(executor, "_client", None)  # of dask
     if client is not None and callable(getattr(client, "nthreads", None)):
-        return max(1, sum(client.nthreads().values()))
+        return max(1, int(sum(client.nthreads().values())))
     for name in ("workers", "num_workers", "_max_workers"):  # Ray, MPI, the standard library
         value = getattr(executor, name, None)
         if isinstance(value, int) and value > 0:

@@ -186,7 +186,7 @@ class BaseAuto:
         options = {"sampler": self._sampler(), "direction": "minimize"} | (
             self.optuna_options.create_study_kwargs or {}
         )
-        asked = {
+        asked: dict[str, Any] = {
             "n_trials": self.num_samples * (tune.combinations(self.config) if self.backend == "ray" else 1),
             "timeout": self.time_budget,
             "callbacks": self.callbacks if self.backend == "optuna" else None,

@@ -22,9 +22,9 @@ from neuro_divergent.forecasting.fit.fit import fit_job
 from neuro_divergent.forecasting.fit.job import Job, read_table, write_table
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.training.config.checkpoints import is_remote
 from neuro_divergent.training.config.other_process import own_modules, refuse_to_leave
 from neuro_divergent.training.config.training_config import TrainingConfig
-from neuro_divergent.training.runs.checkpoint_store import is_remote
 from neuro_divergent.training.runs.resume import Resume
 
 log = logging.getLogger(__name__)
