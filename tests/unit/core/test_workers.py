@@ -94,6 +94,13 @@ def test_workers_without_the_disk_are_refused_at_the_start(tmp_path: Path) -> No
         Workers(ThreadPoolExecutor(1)).probe(tmp_path, ["no_such_module"])
 
 
+def test_an_executor_that_was_shut_down_is_refused(tmp_path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(nd.ConfigError, match="an executor must take work, but this one takes none"):
+        Workers(pool).probe(tmp_path)
+
+
 def test_what_is_no_executor_is_refused() -> None:
     class Client:
         def submit(self) -> None: ...

@@ -66,7 +66,7 @@ class Workers:
         The future has the result, or WorkError if the function raised, or WorkerDiedError if its worker ended.
         """
         future: Future[str] = Future()
-        settings = json.dumps({"threads": self.threads, "submitter": os.getpid()})
+        settings = json.dumps({"threads": self.threads})
         try:
             inner = self._submitted(settings, function, arguments)
         except (BrokenExecutor, RuntimeError) as error:  # it broke, or was shut down
@@ -99,16 +99,16 @@ class Workers:
         *,
         stop: Callable[[Exception], bool] = lambda _: False,
         done: Callable[[int], None] = lambda _: None,
-    ) -> list[str | WorkError | WorkerDiedError]:
-        """Run all tasks; the results, or errors, in their order.
+    ) -> list[str | WorkError | WorkerDiedError | None]:
+        """Run all tasks; the results, or errors, in their order; None for a task that was left out.
 
         Args:
             function: the name of the function.
             tasks: its arguments for each task.
-            stop: whether an error ends the whole: then tasks that have not begun are left out, with the same error.
+            stop: whether an error ends the whole: then the other tasks are left out.
             done: called with the number of each task that has ended.
         """
-        found: dict[int, str | WorkError | WorkerDiedError] = {}
+        found: dict[int, str | WorkError | WorkerDiedError | None] = dict.fromkeys(range(len(tasks)))
         running = {self.submit(function, *task): number for number, task in enumerate(tasks)}
         again: set[int] = set()
         while running:
@@ -129,9 +129,9 @@ class Workers:
                     found[number] = error
                     if stop(error):
                         self.close(at_once=True)
-                        return [found.get(place, error) for place in range(len(tasks))]
+                        return list(found.values())
                 done(number)
-        return [found[number] for number in range(len(tasks))]
+        return list(found.values())
 
     def probe(self, folder: Path, modules: Iterable[str] = ()) -> None:
         """Refuse an executor whose workers cannot do the work: no shared disk, another version, modules that they lack.
@@ -153,6 +153,12 @@ class Workers:
                     f"the workers of an executor must be able to import neuro_divergent, but got: {found}. Install "
                     "the same version there"
                 )
+        if self.local:
+            self.close(at_once=True)
+            raise ConfigError(
+                "an executor must take work, but this one takes none: it was shut down, or its processes end at once. "
+                'A script that uses ProcessPoolExecutor needs if __name__ == "__main__": around the call'
+            )
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes that were started here. An executor that was given stays; at_once cancels its tasks."""

@@ -46,7 +46,7 @@ def run_jobs(
             files.write_json(folder / f"job-{number}.json", document | {"folds": [fold_facts(fold) for fold in job]})
         tasks = [(str(folder.resolve()), str(number)) for number in range(len(jobs))]
         for number, found in enumerate(workers.run(f"{__name__}:work", tasks, stop=lambda _: True)):
-            if not isinstance(found, str):
+            if found is not None and not isinstance(found, str):
                 raise _failure(found, number, len(jobs))
         return [part for number, job in enumerate(jobs) for part in _read(folder, number, job, table)]
 

@@ -162,11 +162,10 @@ class Engine:
     def _stop_all(self) -> None:
         """End all processes. Their trials can go on later from their last checkpoint."""
         self.ledger.stopped = True
-        for slot in self.slots:
-            slot.end()
         if self.slots[0].shared:  # their tasks save their trials and end by themselves
             wait([slot.future for slot in self.slots if slot.future is not None], timeout=LONGEST_END)
         for slot in self.slots:
+            slot.end()
             for running in slot.group:
                 self.trials.claims.release(running.number)
             slot.future, slot.group = None, []

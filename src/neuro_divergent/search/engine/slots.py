@@ -88,7 +88,7 @@ class AnyWorker:
         return self.workers.submit(name, *arguments)
 
     def kill(self) -> None:
-        """Cancel the tasks that have not begun. A running one ends by itself, because it knows its time."""
+        """Cancel the tasks. A running one ends by itself, because it knows its time."""
         self.workers.close(at_once=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002

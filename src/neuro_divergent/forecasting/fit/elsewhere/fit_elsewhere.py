@@ -57,6 +57,7 @@ def fit_elsewhere(wanted: Sequence[Wanted], workers: Workers) -> list[Forecaster
         return [
             _read(wanted[number].job, folder, number) if isinstance(item, str) else _error_of(item)
             for number, item in enumerate(found)
+            if item is not None
         ]
 
 
