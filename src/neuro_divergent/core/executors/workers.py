@@ -140,7 +140,7 @@ class Workers:
             folder: the folder of the tasks. Every worker must see it under the same path.
             modules: the modules of the user's own classes.
         """
-        if self.local:
+        if self._given is None:
             return
         token = uuid.uuid4().hex
         files.write_bytes(folder / TOKEN, token.encode())
