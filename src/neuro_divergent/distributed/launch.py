@@ -18,11 +18,11 @@ from pathlib import Path
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import NeuroDivergentError, TrainingError
+from neuro_divergent.core.executors.processes import error_from
 from neuro_divergent.core.json import parse_json
 from neuro_divergent.core.plain_files import plain_bytes
 from neuro_divergent.distributed.settings import Distributed
 from neuro_divergent.training.process.signals import WATCHED, raise_as
-from neuro_divergent.training.process.worker import known_error
 
 FAILED = "failed-{rank}.json"
 """In the job's folder: the error that ended a process."""
@@ -85,7 +85,7 @@ def _what_happened(
     found.sort(key=lambda failure: (failure.kind == "DistributedError", failure.time))
     if found:
         first = found[0]
-        own = known_error(first.kind, first.sentence)
+        own = error_from({"kind": first.kind, "sentence": first.sentence, "facts": {}})
         if own is not None:
             return own
         return TrainingError(

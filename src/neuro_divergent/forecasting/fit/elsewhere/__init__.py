@@ -1,1 +1,1 @@
-"""Trainings in several processes that this one starts."""
+"""Trainings that run in other processes."""
