@@ -3,9 +3,9 @@
     python benchmarks/distributed.py [--quick] [--write]
 
 Every side trains the same NHITS or MLP on the same windows, with the same optimizer and clipping, one thread per
-process unless said. A side is a process of its own that reports the wall time of its steps, without start-up and without the
-first steps; the sides alternate, and the best of each counts. The bare loop is what a user of torch would write:
-DistributedDataParallel, a tensor of prepared windows, backward, clip, step.
+process unless said. A side is a process of its own that reports the wall time of its steps, without start-up and
+without the first steps; the sides alternate, and the best of each counts. The bare loop is what a user of torch would
+write: DistributedDataParallel, a tensor of prepared windows, backward, clip, step.
 
 The memory of the divided optimizer is counted in bytes. A small model of costs (bandwidth and latency between two
 processes, seconds of a step, all measured here) then says what more machines would give.
