@@ -30,6 +30,7 @@ from neuro_divergent.data.store.files import anchor_fits
 from neuro_divergent.data.store.fills import wrong_fills
 from neuro_divergent.data.store.store import ROW_ARRAYS, SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.distributed.group import main_process
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_shapes, check_sizes
 from neuro_divergent.forecasting.predict.ahead import context_rows
@@ -77,7 +78,9 @@ _PER_STEP = ("step_loss", "gradient_norm")
 def save(
     forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
 ) -> None:
-    """Write a forecaster; see `Forecaster.save`."""
+    """Write a forecaster; see `Forecaster.save`. Of several processes that train together, the main one writes."""
+    if not main_process():
+        return
     weights = _plain_tensors(forecaster.module)
     contents = context_files(forecaster, context=context, history=forecaster.history, weights=weights)
     contents["weights.safetensors"] = write_tensors(weights)
@@ -260,6 +263,8 @@ def _load(
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     """Write a module's weights as one safetensors file with a checksum of its content."""
+    if not main_process():
+        return
     files.write_bytes(path, write_tensors(_plain_tensors(module), checksum=True))
 
 

@@ -23,6 +23,7 @@ from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
 from neuro_divergent.core.runs.saved import INDEX_FORMAT, manifest_digest
 from neuro_divergent.core.runs.saved import is_many as is_many
 from neuro_divergent.core.runs.saved import read_index as read_index
+from neuro_divergent.distributed.group import main_process
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
@@ -45,6 +46,8 @@ def save_many(
     overwrite: bool = False,
 ) -> None:
     """Write several models and their index: all of it or nothing."""
+    if not main_process():
+        return
     document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         members = [folder / member_name(number) for number in range(len(forecasters))]

@@ -30,6 +30,11 @@ def check(config: TrainingConfig) -> None:
     _order(config)
     _metrics(config)
     _monitors(config)
+    if config.strategy is not None and config.distributed is not None:
+        raise ConfigError(
+            f"a training takes its steps in one way, but got strategy={config.strategy.kind} and "
+            f"distributed={config.distributed.kind}. Leave one of them out"
+        )
 
 
 def check_arrays(config: TrainingConfig) -> None:

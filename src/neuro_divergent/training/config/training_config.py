@@ -380,6 +380,10 @@ class TrainingConfig(DeclaredFields):
         None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
     """How steps are taken; None is this process: eager, compiled or stacked as the other fields say."""
+    distributed: StrategySettings | None = option(
+        None, resume="free", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
+    """Several processes that train together: `Distributed(processes=2)`; None for this process alone."""
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
