@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from torch import nn
 
 from neuro_divergent.compat.neuralforecast.arguments import Checked, Entry, Field, Only, Unused
 from neuro_divergent.compat.neuralforecast.losses.pytorch import Accuracy, DistributionLoss, as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
+from neuro_divergent.compat.neuralforecast.single.network import NetworkFace
 from neuro_divergent.compat.neuralforecast.table import MODELS, SHARED
 from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, unused_arguments, warn_of
 from neuro_divergent.core import registry
@@ -41,7 +45,7 @@ def refuse_unknown(method: str, given: Mapping[str, Any], known: tuple[str, ...]
             raise ConfigError(f"{method} has no argument {name!r}")
 
 
-class PeerModel:
+class PeerModel(NetworkFace):
     """A model with the arguments of neuralforecast. All arguments are attributes under their names."""
 
     entry: ClassVar[Entry]
@@ -56,13 +60,19 @@ class PeerModel:
     def __init__(self, *positional: Any, **arguments: Any) -> None:
         name, entry = type(self).__name__, self.entry
         given, trainer = _read(name, entry, positional, arguments)
-        given["loss"] = _loss(name, given["loss"])
+        own, given["loss"] = given["loss"], _loss(name, given["loss"])
         if isinstance(given["loss"], Accuracy):
             raise ConfigError(
                 "a training loss needs a gradient, but Accuracy has none. Use it as valid_loss, or for evaluation"
             )
         self.__dict__.update(given)
+        if isinstance(own, nn.Module):
+            self.__dict__["loss"] = own
         self.trainer_kwargs = trainer
+        self.arguments: dict[str, Any] = given | trainer | {"loss": self.__dict__["loss"]}
+        """The arguments that the model was made with, shared ones and those of the trainer included."""
+        if given.get("recurrent"):
+            self.__dict__["RECURRENT"] = True
         cls = registry.resolve("model", name)
         assert issubclass(cls, Model)
         _check_lists(name, given, cls.capabilities, trainer)
@@ -71,7 +81,7 @@ class PeerModel:
             self.__dict__[theirs] = list(given[theirs] or ())
             self.__dict__[f"{theirs.removesuffix('_list')}_size"] = _size(given, theirs)
         if given["valid_loss"] is None:
-            self.__dict__["valid_loss"] = given["loss"]
+            self.__dict__["valid_loss"] = self.__dict__["loss"]
         fields = _fields(name, entry, given)
         warn_of(name, _without_effect(entry, given, trainer))
         self.description: Model = cls(**fields)
@@ -152,6 +162,41 @@ class PeerModel:
         if self.fitted is None:
             raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
         return decompose_on(self.fitted, self.member, dataset)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, trained or not, as one file; `load` of its class reads it."""
+        from neuro_divergent.compat.neuralforecast.single.file import save
+
+        save(self, path)
+
+    def serialize(self) -> bytes:
+        """The bytes that `save` writes."""
+        from neuro_divergent.compat.neuralforecast.single.file import serialize
+
+        return serialize(self)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        map_location: Any = None,
+        allow_pickle: bool = False,
+        trust_remote: bool = False,
+        **changes: Any,
+    ) -> Self:
+        """Read what `save` wrote; `changes` are arguments to replace. Files of another library have pickles: refused."""
+        from neuro_divergent.compat.neuralforecast.single.file import load
+
+        if allow_pickle:
+            raise ConfigError("a pickle can run any code, so none is read, but got allow_pickle=True. Leave it out")
+        model: Self = load(cls, path, changes, trust_remote=trust_remote, device=map_location)
+        return model
+
+    @classmethod
+    def argument_names(cls) -> tuple[str, ...]:
+        """The arguments that the model takes."""
+        return (*_defaults(cls.entry), *TRAINER)
 
     def set_test_size(self, test_size: int) -> None:
         """How many rows at the end `predict` forecasts inside; 0 for the steps after the end."""

@@ -17,6 +17,7 @@ from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.compat.neuralforecast.simulation import check_method
+from neuro_divergent.compat.neuralforecast.single.arguments_file import CLASSES
 from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, restored_models, save
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.folds import (
@@ -324,7 +325,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         parts = []
         for first in range(0, steps, self.h):
             if any(first <= step < first + self.h for step in asked.horizons):
-                parts.append(explanations(forecaster, table, future, asked.part(first, self.h)))
+                parts.append(explanations(forecaster, member.facts, table, future, asked.part(first, self.h)))
             if first + self.h < steps:
                 table = lengthened(forecaster, table, future)
         return joined(parts)
@@ -383,6 +384,7 @@ class NeuralForecast(TableMethods, RequestChecks):
 def register_loss(cls: type, name: str | None = None) -> type:
     """Let `load` make your own loss: the class is called without arguments when a file names it."""
     REGISTERED[name or cls.__qualname__] = cls()
+    CLASSES[name or cls.__qualname__] = cls
     return cls
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError
 
 
 class MissingColumnError(DataError, KeyError):
@@ -14,3 +14,11 @@ class MissingColumnError(DataError, KeyError):
 
 class NoIntervalsError(ConfigError, AttributeError):
     """Levels were requested from a model that forecasts a point."""
+
+
+class NoModelFileError(CorruptFileError, ValueError):
+    """A file is not one that a model's `save` wrote, or not of this model."""
+
+
+class UnexpectedArgumentError(ConfigError, TypeError):
+    """A method was called with an argument that it does not have."""

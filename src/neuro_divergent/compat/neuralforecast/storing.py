@@ -27,7 +27,7 @@ def local_path(path: str | os.PathLike[str], *, trust_remote: bool) -> str:
     text = str(path).removeprefix("file://")
     if is_remote(text) and not trust_remote:
         raise ConfigError(
-            f"Refusing to load {text}: whoever owns a remote path decides what is read. Copy it, or say "
+            f"Refusing to load from the remote path {text}: whoever owns it decides what is read. Copy it, or say "
             "trust_remote=True"
         )
     return text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,12 @@ class BasePointLoss(nn.Module):
         outputsize_multiplier: number of outputs of the network per step.
         output_names: suffixes of the forecast's columns.
     """
+
+    def __new__(cls, *positional: Any, **named: Any) -> Self:
+        """Note what the loss is made from: the file of a model has only that."""
+        loss = super().__new__(cls)
+        loss.__dict__["constructed_with"] = (positional, named)
+        return loss
 
     def __init__(
         self,
@@ -277,6 +283,7 @@ class _Likelihood(_Levelled):
 
     def update_quantile(self, q: Sequence[float] | None = None) -> None:
         """Forecast other quantiles; the training does not change."""
+        self.updated = q
         own = quantile_outputs(sorted({*(q or ()), 0.5}))
         self._outputs = POINT + own
         self.output_names = [ending for ending, _ in self._outputs] + self.return_params * self.param_names
@@ -407,6 +414,7 @@ class IQLoss(_Described):
     def update_quantile(self, q: Sequence[float] = (0.5,)) -> None:
         """The quantile that a forecast gives if none is requested."""
         self.q = float(q[0])
+        self.updated = [self.q]
         self.output_names = [f"_ql{self.q}"]
 
     def outputs(self) -> Outputs:

@@ -36,8 +36,8 @@ def check_options(intervals: Any, level: Any, quantiles: Any, refit: bool | int,
         raise ConfigError("prediction_intervals are for levels or quantiles, but got neither. Set level=[...]")
     if intervals is not None and not refit:
         raise ConfigError(
-            "prediction intervals are measured before each window, but got refit=False. Set refit=True, or leave "
-            "prediction_intervals out"
+            "Passing prediction_intervals is only supported with refit=True: they are measured before each window. But "
+            "got refit=False"
         )
     if use_fitted and (refit or intervals is not None):
         raise ConfigError("use_fitted=True trains nothing, so it cannot be combined with refit or prediction_intervals")

@@ -196,7 +196,8 @@ def require_exogenous(have: Iterable[str], wanted: Iterable[str], kind: str, who
     missing = [name for name in wanted if name not in have]
     if missing:
         raise MissingColumnError(
-            f"the table must have all columns of the models; {kind} exogenous variables not found: {missing}. {who}"
+            f"{kind} exogenous variables not found in input dataset, which must have all columns of the models: "
+            f"{missing}. {who}"
         )
 
 

@@ -22,8 +22,8 @@ class RequestChecks:
         stopping = [member.name for member in self.members if member.config.early_stopping is not None]
         if stopping and not held_out and val_df is None:
             raise ConfigError(
-                f"early stopping ({', '.join(stopping)}) needs validation rows, but got none. Set val_size>0 "
-                f"(at least h={self.h}), or give val_df"
+                f"early stopping ({', '.join(stopping)}) needs validation rows, but got none. Set val_size>0 if early "
+                f"stopping is enabled, at least h={self.h}, or give val_df"
             )
 
     def _horizon(self, h: int | None) -> int:
