@@ -94,7 +94,7 @@ class PeerModel(NetworkFace):
             given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
             pad=given["start_padding_enabled"], n_series=given.get("n_series"),
             cardinalities=tuple((name, sizes[name]) for name in given["cat_exog_list"] or ()),
-            parameters=bool(getattr(given["loss"], "return_params", False)),
+            parameters=bool(getattr(given["loss"], "return_params", False)), untrained=given["max_steps"] == 0,
         )  # fmt: skip
         self.member = Member(self.description, config, facts)
 
@@ -143,16 +143,21 @@ class PeerModel(NetworkFace):
         return self
 
     def predict(
-        self, dataset: TimeSeriesDataset, test_size: int | None = None, step_size: int = 1, **ignored: Any
+        self,
+        dataset: TimeSeriesDataset,
+        test_size: int | None = None,
+        step_size: int = 1,
+        h: int | None = None,
+        **ignored: Any,
     ) -> Any:
         """Forecasts [series · windows · h, outputs]: after the dataset, or inside its last `test_size` rows."""
         from neuro_divergent.compat.neuralforecast.tsdataset import predict_on
 
-        refuse_unknown("predict", ignored, ("random_seed", "quantiles", "h", "explainer_config"))
+        refuse_unknown("predict", ignored, ("random_seed", "quantiles", "explainer_config"))
         if self.fitted is None:
             raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
         rows = self.test_size if test_size is None else test_size
-        return predict_on(self.fitted, self.member, dataset, rows, step_size)
+        return predict_on(self.fitted, self.member, dataset, rows, step_size, h)
 
     def decompose(self, dataset: TimeSeriesDataset, **ignored: Any) -> Any:
         """[series, parts, h] the parts that add up to the forecasts after a dataset; the window's level comes first."""
@@ -223,8 +228,16 @@ def as_member(model: Any) -> Member:
     raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
 
 
-def restored(cls: type[PeerModel], member: Member, fitted: Forecaster) -> PeerModel:
-    """A model that was read from a file: its lists, sizes and fitted state, without the training arguments."""
+def restored(
+    cls: type[PeerModel], member: Member, fitted: Forecaster, arguments: Mapping[str, Any] | None = None
+) -> PeerModel:
+    """A model that was read from a file with its fitted state; without arguments it has only its lists and sizes."""
+    if arguments is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = cls(**arguments)
+        model.description, model.member, model.fitted = member.description, member, fitted
+        return model
     model = cls.__new__(cls)
     description, facts = member.description, member.facts
     model.description, model.member, model.fitted = description, member, fitted

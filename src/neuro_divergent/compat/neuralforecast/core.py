@@ -18,7 +18,7 @@ from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.compat.neuralforecast.simulation import check_method
 from neuro_divergent.compat.neuralforecast.single.arguments_file import CLASSES
-from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, restored_models, save
+from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, plain_arguments, restored_models, save
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.folds import (
     before,
@@ -207,7 +207,7 @@ class NeuralForecast(TableMethods, RequestChecks):
                 last = min(first + every, windows)
                 behind = steps + (windows - 1 - first) * step_size
                 if not use_fitted:
-                    past = before(table, behind)
+                    past = before(table, behind, needed=not member.facts.untrained)
                     forecaster = train(
                         member,
                         past,
@@ -218,7 +218,7 @@ class NeuralForecast(TableMethods, RequestChecks):
                 assert forecaster is not None
                 columns = forecast_columns(forecaster, member.facts, level, quantiles)
                 ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
-                parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps), columns))
+                parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps, 1), columns))
             assert forecaster is not None
             forecaster.data = forecaster.in_own_codes(table)
             trained[member.name] = forecaster
@@ -354,7 +354,10 @@ class NeuralForecast(TableMethods, RequestChecks):
         fitted = self._fitted()
         chosen = range(len(self.members)) if model_index is None else model_index
         members = [self.members[number] for number in chosen]
-        told = Saved(members, self.freq, self._columns, self._types, self.categorical_vocab_, self._clock)
+        made = [plain_arguments(self.models[number]) for number in chosen]
+        told = Saved(
+            members, self.freq, self._columns, self._types, self.categorical_vocab_, self._clock, self._source, made
+        )
         save(told, [fitted[member.name] for member in members], path, context=save_dataset, overwrite=overwrite)
 
     @staticmethod
@@ -371,6 +374,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         nf = NeuralForecast(saved.members, saved.freq, local_scaler_type=ours.local_scaler_type)
         nf.forecasters = dict(ours.forecasters)
         nf.models = list(restored_models(saved, list(ours.forecasters.values())))
+        nf._take_back(saved.source)
         nf._columns, nf._types, nf._clock = saved.columns, saved.types, saved.clock
         nf.categorical_vocab_ = saved.vocabulary
         calibration = next(iter(ours.forecasters.values())).intervals

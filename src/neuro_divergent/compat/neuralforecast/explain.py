@@ -114,7 +114,8 @@ def explanations(
     steps = [step + 1 for step in asked.horizons]
 
     def told(number: int, points: int) -> Explanation:
-        return explain(forecaster, table, method=method, future=future, output=number, steps=steps, points=points)
+        own = _own_number(forecaster, facts, number)
+        return explain(forecaster, table, method=method, future=future, output=own, steps=steps, points=points)
 
     if asked.explainer == "IntegratedGradients":
         found = [_additive(partial(told, number)) for number in asked.outputs]
@@ -122,13 +123,23 @@ def explanations(
         found = [told(number, _POINTS.get(asked.explainer, 1)) for number in asked.outputs]
     chosen = list(asked.series) if several and asked.series is not None else None
     parts = {
-        "insample": _insample(found, several=several),
+        "insample": _insample(found, several=several, ahead=_fed_back(forecaster)),
         "futr_exog": _stacked(found, "future", facts.future, several=several),
         "hist_exog": _stacked(found, "historical", facts.historical, several=several),
         "stat_exog": _stacked(found, "static", facts.static, several=several),
         "baseline_predictions": _baselines(found, several=several) if asked.explainer in ADDITIVE else None,
     }
     return {name: part if part is None or chosen is None else part[:, :, chosen] for name, part in parts.items()}
+
+
+def _own_number(forecaster: Forecaster, facts: Facts, number: int) -> int:
+    """The number of an output of our network: levels are in increasing order here, the median first there."""
+    loss = forecaster.loss
+    loss = loss.loss if isinstance(loss, Weighted) else loss
+    share = facts.outputs[number][1] if number < len(facts.outputs) else None
+    if share is None or len(loss.levels) != loss.outputs:
+        return number
+    return int(np.abs(np.asarray(loss.levels) - share).argmin())
 
 
 def _additive(told: Callable[[int], Explanation]) -> Explanation:
@@ -220,10 +231,19 @@ def _placed(values: Any, *, several: bool) -> Tensor:
     return tensor.movedim(0, 1).unsqueeze(0) if several else tensor.unsqueeze(2)
 
 
-def _insample(found: Sequence[Explanation], *, several: bool) -> Tensor:
-    """[B, H, N, O, L, 2], with the series that it comes from behind L: the second of the two is the mask, always 0."""
+def _insample(found: Sequence[Explanation], *, several: bool, ahead: int = 0) -> Tensor:
+    """[B, H, N, O, L, 2], with the series that it comes from behind L: the second of the two is the mask, always 0.
+
+    `ahead` steps follow the lookback, always 0: those in which a recursive network reads its own forecasts.
+    """
     placed = _placed(np.stack([item.values["y"] for item in found], axis=2), several=several)
+    if ahead:
+        placed = torch.nn.functional.pad(placed, (0, ahead))
     return torch.stack([placed, torch.zeros_like(placed)], dim=-1)
+
+
+def _fed_back(forecaster: Forecaster) -> int:
+    return forecaster.model.h if hasattr(forecaster.network, "feedback") else 0
 
 
 def _stacked(found: Sequence[Explanation], kind: str, columns: Sequence[str], *, several: bool) -> Tensor | None:
