@@ -267,8 +267,8 @@ class Trainer:
         """The module's outputs for rows (for classes: their logits), computed in evaluation mode, on the CPU.
 
         Args:
-            x: as in `fit`: an array, a frame, a dict of arrays, or a DataLoader of which only the inputs are used. Or the
-                module, and the rows after it: `predict(module, x)`.
+            x: as in `fit`: an array, a frame, a dict of arrays, or a DataLoader of which only the inputs are used. Or
+                the module, and the rows after it: `predict(module, x)`.
             rows: the rows, if the module came first.
             module: instead of the trained one.
         """

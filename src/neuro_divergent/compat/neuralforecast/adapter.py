@@ -190,7 +190,7 @@ class PeerModel(NetworkFace):
         trust_remote: bool = False,
         **changes: Any,
     ) -> Self:
-        """Read what `save` wrote; `changes` are arguments to replace. Files of another library have pickles: refused."""
+        """Read what `save` wrote; `changes` are arguments to replace. Pickles of another library are refused."""
         from neuro_divergent.compat.neuralforecast.single.file import load
 
         if allow_pickle:

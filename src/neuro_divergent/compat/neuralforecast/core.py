@@ -18,7 +18,14 @@ from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.compat.neuralforecast.simulation import check_method
 from neuro_divergent.compat.neuralforecast.single.arguments_file import CLASSES
-from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, plain_arguments, restored_models, save
+from neuro_divergent.compat.neuralforecast.storing import (
+    REGISTERED,
+    Saved,
+    load,
+    plain_arguments,
+    restored_models,
+    save,
+)
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.folds import (
     before,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs
+from neuro_divergent.compat.neuralforecast.losses.base import POINT, Outputs
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model

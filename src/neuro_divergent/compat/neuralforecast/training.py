@@ -183,11 +183,11 @@ def unused_arguments(given: Mapping[str, Any]) -> list[str]:
     optimizer, scheduler = given["optimizer_kwargs"] or {}, given["lr_scheduler_kwargs"] or {}
     found = []
     if given["optimizer"] is None and optimizer:
-        found.append("ignoring optimizer_kwargs as the optimizer is not specified; set optimizer=..., or leave them out")
+        found.append("ignoring optimizer_kwargs as the optimizer is not specified: set optimizer, or leave them out")
     if given["optimizer"] is not None and "lr" in optimizer:
-        found.append("ignoring learning rate passed in optimizer_kwargs, using the model's learning rate: set learning_rate=...")
+        found.append("ignoring learning rate passed in optimizer_kwargs, using the model's learning rate: set that")
     if given["lr_scheduler"] is None and scheduler:
-        found.append("ignoring lr_scheduler_kwargs as the lr_scheduler is not specified; set lr_scheduler=..., or leave them out")
+        found.append("ignoring lr_scheduler_kwargs as the lr_scheduler is not specified: set it, or leave them out")
     if given["lr_scheduler"] is not None and "optimizer" in scheduler:
         found.append("ignoring optimizer passed in lr_scheduler_kwargs, using the model's optimizer: leave it out")
     return found

@@ -84,8 +84,8 @@ class Windows:
         store = store if isinstance(store, SeriesStore) else getattr(store, "store", store)
         if not isinstance(store, SeriesStore):
             raise ConfigError(
-                f"windows are cut from a TimeSeriesDataFrame or its store, but got {type(store).__name__}. Read it with "
-                "nd.TimeSeriesDataFrame.from_frame"
+                f"windows are cut from a TimeSeriesDataFrame or its store, but got {type(store).__name__}. Read "
+                "it with nd.TimeSeriesDataFrame.from_frame"
             )
         self.store, self.lookback, self.horizon, self.step = store, lookback, horizon, step
         self.multivariate = multivariate

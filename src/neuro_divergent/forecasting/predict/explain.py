@@ -170,6 +170,8 @@ def _point(module: ForecastModule, scaled: Batch, stats: Statistics, number: int
     median = None if module.head is None else scaled.y.new_tensor([0.5])
     output = module.original(module.from_scaled(scaled, stats, median))
     if number is not None:
+        if len(module.loss.levels) == output.shape[-1]:  # quantiles that cross are sorted in a forecast, too
+            output = module.loss.quantiles(output, output.new_tensor(module.loss.levels))
         return output[..., number]
     return output[..., 0] if module.head is not None else module.loss.point(output)
 

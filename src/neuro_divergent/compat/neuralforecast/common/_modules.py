@@ -1,12 +1,13 @@
-"""Stands in for neuralforecast's building blocks. Of those only a perceptron is here; the others serve its own plugins."""
+"""Stands in for neuralforecast's building blocks, of which only its perceptron is here: the rest is for its plugins."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from torch import Tensor, nn
 
 from neuro_divergent.compat.neuralforecast.common._base_model import __getattr__ as __getattr__
 from neuro_divergent.core.errors import ConfigError
-
 
 ACTIVATIONS = ("ReLU", "Softplus", "Tanh", "SELU", "LeakyReLU", "PReLU", "Sigmoid", "GELU", "ELU", "SiLU")
 
@@ -33,7 +34,7 @@ class MLP(nn.Module):
             raise ConfigError(f"activation must be one of {', '.join(ACTIVATIONS)}, but got {activation!r}")
         widths = [in_features, *[hidden_size] * (num_layers - 1), out_features]
         layers: list[nn.Module] = []
-        for before, after in zip(widths[:-2], widths[1:-1], strict=True):
+        for before, after in pairwise(widths[:-1]):
             layers += [nn.Linear(before, after), getattr(nn, activation)(), nn.Dropout(dropout)]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
 

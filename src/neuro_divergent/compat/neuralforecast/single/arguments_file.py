@@ -1,4 +1,4 @@
-"""Arguments of a model as plain data and back. A file can name classes of this package and of torch.optim, no others."""
+"""Arguments of a model as plain data and back. A file names classes of this package and of torch.optim, no others."""
 
 from __future__ import annotations
 

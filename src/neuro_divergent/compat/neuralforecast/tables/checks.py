@@ -60,8 +60,8 @@ def needed_future(members: Sequence[Member], futr_df: Any, id_col: str) -> tuple
         return None, []
     if futr_df is None:
         raise DataError(
-            f"Models require the following future exogenous features: {{{str(wanted)[1:-1]}}}, but got no futr_df. Give "
-            "futr_df=..."
+            f"Models require the following future exogenous features: {{{str(wanted)[1:-1]}}}, but got no futr_df. "
+            "Give futr_df=..."
         )
     frame, _ = plain_frame(futr_df, id_col)
     missing = [name for name in wanted if name not in frame.columns]
@@ -81,7 +81,8 @@ def check_future(frame: pl.DataFrame, expected: pl.DataFrame, wanted: Sequence[s
     if len(kept.unique(keys)) < len(expected):
         raise DataError(
             "There are missing combinations of id and step in `futr_df`, which must have all: "
-            f"{len(expected) - len(kept.unique(keys))} of {len(expected)}. make_future_dataframe() gives all, get_missing_future(futr_df) the missing ones"
+            f"{len(expected) - len(kept.unique(keys))} "
+            f"of {len(expected)}. make_future_dataframe() gives all, get_missing_future(futr_df) the missing ones"
         )
     if len(kept) < len(frame):
         warnings.warn(f"Dropped {len(frame) - len(kept):,} unused rows from `futr_df`.", UserWarning, stacklevel=4)
