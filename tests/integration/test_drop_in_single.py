@@ -36,6 +36,7 @@ def _same(one, other):
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*another trainer")
 def test_an_untrained_model_comes_back_with_its_arguments_and_first_weights(tmp_path):
     model = NLinear(**SMALL, loss=MQLoss(level=[80, 90]), optimizer=torch.optim.AdamW, accelerator="cpu")
     model.save(tmp_path / "model")

@@ -233,8 +233,10 @@ class Trainer:
         """
         if module is not None and not isinstance(module, nn.Module):
             module, data = None, module if data is None else data
-        if module is not None and self.run is None:
-            self.prepare(module, data)
+        if module is not None and data is not None and self.run is None:
+            apart = Trainer(self.config.unsaved())  # a training that begins later may have other rows
+            apart.prepare(module, data)
+            return apart.validate_epoch(data)
         run = self._current()
         if module is not None and module is not self._given[0]:
             raise ConfigError(
