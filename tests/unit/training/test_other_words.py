@@ -71,3 +71,11 @@ def test_a_search_is_scored_by_a_function():
     space = nd.SearchSpace(hidden_size=nd.choice(2, 4))
     search = nd.RandomSearch(space, model=nd.MLP(h=4, input_size=8), config=ONE, n_trials=2, scoring=halved)
     assert search.fit(nd.samples.air_passengers()).best.point["hidden_size"] in (2, 4)
+
+
+def test_the_table_of_fit_has_a_name_of_its_own():
+    several = nd.NeuralForecast([nd.NLinear(h=4, input_size=8)])
+    with pytest.raises(nd.ConfigError, match=r"but got df: write fit\(df\)"):
+        several.fit(df=nd.samples.air_passengers())
+    with pytest.raises(nd.ConfigError, match="but got none"):
+        several.fit()

@@ -108,7 +108,7 @@ class NeuralForecast:
 
     def fit(
         self,
-        data: Any,
+        data: Any = None,
         config: Configs = None,
         *,
         validation: Any = None,
@@ -135,6 +135,9 @@ class NeuralForecast:
                 ({"NHITS": {"max_epochs": 50}}).
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
+        if data is None:
+            given = ", but got df: write fit(df)" if "df" in columns else ", but got none"
+            raise ConfigError(f"fit takes the table as its first argument, data{given}")
         table = self._read(data, columns)
         check_column_names([model.name for model in self.models], table.schema)
         configs = _in_own_directories(configs_of([model.name for model in self.models], config))
