@@ -17,9 +17,8 @@ from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.compat.neuralforecast.simulation import check_method
-from neuro_divergent.compat.neuralforecast.single.arguments_file import CLASSES
+from neuro_divergent.compat.neuralforecast.single.registered import CLASSES, REGISTERED
 from neuro_divergent.compat.neuralforecast.storing import (
-    REGISTERED,
     Saved,
     load,
     plain_arguments,

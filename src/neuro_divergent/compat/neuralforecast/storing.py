@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel, restored
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.single.arguments_file import from_plain, to_plain
+from neuro_divergent.compat.neuralforecast.single.registered import REGISTERED, local_path
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.frames import Columns, Source, Types, use_empty
 from neuro_divergent.core.errors import ConfigError, CorruptFileError
@@ -20,20 +20,6 @@ from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.storage.fetched import fetched
 from neuro_divergent.forecasting.storage.several import read_index, save_many
-
-REGISTERED: dict[str, Callable[..., Any]] = {}
-"""The user's losses and functions by name: files contain only the name."""
-
-
-def local_path(path: str | os.PathLike[str], *, trust_remote: bool) -> str:
-    """A path without its "file://"; a remote address only if it is trusted."""
-    text = str(path).removeprefix("file://")
-    if is_remote(text) and not trust_remote:
-        raise ConfigError(
-            f"Refusing to load from the remote path {text}: whoever owns it decides what is read. Copy it, or say "
-            "trust_remote=True"
-        )
-    return text
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ import numpy as np
 import torch
 
 from neuro_divergent.compat.neuralforecast.losses import pytorch as losses
+from neuro_divergent.compat.neuralforecast.single.registered import CLASSES
 from neuro_divergent.core.errors import ConfigError, CorruptFileError
-
-CLASSES: dict[str, type] = {}
-"""The user's losses by the name that files contain."""
 
 RUNTIME = ("dataloader_kwargs", "callbacks", "logger", "profiler", "default_root_dir")
 """Arguments that a file may lose: they do not change a model."""

@@ -13,7 +13,7 @@ import torch
 
 from neuro_divergent.compat.neuralforecast.errors import NoModelFileError, UnexpectedArgumentError
 from neuro_divergent.compat.neuralforecast.single.arguments_file import from_plain, to_plain
-from neuro_divergent.compat.neuralforecast.storing import REGISTERED, local_path
+from neuro_divergent.compat.neuralforecast.single.registered import REGISTERED, local_path
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
