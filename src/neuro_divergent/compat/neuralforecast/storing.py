@@ -14,7 +14,9 @@ from neuro_divergent.compat.neuralforecast.single.arguments_file import from_pla
 from neuro_divergent.compat.neuralforecast.single.registered import REGISTERED, local_path
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.frames import Columns, Source, Types, use_empty
+from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, CorruptFileError
+from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, is_remote
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
@@ -76,7 +78,8 @@ def load(path: Any, *, trust_remote: bool, using: Mapping[str, Any] | None) -> t
         saved = _read(ours, facts)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(f"{path}: {INDEX_DOCUMENT} has a missing or wrong entry: {error!r}") from error
-    source = Source.from_files(Path(path) / INDEX, saved.columns, saved.types, saved.freq)
+    place, told = Path(path), (saved.columns, saved.types, saved.freq)
+    source = settled(place, lambda: Source.from_files(files.present(place) / INDEX, *told))
     return ours, replace(saved, source=source)
 
 
