@@ -256,3 +256,10 @@ def test_polars_enums_keep_their_order():
     nf = NeuralForecast([NLinear(**SMALL)], freq="1mo")
     nf.fit(table)
     assert nf.predict()["unique_id"].unique(maintain_order=True).to_list() == ["Airline2", "Airline1"]
+
+
+def test_lazy_frames_are_taken():
+    table = pl.from_pandas(PANEL).lazy()
+    nf = NeuralForecast([NLinear(**SMALL)], freq="1mo")
+    nf.fit(table)
+    assert nf.predict().height == 8

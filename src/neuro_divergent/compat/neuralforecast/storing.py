@@ -18,6 +18,7 @@ from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, CorruptFileError
 from neuro_divergent.core.plain_files import settled
 from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, is_remote
+from neuro_divergent.forecasting.network.bounded_build import check_sizes
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.several.neural_forecast import NeuralForecast as Ours
 from neuro_divergent.forecasting.storage.fetched import fetched
@@ -105,10 +106,14 @@ def restored_models(saved: Saved, fitted: Sequence[Forecaster]) -> list[PeerMode
     from neuro_divergent.compat.neuralforecast import models
 
     classes = [getattr(models, member.description.kind, PeerModel) for member in saved.members]
-    return [
-        restored(cls, member, own, None if made is None else from_plain(made))
-        for cls, member, own, made in zip(classes, saved.members, fitted, saved.arguments, strict=True)
-    ]
+    try:
+        check_sizes({"arguments": list(saved.arguments)}, INDEX_DOCUMENT)
+        return [
+            restored(cls, member, own, None if made is None else from_plain(made))
+            for cls, member, own, made in zip(classes, saved.members, fitted, saved.arguments, strict=True)
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(f"{INDEX_DOCUMENT} has a missing or wrong argument of a model: {error!r}") from error
 
 
 def plain_arguments(model: Any) -> dict[str, Any] | None:

@@ -83,7 +83,10 @@ class Types:
 
 def _categories(df: Any, id_col: str) -> list[Any] | None:
     """The categories of a column of ids of pandas or polars, in order; None for other columns."""
-    kind = getattr(df[id_col], "dtype", None) if hasattr(df, "columns") else None
+    if isinstance(df, pl.LazyFrame):
+        kind: Any = df.collect_schema()[id_col]
+    else:
+        kind = getattr(df[id_col], "dtype", None) if hasattr(df, "columns") else None
     if isinstance(kind, pl.Enum):
         return kind.categories.to_list()
     known = getattr(kind, "categories", None)
