@@ -36,18 +36,6 @@ def _once(values: Any, what: str) -> Any:
     return [found[key] for key in sorted(found)]
 
 
-def _once(values: Any, what: str) -> Any:
-    """Values without those that are repeated, to twelve digits; a warning names them."""
-    if values is None:
-        return None
-    found = {round(float(value), 12): value for value in reversed(list(values))}
-    if len(found) == len(list(values)):
-        return values
-    warnings.warn(f"Duplicate {what} are left out: got {len(list(values))}, {len(found)} of them different.",
-                  UserWarning, stacklevel=4)  # fmt: skip
-    return [found[key] for key in sorted(found)]
-
-
 class Levelled(Described):
     """Losses with levels or quantiles."""
 

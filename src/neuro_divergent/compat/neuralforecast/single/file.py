@@ -118,7 +118,7 @@ def _parts(path: str) -> dict[str, bytes]:
 
 
 def _document(parts: Mapping[str, bytes], path: Any) -> dict[str, Any]:
-    document = parse_json(parts[ARGUMENTS], ARGUMENTS)
+    document: dict[str, Any] = parse_json(parts[ARGUMENTS], ARGUMENTS)
     check_format(document, FORMAT, f"{path}: {ARGUMENTS}")
     if not isinstance(document.get("arguments"), dict) or not isinstance(document.get("spec"), dict):
         raise CorruptFileError(f"{path}: {ARGUMENTS} must have the arguments and sizes of the model")

@@ -96,7 +96,8 @@ def spec_of(member: Member) -> InputSpec:
     }
     counts = dict(facts.cardinalities)
     return InputSpec(
-        horizon=model.h, lookback=model.input_size, series=facts.n_series or 1, **numeric,
+        horizon=model.h, lookback=model.input_size, series=facts.n_series or 1, future=numeric["future"],
+        historical=numeric["historical"], static=numeric["static"],
         categories=tuple(counts[name] + 1 for name in facts.categorical),
     )  # fmt: skip
 

@@ -49,8 +49,8 @@ class Types:
     @classmethod
     def of(cls, frame: pl.DataFrame, columns: Columns, df: Any) -> Types:
         """The types in a table."""
-        kinds = (str(frame.schema[name]) for name in (columns.id_col, columns.target_col))
-        return cls(*kinds, _categories(df, columns.id_col))
+        id_type, target_type = (str(frame.schema[name]) for name in (columns.id_col, columns.target_col))
+        return cls(id_type, target_type, _categories(df, columns.id_col))
 
     def order(self, ids: Sequence[Any]) -> list[int]:
         """The places of ids in the order of the categories."""
