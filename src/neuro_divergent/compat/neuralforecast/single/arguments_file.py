@@ -55,8 +55,10 @@ def _plain(name: str, value: Any) -> Any:
         return value.item()
     if name in ("loss", "valid_loss") and value is not None and not isinstance(value, str):
         return _plain_loss(name, value)
-    if name in _TORCH and isinstance(value, type) and getattr(_TORCH[name], value.__name__, None) is value:
-        return value.__name__
+    if name in _TORCH and inspect.isclass(value):
+        kind: type = value
+        if getattr(_TORCH[name], kind.__name__, None) is kind:
+            return kind.__name__
     if isinstance(value, list | tuple):
         return [_plain("", item) for item in value]
     if not _is_plain(value):

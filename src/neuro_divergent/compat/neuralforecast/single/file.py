@@ -18,13 +18,14 @@ from neuro_divergent.core import bundle, files
 from neuro_divergent.core.batch import InputSpec
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
 from neuro_divergent.core.json import check_format, dump_json, parse_json
+from neuro_divergent.core.runs.names import MODEL_DOCUMENT
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_sizes
 from neuro_divergent.forecasting.network.module import ForecastModule, build_module
 from neuro_divergent.forecasting.storage.save_load import contents_of, forecaster_of, plain_tensors, take_tensors
 
 FORMAT = 1
-ARGUMENTS, WEIGHTS, MODEL = "arguments.json", "weights.safetensors", "model.json"
+ARGUMENTS, WEIGHTS = "arguments.json", "weights.safetensors"
 ALONE = ("HINT", "TimeLLM")
 """Models that need parts which are not in their file."""
 
@@ -97,7 +98,7 @@ def _give_weights(model: Any, parts: dict[str, bytes], spec: InputSpec, path: An
         given = ", ".join(f"{name}={model.arguments[name]!r}" for name in ("h", "input_size", "loss"))
         raise ConfigError(f"the weights of {path} do not fit the model built with {given}: {error}") from None
     module.eval()
-    if MODEL not in parts:
+    if MODEL_DOCUMENT not in parts:
         model._untrained = module
         return
     contents = {name: data for name, data in parts.items() if name != ARGUMENTS}
