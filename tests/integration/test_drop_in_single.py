@@ -263,3 +263,14 @@ def test_lazy_frames_are_taken():
     nf = NeuralForecast([NLinear(**SMALL)], freq="1mo")
     nf.fit(table)
     assert nf.predict().height == 8
+
+
+def test_errors_have_the_types_that_scripts_catch(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        NeuralForecast.load(tmp_path / "nothing")
+    with pytest.raises(TypeError, match="needs h"):
+        NLinear(input_size=4)
+    nf = NeuralForecast([NLinear(**SMALL)], freq="ME")
+    nf.fit(PANEL)
+    with pytest.raises(KeyError, match="must have the columns y"):
+        nf.predict(df=PANEL.drop(columns="y"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from torch import nn
 
 from neuro_divergent.compat.neuralforecast.arguments import Checked, Entry, Field, Only, Unused
+from neuro_divergent.compat.neuralforecast.errors import ArgumentError
 from neuro_divergent.compat.neuralforecast.losses.pytorch import Accuracy, DistributionLoss, as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.single.network import NetworkFace
@@ -290,7 +291,7 @@ def _read(
     values = defaults | {key: value for key, value in given.items() if key in defaults}
     missing = [key for key, value in values.items() if value is ...]
     if missing:
-        raise ConfigError(f"{name} needs {' and '.join(missing)}, but got no value")
+        raise ArgumentError(f"{name} needs {' and '.join(missing)}, but got no value")
     if values["input_size"] == -1 and entry.recurrent:
         values["input_size"] = 3 * values["h"]
     return values, trainer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, StorageError
 
 
 class MissingColumnError(DataError, KeyError):
@@ -20,5 +20,11 @@ class NoModelFileError(CorruptFileError, ValueError):
     """A file is not one that a model's `save` wrote, or not of this model."""
 
 
-class UnexpectedArgumentError(ConfigError, TypeError):
-    """A method was called with an argument that it does not have."""
+class ArgumentError(ConfigError, TypeError):
+    """A call has an argument too many or too few."""
+
+
+class NoModelError(StorageError, FileNotFoundError):
+    """There is no saved model at a path."""
+
+    __str__ = Exception.__str__

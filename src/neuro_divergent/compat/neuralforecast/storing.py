@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel, restored
+from neuro_divergent.compat.neuralforecast.errors import NoModelError
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.compat.neuralforecast.single.arguments_file import from_plain, to_plain
 from neuro_divergent.compat.neuralforecast.single.registered import REGISTERED, local_path
@@ -68,6 +69,8 @@ def load(path: Any, *, trust_remote: bool, using: Mapping[str, Any] | None) -> t
     if is_remote(path):
         with fetched(path) as place:
             return load(place, trust_remote=False, using=using)
+    if not files.present(Path(path)).exists():
+        raise NoModelError(f"{path} must be a directory that save() made, but does not exist. Check the path")
     ours = read(path, using=REGISTERED | dict(using or {}))
     if not isinstance(ours, Ours):
         raise ConfigError(f"{path} is a {type(ours).__name__}. Read it with neuro_divergent.load")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from neuro_divergent.compat.neuralforecast.errors import NoModelFileError, UnexpectedArgumentError
+from neuro_divergent.compat.neuralforecast.errors import ArgumentError, NoModelFileError
 from neuro_divergent.compat.neuralforecast.single.arguments_file import from_plain, to_plain
 from neuro_divergent.compat.neuralforecast.single.registered import REGISTERED, local_path
 from neuro_divergent.core import bundle, files
@@ -139,4 +139,4 @@ def _check_kind(name: str) -> None:
 def _check_changes(cls: Any, changes: Mapping[str, Any]) -> None:
     unknown = [name for name in changes if name not in cls.argument_names()]
     if unknown:
-        raise UnexpectedArgumentError(f"Unexpected keyword arguments of load: {', '.join(unknown)}. Leave them out")
+        raise ArgumentError(f"Unexpected keyword arguments of load: {', '.join(unknown)}. Leave them out")

@@ -86,7 +86,8 @@ def _categories(df: Any, id_col: str) -> list[Any] | None:
     if isinstance(df, pl.LazyFrame):
         kind: Any = df.collect_schema()[id_col]
     else:
-        kind = getattr(df[id_col], "dtype", None) if hasattr(df, "columns") else None
+        inside = hasattr(df, "columns") and hasattr(df, "__getitem__") and id_col in list(df.columns)
+        kind = getattr(df[id_col], "dtype", None) if inside else None
     if isinstance(kind, pl.Enum):
         return kind.categories.to_list()
     known = getattr(kind, "categories", None)

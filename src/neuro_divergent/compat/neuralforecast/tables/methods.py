@@ -139,6 +139,7 @@ class TableMethods(FittedAttributes):
 
     def _counted(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, Clock | None]:
         """A table to forecast after, with counted rows if those of the training table were counted."""
+        require_columns(frame.columns, asdict(self._columns).values(), "df")
         if self._clock is None:
             return frame, None
         clock = Clock.of(frame, self._columns.id_col, self._columns.time_col, self.freq)
