@@ -44,8 +44,9 @@ def save_many(
     *,
     context: bool = True,
     overwrite: bool = False,
+    more: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write several models and their index: all of it or nothing."""
+    """Write several models and their index: all of it or nothing. `more` are further files of the index, by name."""
     if not main_process():
         return
     document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
@@ -54,7 +55,7 @@ def save_many(
         for forecaster, member in zip(forecasters, members, strict=True):
             forecaster.save(member, context=context)
         document["manifests"] = [manifest_digest(member) for member in members]
-        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT)})
+        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT), **(more or {})})
 
 
 def register_kind(kind: str, maker: str) -> None:
