@@ -144,7 +144,7 @@ def short_count(value: float) -> str:
 
 
 def _line(item: ModuleFacts) -> str:
-    name = "  " * item.depth + (item.name.rpartition(".")[2] or "network")
+    name = "  " * item.depth + (item.name.rpartition(".")[2] or item.type)
     share = "" if item.share is None else f"{item.share:.0%}"
     shapes = _cut(str_of(item.output), 23)
     work = short_count(item.multiply_adds) if item.multiply_adds else ""

@@ -12,11 +12,11 @@ from neuro_divergent.diagnostics.architecture import Architecture, ModuleFacts, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, LINE, GAP, INDENT, TOP = 980.0, 26.0, 5.0, 16.0, 54.0
+WIDTH, LINE, GAP, INDENT, INSET, TOP = 980.0, 26.0, 5.0, 16.0, 3.0, 54.0
 FILLS = ("#FFFFFF", "#F3F6FA", "#E6EDF5", "#DAE4F0", "#CEDCEB", "#C2D3E6")
 """By depth."""
 BAR, EDGE, INK, PALE = "#0072B2", "#8FA3B8", "#1A2733", "#5B6B7A"
-COLUMNS = (("output", 470.0), ("parameters", 690.0), ("mult-adds", 790.0), ("time", 940.0))
+COLUMNS = (("output", 470.0), ("parameters", 690.0), ("mult-adds", 790.0), ("time", 930.0))
 """Where the text of each column begins, or ends for numbers."""
 
 
@@ -44,7 +44,7 @@ def boxes_of(modules: Sequence[ModuleFacts]) -> list[Box]:
             number, y = place(number, y)
         end = y + (GAP if y > begin + LINE else 0.0)
         x = 10.0 + INDENT * item.depth
-        found[slot] = Box(item, x, begin, WIDTH - 2 * x, end - begin)
+        found[slot] = Box(item, x, begin, WIDTH - x - 10.0 - INSET * item.depth, end - begin)
         return number, end + GAP
 
     place(0, TOP)
@@ -65,7 +65,7 @@ def texts_of(box: Box) -> list[tuple[float, str, str]]:
 
 
 def _name(item: ModuleFacts) -> str:
-    return item.name.rpartition(".")[2] or "network"
+    return item.name.rpartition(".")[2] or item.type
 
 
 def heading_of(shown: Architecture) -> str:
@@ -102,18 +102,19 @@ def _drawn(box: Box) -> list[str]:
                      f'rx="2" fill="{BAR}" opacity="0.75"/>')  # fmt: skip
     parts.append(
         f'<text x="{box.x + 8:g}" y="{line:g}" fill="{INK}"><tspan font-weight="600">{html.escape(_name(item))}</tspan>'
-        f'<tspan dx="8" fill="{PALE}">{html.escape(item.type + _times(item))}</tspan></text>'
+        f'<tspan dx="8" fill="{PALE}">{html.escape(_class(item))}</tspan></text>'
     )
     parts += [_text(x, line, text, side) for x, side, text in texts_of(box)]
     return [*parts, "</g>"]
 
 
-_BAR_X, _BAR = 805.0, 95.0
+_BAR_X, _BAR = 803.0, 88.0
 """Where the bar of the time begins, and its length for the whole time."""
 
 
-def _times(item: ModuleFacts) -> str:
-    return f" ×{item.calls}" if item.calls > 1 else ""
+def _class(item: ModuleFacts) -> str:
+    """The class of a module, and how often it is called. The whole network is named by its class."""
+    return (item.type if item.name else "") + (f" ×{item.calls}" if item.calls > 1 else "")
 
 
 def _text(
@@ -152,7 +153,7 @@ def figure_of(shown: Architecture, depth: int | None = None) -> Figure:
             axes.add_patch(patches.Rectangle((_BAR_X, box.y + 8), _BAR * min(1.0, item.share), 10, color=BAR, alpha=0.75))
         axes.annotate(_name(item), (box.x + 8, line), fontsize=9, fontweight="bold", color=INK, va="center")
         shift = 8 + 7.2 * len(_name(item)) + 8
-        axes.text(box.x + shift, line, item.type + _times(item), fontsize=9, color=PALE, va="center")
+        axes.text(box.x + shift, line, _class(item), fontsize=9, color=PALE, va="center")
         for x, side, text in texts_of(box):
             axes.text(x, line, text, fontsize=9, color=INK, ha=side_of[side], va="center")
     return figure
