@@ -1,7 +1,7 @@
 """What the units of each layer do on given windows: their outputs, and whether they reach the output of the network.
 
-A unit is dead if the network's outputs do not depend on it on any window: behind a rectifier that is always 0, or behind
-weights that are 0. That is measured by a gradient, so it does not matter which activation is used, and where.
+A unit is dead if the network's outputs do not depend on it on any window: behind a rectifier that is always 0, or
+behind weights that are 0. That is measured by a gradient, so it does not matter which activation is used, and where.
 """
 
 from __future__ import annotations

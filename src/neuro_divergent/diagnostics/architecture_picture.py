@@ -78,9 +78,9 @@ def svg_of(shown: Architecture, depth: int | None = None) -> str:
     """The picture as an SVG document."""
     boxes = boxes_of(list(shown.shown(depth)))
     height = boxes[0].y + boxes[0].height + 12
+    size = f'viewBox="0 0 {WIDTH:g} {height:g}" width="{WIDTH:g}" height="{height:g}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" width="{WIDTH:g}" '
-        f'height="{height:g}" font-family="system-ui, sans-serif" font-size="12" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="system-ui, sans-serif" font-size="12" role="img">',
         f'<rect width="{WIDTH:g}" height="{height:g}" fill="#FFFFFF"/>',
         _text(10, 22, heading_of(shown), size=15, weight="bold"),
     ]
@@ -93,10 +93,9 @@ def svg_of(shown: Architecture, depth: int | None = None) -> str:
 def _drawn(box: Box) -> list[str]:
     item, line = box.item, box.y + LINE / 2 + 4
     tip = html.escape(f"{item.name or 'network'}: {item.type} {str_of(item.input)} → {str_of(item.output)}")
-    parts = [
-        f'<g><title>{tip}</title><rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" '
-        f'rx="5" fill="{FILLS[min(item.depth, len(FILLS) - 1)]}" stroke="{EDGE}" stroke-width="0.8"/>'
-    ]
+    place = f'x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}"'
+    fill = FILLS[min(item.depth, len(FILLS) - 1)]
+    parts = [f'<g><title>{tip}</title><rect {place} rx="5" fill="{fill}" stroke="{EDGE}" stroke-width="0.8"/>']
     if item.share:
         parts.append(f'<rect x="{_BAR_X:g}" y="{box.y + 8:g}" width="{_BAR * min(1.0, item.share):.1f}" height="10" '
                      f'rx="2" fill="{BAR}" opacity="0.75"/>')  # fmt: skip
@@ -150,7 +149,9 @@ def figure_of(shown: Architecture, depth: int | None = None) -> Figure:
         axes.add_patch(patches.FancyBboxPatch((box.x, box.y), box.width, box.height, boxstyle=shape, facecolor=fill,
                                               edgecolor=EDGE, linewidth=0.7))  # fmt: skip
         if item.share:
-            axes.add_patch(patches.Rectangle((_BAR_X, box.y + 8), _BAR * min(1.0, item.share), 10, color=BAR, alpha=0.75))
+            axes.add_patch(
+                patches.Rectangle((_BAR_X, box.y + 8), _BAR * min(1.0, item.share), 10, color=BAR, alpha=0.75)
+            )
         axes.annotate(_name(item), (box.x + 8, line), fontsize=9, fontweight="bold", color=INK, va="center")
         shift = 8 + 7.2 * len(_name(item)) + 8
         axes.text(box.x + shift, line, _class(item), fontsize=9, color=PALE, va="center")

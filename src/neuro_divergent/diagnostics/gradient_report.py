@@ -107,8 +107,10 @@ class GradientReport(Description):
             found.append(f"A value was not finite: {self.first_nonfinite}.")
         vanishing = [item.layer for item in self.by_layer if item.vanishing]
         if vanishing:
-            found.append(f"Gradients vanish in {_listed(vanishing)}: these layers hardly learn. Try residual "
-                         "connections, another activation, fewer layers or a larger learning rate for them.")  # fmt: skip
+            found.append(
+                f"Gradients vanish in {_listed(vanishing)}: these layers hardly learn. Try residual connections, "
+                "another activation, fewer layers or a larger learning rate for them."
+            )
         exploding = [item.layer for item in self.by_layer if item.exploding]
         if self.growth is not None and self.growth > EXPLODING:
             found.append(f"The gradient norm grew to {self.growth:.0f} times its first size. Try "
@@ -127,7 +129,7 @@ class GradientReport(Description):
 
     def print_summary(self) -> None:
         """Print the table of layers and the verdict."""
-        print(self)
+        print(self)  # noqa: T201  # that is what it is for
 
     def plot_flow(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """A figure of the gradient of each layer, from the input to the output, and over the steps."""
@@ -199,8 +201,9 @@ def report_of(events: Sequence[Mapping[str, Any]], norms: Sequence[float]) -> Gr
         steps=tuple(int(item["at"]) for item in seen),
         by_layer=tuple(_layer(number, name, sizes[number], seen, rms) for number, name in enumerate(layers)),
         rms=tuple(tuple(row) for row in rms),
-        noise_scale=_noise([sum(filter(None, item["trace"])) for item in noise],
-                           [sum(filter(None, item["square"])) for item in noise]),  # fmt: skip
+        noise_scale=_noise(
+            [sum(filter(None, item["trace"])) for item in noise], [sum(filter(None, item["square"])) for item in noise]
+        ),
         batch_size=int(noise[-1]["batch"]) if noise else None,
         growth=_growth(norms),
         skipped=sum(event.get("event") == "skipped" for event in events),
@@ -216,7 +219,9 @@ def _layer(
 
     norms, ratios = column("norm"), column("update_ratio")
     own = [value for row in rms if (value := row[number]) is not None]
-    shares = [row[number] / top for row in rms if (top := max(filter(None, row), default=0.0)) and row[number] is not None]  # type: ignore[operator]
+    shares = [
+        row[number] / top for row in rms if (top := max(filter(None, row), default=0.0)) and row[number] is not None
+    ]  # type: ignore[operator]
     return LayerGradients(
         layer=name,
         parameters=size,

@@ -136,8 +136,8 @@ class _GradientAnalyzer(Callback):
     def _noise(self, state: TrainState) -> dict[str, Any] | None:
         """For each layer tr(Σ), the variance of one window's gradient, and the square of the mean gradient.
 
-        With the means g₁ and g₂ of two parts of n₁ and n₂ windows, tr(Σ) = |g₁ - g₂|² / (1/n₁ + 1/n₂) and |G|² = g₁·g₂ are
-        unbiased. The noise scale is tr(Σ) / |G|².
+        With the means g₁ and g₂ of two parts of n₁ and n₂ windows, tr(Σ) = |g₁ - g₂|² / (1/n₁ + 1/n₂) and
+        |G|² = g₁·g₂ are unbiased. The noise scale is tr(Σ) / |G|².
         """
         assert state.working is not None
         task, batch = state.working

@@ -59,7 +59,9 @@ def gradient_figures(layers: Layers, gradients: Mapping[int, Tensor] | None = No
     """
     sums, zeros, sizes = [], [], []
     for parameters in layers.values():
-        grads = [grad for p in parameters if (grad := p.grad if gradients is None else gradients.get(id(p))) is not None]
+        grads = [
+            grad for p in parameters if (grad := p.grad if gradients is None else gradients.get(id(p))) is not None
+        ]
         sums.append(_squares(grads))
         size = sum(parameter.numel() for parameter in parameters)
         counted = sum((torch.count_nonzero(grad) for grad in grads), torch.zeros((), dtype=torch.int64))

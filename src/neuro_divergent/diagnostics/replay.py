@@ -1,4 +1,4 @@
-"""Repeat a run from its last checkpoint to the step at which a value was not finite. The run's directory is only read."""
+"""Repeat a run from its last checkpoint to the step at which a value was not finite. Its directory is only read."""
 
 from __future__ import annotations
 

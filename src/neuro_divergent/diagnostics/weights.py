@@ -95,7 +95,9 @@ class WeightReport(Description):
     def avg_utilization(self) -> float:
         """Share of (unit, window) pairs in which the outputs depend on the unit, over all layers: 0 to 1."""
         self._measured("utilization")
-        counted = [(item.units, item.utilization) for item in self.by_layer if item.units and item.utilization is not None]
+        counted = [
+            (item.units, item.utilization) for item in self.by_layer if item.units and item.utilization is not None
+        ]
         return sum(units * share for units, share in counted) / max(1, sum(units for units, _ in counted))
 
     def _measured(self, field: str) -> None:
@@ -113,7 +115,7 @@ class WeightReport(Description):
 
     def print_summary(self) -> None:
         """Print the table of layers."""
-        print(self)
+        print(self)  # noqa: T201  # that is what it is for
 
     def plot_weight_distributions(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """A figure with a histogram of the weights of each layer."""

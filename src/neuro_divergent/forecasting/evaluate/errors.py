@@ -38,8 +38,8 @@ PARTS = ("step", "series", "hour", "weekday", "month", "level")
 class ForecastErrors:
     """The errors of every model of an evaluation, and of the seasonal naive forecast.
 
-    Frames are polars frames. Each has the columns model, the part, values, mae, rmse, bias, naive_mae and relative, which
-    is mae divided by the naive forecast's on the same values: above 1 the naive forecast is better.
+    Frames are polars frames. Each has the columns model, the part, values, mae, rmse, bias, naive_mae and relative.
+    The last one is mae divided by that of the naive forecast: above 1 the naive forecast is better.
     """
 
     truth: Truth
@@ -156,9 +156,8 @@ class ForecastErrors:
         edges = [0.0, *levels, 1.0]
         shares = np.diff([0.0, *below.mean(axis=0), 1.0])
         expected = np.diff(edges)
-        return pl.DataFrame(
-            {"from": edges[:-1], "to": edges[1:], "observed": shares, "expected": expected, "density": shares / expected}
-        )
+        limits = {"from": edges[:-1], "to": edges[1:]}
+        return pl.DataFrame(limits | {"observed": shares, "expected": expected, "density": shares / expected})
 
     def autocorrelation(self, model: str | None = None, lags: int = LAGS) -> Dependence | None:
         """The autocorrelation of the errors of successive rows; None if there are too few of them.
@@ -166,7 +165,9 @@ class ForecastErrors:
         Each row counts once, with its shortest forecast. Errors of steps 2, 3, … of one forecast are correlated by
         nature: for a test of what the model leaves unexplained, evaluate with step_size=1.
         """
-        rows = self._of(model).sort("series", "time", "step").unique(["series", "time"], keep="first", maintain_order=True)
+        rows = (
+            self._of(model).sort("series", "time", "step").unique(["series", "time"], keep="first", maintain_order=True)
+        )
         series = [part["error"].to_numpy() for part in rows.partition_by("series", maintain_order=True)]
         longest = max(map(len, series), default=0)
         return dependence_of(series, min(lags, longest // 3))
@@ -218,14 +219,14 @@ class ForecastErrors:
         return bool(self._rows["time"].dtype.is_temporal())
 
     def _below(self, model: str | None) -> tuple[list[float], npt.NDArray[np.bool_], Floats]:
-        """The levels in order, whether each actual value [n] is at or below the quantile, [n, levels], and the values."""
+        """The levels in order, whether each actual value is at or below each quantile [n, levels], and the values."""
         name = self.named(model)
         item = self.found[name]
         places = sorted((level, place) for place, level in enumerate(item.columns.levels) if level is not None)
         if not places:
             raise ConfigError(
-                f"calibration needs quantiles or intervals, but {name} was evaluated as a point forecast. Evaluate with "
-                "level=[80, 95] or quantiles=[0.1, 0.5, 0.9]"
+                f"calibration needs quantiles or intervals, but {name} was evaluated as a point forecast. Evaluate "
+                "with level=[80, 95] or quantiles=[0.1, 0.5, 0.9]"
             )
         seen = np.isfinite(self.truth.actual)
         actual = self.truth.actual[seen]

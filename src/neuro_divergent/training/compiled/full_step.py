@@ -142,9 +142,7 @@ class Compiled(Eager):
         figures = self._whole(state, batch)
         return super().step(task, state, batch) if figures is None else Step(*figures, taken=True)
 
-    def _show_gradients(
-        self, shown: Callable[[TrainState], None], task: Task, state: TrainState, batch: Any
-    ) -> None:
+    def _show_gradients(self, shown: Callable[[TrainState], None], task: Task, state: TrainState, batch: Any) -> None:
         """Compute the gradients of the step for callbacks that only read them, and leave no trace."""
         running = RunningStatistics(state.module)
         running.remember()
