@@ -80,7 +80,7 @@ def svg_of(shown: Architecture, depth: int | None = None) -> str:
     height = boxes[0].y + boxes[0].height + 12
     size = f'viewBox="0 0 {WIDTH:g} {height:g}" width="{WIDTH:g}" height="{height:g}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="system-ui, sans-serif" font-size="12" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12" role="img">',
         f'<rect width="{WIDTH:g}" height="{height:g}" fill="#FFFFFF"/>',
         _text(10, 22, heading_of(shown), size=15, weight="bold"),
     ]

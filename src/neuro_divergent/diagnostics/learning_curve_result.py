@@ -161,7 +161,8 @@ class LearningCurveResult(Description):
         if self.is_overfitting():
             found.append(
                 f"{self.model} overfits: relative to the naive forecast, its error on later rows is {self.gap:.2f} "
-                "times that on training rows. Try a smaller network, dropout, weight decay, early stopping, or more series."
+                "times that on training rows. Try a smaller network, dropout, weight decay, early stopping or more "
+                "series."
             )
         if self.is_underfitting():
             advice = "train longer" if self.stopped_early else "a larger network, a longer input_size or a higher rate"

@@ -70,7 +70,7 @@ def called_layers(state: Any) -> list[tuple[str, nn.Module]]:
     """The layers with weights, in the order in which a step calls them."""
     found: dict[str, nn.Module] = {}
     hooks = [
-        part.register_forward_hook(lambda part, _, __, name=name: found.setdefault(name, part))
+        part.register_forward_hook(lambda part, _, __, name=name: found.update({name: found.get(name, part)}))
         for name, part in state.module.named_modules()
         if next(part.parameters(recurse=False), None) is not None and next(part.children(), None) is None
     ]
