@@ -12,7 +12,15 @@ from torch import Tensor
 from neuro_divergent.core.batch import rows
 from neuro_divergent.core.errors import NonFiniteError
 from neuro_divergent.diagnostics.first_nonfinite import first_nonfinite
-from neuro_divergent.diagnostics.layer_stats import copied, gradient_figures, layers_of, update_norms, weight_norms
+from neuro_divergent.diagnostics.layer_stats import (
+    as_floats,
+    copied,
+    gradient_figures,
+    layers_of,
+    sum_of_squares,
+    update_norms,
+    weight_norms,
+)
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
@@ -153,16 +161,23 @@ class _GradientAnalyzer(Callback):
         n2 = count - n1
         trace, square = [], []
         for parameters in self._layers.values():
-            spread = product = 0.0
-            for parameter in parameters:
-                if parameter.grad is None or (g1 := one.get(id(parameter))) is None:
-                    continue
-                g2 = (parameter.grad * count - g1 * n1) / n2
-                spread += float((g1 - g2).double().square().sum())
-                product += float((g1.double() * g2.double()).sum())
-            trace.append(spread / (1 / n1 + 1 / n2))
-            square.append(product)
-        return {"trace": _shortened(trace), "square": _shortened(square), "batch": count}
+            whole = [p.grad for p in parameters if p.grad is not None and id(p) in one]
+            g1 = [one[id(p)] for p in parameters if p.grad is not None and id(p) in one]
+            if not g1:
+                trace.append(torch.zeros((), dtype=torch.float64))
+                square.append(torch.zeros((), dtype=torch.float64))
+                continue
+            pairs = zip(g1, whole, strict=True)
+            # g₂ = (n·g - n₁·g₁) / n₂, so g₁ - g₂ = (g₁ - g)·n / n₂ and g₁·g₂ = (n·g₁·g - n₁·|g₁|²) / n₂.
+            apart = sum_of_squares(torch._foreach_sub(g1, whole)) * (count / n2) ** 2
+            product = torch.stack([torch.dot(a.flatten(), b.flatten()).double() for a, b in pairs]).sum()
+            trace.append(apart / (1 / n1 + 1 / n2))
+            square.append((count * product - n1 * sum_of_squares(g1)) / n2)
+        return {
+            "trace": _shortened(as_floats(trace)),
+            "square": _shortened(as_floats(square)),
+            "batch": count,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self._kept is None else {"kept": self._kept}

@@ -62,16 +62,16 @@ def gradient_figures(layers: Layers, gradients: Mapping[int, Tensor] | None = No
         grads = [
             grad for p in parameters if (grad := p.grad if gradients is None else gradients.get(id(p))) is not None
         ]
-        sums.append(_squares(grads))
+        sums.append(sum_of_squares(grads))
         size = sum(parameter.numel() for parameter in parameters)
         counted = sum((torch.count_nonzero(grad) for grad in grads), torch.zeros((), dtype=torch.int64))
         zeros.append(1.0 - counted.double() / size)
         sizes.append(size)
-    squares = _numbers(sums)
+    squares = as_floats(sums)
     return GradientFigures(
         norm=[math.sqrt(value) for value in squares],
         rms=[math.sqrt(value / size) for value, size in zip(squares, sizes, strict=True)],
-        zeros=_numbers(zeros),
+        zeros=as_floats(zeros),
         finite=[math.isfinite(value) for value in squares],
     )
 
@@ -79,7 +79,9 @@ def gradient_figures(layers: Layers, gradients: Mapping[int, Tensor] | None = No
 @torch.no_grad()
 def weight_norms(layers: Layers) -> list[float]:
     """The Euclidean norm of the weights of every layer."""
-    return [math.sqrt(value) for value in _numbers([_squares(list(parameters)) for parameters in layers.values()])]
+    return [
+        math.sqrt(value) for value in as_floats([sum_of_squares(list(parameters)) for parameters in layers.values()])
+    ]
 
 
 @torch.no_grad()
@@ -93,11 +95,11 @@ def update_norms(layers: Layers, before: Sequence[Sequence[Tensor]]) -> list[flo
     """The Euclidean norm of the change of every layer's weights since `copied`."""
     sums = []
     for parameters, old in zip(layers.values(), before, strict=True):
-        sums.append(_squares(torch._foreach_sub([p.detach() for p in parameters], list(old))))
-    return [math.sqrt(value) for value in _numbers(sums)]
+        sums.append(sum_of_squares(torch._foreach_sub([p.detach() for p in parameters], list(old))))
+    return [math.sqrt(value) for value in as_floats(sums)]
 
 
-def _squares(tensors: list[Tensor]) -> Tensor:
+def sum_of_squares(tensors: list[Tensor]) -> Tensor:
     """The sum of squares, in float64."""
     if not tensors:
         return torch.zeros((), dtype=torch.float64)
@@ -105,7 +107,7 @@ def _squares(tensors: list[Tensor]) -> Tensor:
     return torch.stack([norm.double() for norm in norms]).square().sum()
 
 
-def _numbers(values: Sequence[Tensor]) -> list[float]:
+def as_floats(values: Sequence[Tensor]) -> list[float]:
     """The values as floats, with one transfer from the device. Infinity and NaN stay."""
     if not values:
         return []

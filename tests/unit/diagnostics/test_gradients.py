@@ -100,8 +100,8 @@ def test_the_figures_are_those_of_the_gradients():
 
 def test_the_noise_scale_is_that_of_known_noise():
     """y = 0·x + noise of variance s², weight w = (1,), x = 1: the gradient of (w - y)² is 2(w - y), with mean 2 and
-    variance 4·s². So the noise scale is s², here 9. Each of 400 steps gives tr(Σ) with one degree of freedom: the standard
-    error is sqrt(2/400), 7 %."""
+    variance 4·s². So the noise scale is s², here 9. Each of 400 steps gives tr(Σ) with one degree of freedom: the
+    standard error is sqrt(2/400), 7 %."""
     draw = np.random.default_rng(0)
     x = np.ones((25600, 1), dtype=np.float32)
     y = (3.0 * draw.normal(size=(25600, 1))).astype(np.float32)

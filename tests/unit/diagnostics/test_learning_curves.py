@@ -96,7 +96,7 @@ def test_seeds_and_too_small_shares(caplog):
 def test_wrong_settings_are_refused():
     with pytest.raises(nd.ConfigError, match="two or more"):
         nd.LearningCurves(train_sizes=[0.5])
-    with pytest.raises(nd.ConfigError, match="less than|at most"):
+    with pytest.raises(nd.ConfigError, match="at most"):
         nd.LearningCurves(train_sizes=[0.5, 1.5])
     with pytest.raises(nd.NeuroDivergentError):
         nd.LearningCurves(scoring="nothing").analyze(MODEL, rows_of(80, np.arange(80.0)))

@@ -96,7 +96,9 @@ def test_dead_units_of_a_forecaster_are_found_also_after_loading(tmp_path):
 
 
 def test_what_is_switched_off_is_not_measured_and_says_so():
-    report = nd.WeightAnalyzer(dead_neurons=False, utilization=False, distributions=False).analyze_module(nn.Linear(2, 2))
+    report = nd.WeightAnalyzer(dead_neurons=False, utilization=False, distributions=False).analyze_module(
+        nn.Linear(2, 2)
+    )
     with pytest.raises(nd.ConfigError, match="dead_neurons=True"):
         report.dead_neuron_count()
     with pytest.raises(nd.ConfigError, match="distributions=True"):
