@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from neuro_divergent.core import files
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.diagnostics.module_facts import ModuleFacts, cut, short_count, str_of
 from neuro_divergent.diagnostics.training_batches import training_batches
 
 if TYPE_CHECKING:
@@ -23,33 +24,8 @@ if TYPE_CHECKING:
 
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
-REPEATS = 3
-"""Timed passes; the fastest one counts."""
-
-
-class ModuleFacts(Description):
-    """One module of a network."""
-
-    name: str
-    """Its name in the network; empty for the whole network."""
-    type: str
-    """Its class."""
-    depth: int
-    """0 for the whole network, 1 for its parts, ..."""
-    parameters: int
-    """Number of parameters of the module and its parts; shared ones count once."""
-    frozen: int = 0
-    """How many of them do not require a gradient."""
-    input: tuple[tuple[int, ...], ...] = ()
-    """Shapes of the input tensors of the first call; empty if it was not called as a module."""
-    output: tuple[tuple[int, ...], ...] = ()
-    """Shapes of its output tensors."""
-    calls: int = 0
-    """How often one pass calls it."""
-    multiply_adds: int = 0
-    """Of matrix products, convolutions and attention, for one row of the batch; element-wise work does not count."""
-    share: float | None = None
-    """Share of the time of a forward pass, its parts included; None if it was not called."""
+REPEATS = 5
+"""Timed passes."""
 
 
 class Architecture(Description):
@@ -121,38 +97,12 @@ class Architecture(Description):
         return self.svg()
 
 
-def str_of(shapes: Any) -> str:
-    """Shapes as text.
-
-    >>> str_of([[32, 24], [8]])
-    '32×24, 8'
-    """
-    return ", ".join("×".join(map(str, shape)) for shape in shapes)
-
-
-def short_count(value: float) -> str:
-    """A large number in few characters.
-
-    >>> short_count(1234), short_count(56_700_000)
-    ('1.23k', '56.7M')
-    """
-    for unit in ("", "k", "M", "G", "T"):
-        if value < 1000:
-            return f"{value:.3g}{unit}"
-        value /= 1000
-    return f"{value:.3g}P"
-
-
 def _line(item: ModuleFacts) -> str:
     name = "  " * item.depth + (item.name.rpartition(".")[2] or item.type)
     share = "" if item.share is None else f"{item.share:.0%}"
-    shapes = _cut(str_of(item.output), 23)
+    shapes = cut(str_of(item.output), 23)
     work = short_count(item.multiply_adds) if item.multiply_adds else ""
-    return f"{_cut(name, 45):<46}{_cut(item.type, 23):<24}{shapes:<24}{item.parameters:>12,}{work:>12}{share:>6}"
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    return f"{cut(name, 45):<46}{cut(item.type, 23):<24}{shapes:<24}{item.parameters:>12,}{work:>12}{share:>6}"
 
 
 def architecture_of(fitted: Forecaster) -> Architecture:
@@ -242,13 +192,9 @@ def _operations(module: nn.Module, given: tuple[Any, ...]) -> dict[str, int]:
 
 
 def _seconds(module: nn.Module, given: tuple[Any, ...]) -> dict[str, float]:
-    """Time of each module in the fastest of a few passes, its parts included."""
-    fastest: dict[str, float] = {}
-    for _ in range(REPEATS):
-        spent = _timed(module, given)
-        if not fastest or spent[""] < fastest[""]:
-            fastest = spent
-    return fastest
+    """Time of each module, its parts included: the fastest of a few passes, because other processes disturb some."""
+    passes = [_timed(module, given) for _ in range(REPEATS)]
+    return {name: min(spent[name] for spent in passes) for name in passes[0]}
 
 
 def _timed(module: nn.Module, given: tuple[Any, ...]) -> dict[str, float]:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neuro_divergent.diagnostics.architecture import Architecture, ModuleFacts, short_count, str_of
+from neuro_divergent.diagnostics.module_facts import ModuleFacts, cut, short_count, str_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from neuro_divergent.diagnostics.architecture import Architecture
 
 WIDTH, LINE, GAP, INDENT, INSET, TOP = 980.0, 26.0, 5.0, 16.0, 3.0, 54.0
 FILLS = ("#FFFFFF", "#F3F6FA", "#E6EDF5", "#DAE4F0", "#CEDCEB", "#C2D3E6")
@@ -55,7 +57,7 @@ def texts_of(box: Box) -> list[tuple[float, str, str]]:
     """(x, alignment, text) of the texts in the first line of a box, beside its name and class."""
     item = box.item
     cells = (
-        str_of(item.output),
+        cut(str_of(item.output), 22),
         f"{item.parameters:,}" if item.parameters else "",
         short_count(item.multiply_adds) if item.multiply_adds else "",
         "" if item.share is None else f"{item.share:.0%}",
@@ -152,9 +154,9 @@ def figure_of(shown: Architecture, depth: int | None = None) -> Figure:
             axes.add_patch(
                 patches.Rectangle((_BAR_X, box.y + 8), _BAR * min(1.0, item.share), 10, color=BAR, alpha=0.75)
             )
-        axes.annotate(_name(item), (box.x + 8, line), fontsize=9, fontweight="bold", color=INK, va="center")
-        shift = 8 + 7.2 * len(_name(item)) + 8
-        axes.text(box.x + shift, line, _class(item), fontsize=9, color=PALE, va="center")
+        name = axes.annotate(_name(item), (box.x + 8, line), fontsize=9, fontweight="bold", color=INK, va="center")
+        axes.annotate(_class(item), (1.0, 0.5), xycoords=name, xytext=(6, 0), textcoords="offset points", fontsize=9,
+                      color=PALE, va="center")  # fmt: skip
         for x, side, text in texts_of(box):
             axes.text(x, line, text, fontsize=9, color=INK, ha=side_of[side], va="center")
     return figure
