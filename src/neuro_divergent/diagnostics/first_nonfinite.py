@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.config import Description
-from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
+from neuro_divergent.diagnostics.aside import aside, reduced_loss
 from neuro_divergent.training.state.seeding import seed_network
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
-from neuro_divergent.training.step.reduction import weighted_mean
 
 What = Literal["input", "weight", "output", "loss", "gradient", "update"]
 
@@ -98,25 +97,18 @@ def _in_passes(task: Task, state: TrainState, batch: Any) -> Event | None:
     module, config = state.module, state.config
     parts = config.accumulate_gradients * state.micro_batches
     named = [p for p in module.parameters() if p.requires_grad]
-    random, outputs = torch.get_rng_state(), state.outputs
-    try:
-        with frozen_statistics([module]), torch.enable_grad():
-            seed_network(state)
-            for part in [batch] if parts == 1 else task.split(batch, parts):
-                with _watched(module) as events:
-                    with state.precision.autocast():
-                        values, weights = task(module, part)
-                    loss = task.loss.finish(weighted_mean(values, weights, state.precision.sums_in_float64))
-                    if not events and not _finite(loss):
-                        events.append(("loss", _shown("", module), task.loss.kind))
-                    if not events and loss.requires_grad:
-                        found = torch.autograd.grad(state.precision.scale(loss), named, allow_unused=True)
-                        events += _overflow(module, {id(p): g for p, g in zip(named, found, strict=True)})
-                if events:
-                    return events[0]
-    finally:
-        torch.set_rng_state(random)
-        state.outputs = outputs
+    with aside(state):
+        seed_network(state)
+        for part in [batch] if parts == 1 else task.split(batch, parts):
+            with _watched(module) as events:
+                loss = reduced_loss(task, state, part)
+                if not events and not _finite(loss):
+                    events.append(("loss", _shown("", module), task.loss.kind))
+                if not events and loss.requires_grad:
+                    found = torch.autograd.grad(state.precision.scale(loss), named, allow_unused=True)
+                    events += _overflow(module, {id(p): g for p, g in zip(named, found, strict=True)})
+            if events:
+                return events[0]
     return None
 
 

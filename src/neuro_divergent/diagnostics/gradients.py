@@ -11,6 +11,7 @@ from torch import Tensor
 
 from neuro_divergent.core.batch import rows
 from neuro_divergent.core.errors import NonFiniteError
+from neuro_divergent.diagnostics.aside import aside, reduced_loss
 from neuro_divergent.diagnostics.first_nonfinite import first_nonfinite
 from neuro_divergent.diagnostics.layer_stats import (
     as_floats,
@@ -24,8 +25,6 @@ from neuro_divergent.diagnostics.layer_stats import (
 from neuro_divergent.losses import Loss
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.compiled.full_step import Compiled
-from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
-from neuro_divergent.training.step.reduction import weighted_mean
 
 if TYPE_CHECKING:
     from neuro_divergent.training.state.state import TrainState
@@ -195,18 +194,11 @@ def _gradients_of(state: TrainState, batch: Any) -> dict[int, Tensor] | None:
     assert state.working is not None
     task, _ = state.working
     parameters = [parameter for parameter in state.module.parameters() if parameter.requires_grad]
-    random, outputs = torch.get_rng_state(), state.outputs
     try:
-        with torch.enable_grad(), frozen_statistics([state.module]):
-            with state.precision.autocast():
-                values, weights = task(state.module, batch)
-            loss = task.loss.finish(weighted_mean(values, weights, state.precision.sums_in_float64))
-            found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        with aside(state):
+            found = torch.autograd.grad(reduced_loss(task, state, batch), parameters, allow_unused=True)
     except (RuntimeError, ValueError, MemoryError):  # too little memory, or a batch norm with a single row
         return None
-    finally:
-        torch.set_rng_state(random)
-        state.outputs = outputs
     return {id(p): grad for p, grad in zip(parameters, found, strict=True) if grad is not None}
 
 
