@@ -17,7 +17,7 @@ from neuro_divergent.training.step.reduction import weighted_mean
 
 @contextmanager
 def aside(state: TrainState) -> Iterator[None]:
-    """Context with gradients enabled. Afterwards random numbers, running statistics and watched outputs are as before."""
+    """Context with gradients enabled, after which random numbers, running statistics and outputs are as before."""
     random, outputs = torch.get_rng_state(), state.outputs
     try:
         with frozen_statistics([state.module]), torch.enable_grad():
