@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from neuro_divergent.core import files
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.diagnostics.frames import frame_of
 from neuro_divergent.diagnostics.module_facts import ModuleFacts, cut, short_count, str_of
 from neuro_divergent.diagnostics.training_batches import training_batches
 
@@ -52,10 +53,8 @@ class Architecture(Description):
         """One row per module."""
         import polars as pl
 
-        rows = [item.to_dict() for item in self.modules]
-        for row in rows:
-            row["input"], row["output"] = str_of(row["input"]), str_of(row["output"])
-        return pl.DataFrame([{k: v for k, v in row.items() if k != "kind"} for row in rows], infer_schema_length=None)
+        shapes = {side: [str_of(getattr(item, side)) for item in self.modules] for side in ("input", "output")}
+        return frame_of(self.modules, without=shapes).with_columns(pl.Series(k, v) for k, v in shapes.items())
 
     def shown(self, depth: int | None = None) -> Iterator[ModuleFacts]:
         """The modules up to a depth; None for all."""

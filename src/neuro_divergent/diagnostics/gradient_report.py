@@ -13,6 +13,7 @@ from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.core.runs.read import read_run
 from neuro_divergent.core.runs.record import RunRecord
 from neuro_divergent.diagnostics.first_nonfinite import FirstNonfinite
+from neuro_divergent.diagnostics.frames import frame_of
 from neuro_divergent.diagnostics.gradients import FIGURES, LAYERS, NONFINITE
 from neuro_divergent.training.state.history import History
 
@@ -81,10 +82,7 @@ class GradientReport(Description):
     @property
     def layers(self) -> pl.DataFrame:
         """One row per layer."""
-        import polars as pl
-
-        rows = [{k: v for k, v in item.to_dict().items() if k != "kind"} for item in self.by_layer]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return frame_of(self.by_layer)
 
     def to_polars(self) -> pl.DataFrame:
         """One row per layer; the same as `layers`."""

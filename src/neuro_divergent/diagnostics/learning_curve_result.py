@@ -9,6 +9,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
 from neuro_divergent.core.config import Description
+from neuro_divergent.diagnostics.frames import frame_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,11 +97,7 @@ class LearningCurveResult(Description):
 
     def to_polars(self) -> pl.DataFrame:
         """One row per training, without the epochs."""
-        import polars as pl
-
-        hidden = ("kind", "epoch_train_loss", "epoch_validation_loss")
-        rows = [{name: getattr(item, name) for name in item.to_dict() if name not in hidden} for item in self.fits]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return frame_of(self.fits, without=("epoch_train_loss", "epoch_validation_loss"))
 
     @property
     def gap(self) -> float:

@@ -26,7 +26,7 @@ NOTHING = GradientAnalyzer(layers=False, flow=False, noise=False, every_n_steps=
 
 
 def nonfinite_of_run(path: str | os.PathLike[str], data: Any, **options: Any) -> FirstNonfinite | None:
-    """Where the first NaN or infinity of a run arose; None if the repeated steps are finite.
+    """Where the first NaN or infinity of a run arose; None if its log tells of none, or the repeated steps are finite.
 
     Args:
         path: the run's directory.
@@ -38,24 +38,30 @@ def nonfinite_of_run(path: str | os.PathLike[str], data: Any, **options: Any) ->
     record = read_run(path)
     if record.what != "run" or record.config is None:
         raise ConfigError(f"only a run of a model can be repeated, but {path} is none. Give its directory")
-    failed = _failed_step(record)
+    failed = failed_step(record)
+    if failed is None:
+        return None
     config = _alone(record.config)
     job = job_of(_model(Path(record.path)), data, config, resume=_start(record, failed), may_refit=False, **options)
     training = prepare(job).training
     with suppress(NonFiniteError), training:
-        training.advance(None if failed is None else failed + 1)
+        training.advance(failed + 1)
     found = next((event[NONFINITE] for event in training.state.history.events if NONFINITE in event), None)
     return None if found is None else FirstNonfinite.from_dict(found)
 
 
-def _failed_step(record: RunRecord) -> int | None:
-    """The number of steps before the first one that was skipped or ended the run; None if the log does not say."""
-    return next((int(line["step"]) for line in record.log.events if line["event"] in ("skipped", "error")), None)
+def failed_step(record: RunRecord) -> int | None:
+    """How many steps were done before the first one that was not finite; None if all were."""
+    for line in record.log.events:
+        nonfinite = line["event"] == "error" and str(line.get("error", "")).startswith("NonFiniteError")
+        if line["event"] == "skipped" or nonfinite:
+            return int(line["step"])
+    return None
 
 
-def _start(record: RunRecord, failed: int | None) -> str | None:
+def _start(record: RunRecord, failed: int) -> str | None:
     """The newest checkpoint from before the failed step; None to begin with the first step."""
-    before = [item for item in record.checkpoints if failed is None or (item.step or 0) <= failed]
+    before = [item for item in record.checkpoints if (item.step or 0) <= failed]
     return before[-1].path if before else None
 
 

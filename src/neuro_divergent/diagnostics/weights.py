@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.diagnostics.activations import UnitActivity, unit_activity
+from neuro_divergent.diagnostics.frames import frame_of
 from neuro_divergent.diagnostics.layer_stats import layers_of, main_weight, spectrum
 from neuro_divergent.diagnostics.training_batches import training_batches
 
@@ -75,13 +76,7 @@ class WeightReport(Description):
     @property
     def layers(self) -> pl.DataFrame:
         """One row per layer, without the histograms."""
-        import polars as pl
-
-        rows = [{k: v for k, v in item.to_dict().items() if k not in ("kind", "histogram")} for item in self.by_layer]
-        # Infinity is text in JSON: in a frame it is a number.
-        return pl.DataFrame(
-            [{k: float(v) if v == "inf" else v for k, v in row.items()} for row in rows], infer_schema_length=None
-        )
+        return frame_of(self.by_layer, without=("histogram",))
 
     def to_polars(self) -> pl.DataFrame:
         """One row per layer; the same as `layers`."""

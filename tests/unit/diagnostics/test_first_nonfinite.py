@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from nonfinite_cases import MODELS, Case, Fault, cases, named, table
@@ -120,3 +121,23 @@ def test_an_infinite_weight_is_named():
         module[1].bias[0] = torch.inf
     found = found_in(module, np.ones((16, 3), dtype=np.float32))
     assert (found.module, found.what, found.detail) == ("1", "weight", "bias")
+
+
+def test_a_healthy_run_is_not_repeated(tmp_path, monkeypatch):
+    MODELS["MLP"].fit(table(), config(checkpoints=nd.Checkpoints(tmp_path / "run"), callbacks=[nd.GradientAnalyzer()]))
+    monkeypatch.setattr("neuro_divergent.diagnostics.replay.prepare", None)
+    assert nd.gradient_report(tmp_path / "run", table()).first_nonfinite is None
+
+
+def test_a_skipped_step_of_a_finished_run_is_found_from_the_checkpoint_before_it(tmp_path):
+    """Values near the largest float32: their square overflows, in the first step that draws such a window."""
+    rows = table().with_columns(
+        y=pl.when((pl.col("unique_id") == "c") & (pl.col("ds") == 30)).then(3e38).otherwise("y")
+    )
+    model = MODELS["MLP"].replace(scaler="identity", anchor=None)
+    settings = config(loss=nd.MSE(), nonfinite="skip", checkpoints=nd.Checkpoints(tmp_path / "run", every_n_steps=1))
+    fitted = model.fit(rows, settings)
+    skipped = [event["step"] for event in fitted.history.events if event.get("event") == "skipped"]
+    found = nd.gradient_report(tmp_path / "run", rows).first_nonfinite
+    assert found is not None
+    assert found.step == skipped[0] + 1
