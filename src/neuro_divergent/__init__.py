@@ -69,6 +69,16 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
     from neuro_divergent.data.windows.loader import DataLoader as DataLoader
     from neuro_divergent.data.windows.windows import Windows as Windows
+    from neuro_divergent.diagnostics.architecture import Architecture as Architecture
+    from neuro_divergent.diagnostics.architecture import architecture as architecture
+    from neuro_divergent.diagnostics.first_nonfinite import FirstNonfinite as FirstNonfinite
+    from neuro_divergent.diagnostics.gradient_report import GradientReport as GradientReport
+    from neuro_divergent.diagnostics.gradient_report import gradient_report as gradient_report
+    from neuro_divergent.diagnostics.gradients import GradientAnalyzer as GradientAnalyzer
+    from neuro_divergent.diagnostics.learning_curve_result import LearningCurveResult as LearningCurveResult
+    from neuro_divergent.diagnostics.learning_curves import LearningCurves as LearningCurves
+    from neuro_divergent.diagnostics.weights import WeightAnalyzer as WeightAnalyzer
+    from neuro_divergent.diagnostics.weights import WeightReport as WeightReport
     from neuro_divergent.distributed.cluster import Cluster as Cluster
     from neuro_divergent.distributed.cluster import Node as Node
     from neuro_divergent.distributed.group import main_process as main_process
@@ -77,6 +87,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation as cross_validation
+    from neuro_divergent.forecasting.evaluate.errors import ForecastErrors as ForecastErrors
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit as TimeSeriesSplit
     from neuro_divergent.forecasting.evaluate.leaderboard import Leaderboard as Leaderboard
     from neuro_divergent.forecasting.evaluate.scores import Evaluation as Evaluation
@@ -251,6 +262,7 @@ _HOMES = {
     "AdamW": "optim",
     "AdaptiveClip": "optim",
     "Aggregated": "data.hierarchy.aggregate",
+    "Architecture": "diagnostics.architecture",
     "Augmentation": "data.windows.augmentation",
     "Autoformer": "models",
     "Averaging": "optim",
@@ -306,12 +318,16 @@ _HOMES = {
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
     "FileFormat": "data.schema.file_format",
+    "FirstNonfinite": "diagnostics.first_nonfinite",
+    "ForecastErrors": "forecasting.evaluate.errors",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
     "GRU": "models",
+    "GradientAnalyzer": "diagnostics.gradients",
     "GradientNoise": "optim",
     "GradientNormMonitor": "training",
+    "GradientReport": "diagnostics.gradient_report",
     "GradientTape": "training",
     "GridSearch": "search.searches",
     "GrowingHorizon": "training",
@@ -332,6 +348,8 @@ _HOMES = {
     "LAMB": "optim",
     "LSTM": "models",
     "Leaderboard": "forecasting.evaluate.leaderboard",
+    "LearningCurveResult": "diagnostics.learning_curve_result",
+    "LearningCurves": "diagnostics.learning_curves",
     "LearningRateMonitor": "training",
     "LinearDecay": "optim",
     "Lion": "optim",
@@ -435,6 +453,8 @@ _HOMES = {
     "VanillaTransformer": "models",
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
+    "WeightAnalyzer": "diagnostics.weights",
+    "WeightReport": "diagnostics.weights",
     "Weighted": "losses",
     "WindowScaler": "data.scaling.per_window",
     "WindowSlice": "data.windows.augmentation",
@@ -442,6 +462,7 @@ _HOMES = {
     "Windows": "data.windows.windows",
     "XLinear": "models",
     "aggregate": "data.hierarchy.aggregate",
+    "architecture": "diagnostics.architecture",
     "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
     "choice": "core.space.dimensions",
@@ -451,6 +472,7 @@ _HOMES = {
     "ensemble": "forecasting.several.ensemble",
     "find_learning_rate": "training",
     "fit_many": "forecasting.fit.fit_many",
+    "gradient_report": "diagnostics.gradient_report",
     "iTransformer": "models",
     "integers": "core.space.dimensions",
     "load": "forecasting.storage.save_load",

@@ -23,6 +23,8 @@ FACADES = {
     ("forecasting.model.model", "forecasting.fit.fit"): "Model.fit",
     ("forecasting.model.model", "forecasting.fit.parameters"): "Model.num_parameters",
     ("forecasting.model.model", "search.space.default_spaces"): "Model.search_space",
+    ("forecasting.predict.forecaster", "diagnostics.architecture"): "Forecaster.architecture",
+    ("forecasting.predict.forecaster", "diagnostics.gradient_report"): "Forecaster.gradient_report",
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",
     ("forecasting.predict.forecaster", "forecasting.evaluate.scores"): "Forecaster.evaluate",
     ("forecasting.predict.forecaster", "forecasting.fit.continue_training"): "Forecaster.update, .fine_tune",

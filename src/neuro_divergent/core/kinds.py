@@ -25,6 +25,7 @@ KINDS: dict[str, dict[str, str]] = {
     "callback": {
         "CsvLog": "training",
         "CustomCallback": "training",
+        "GradientAnalyzer": "diagnostics.gradients",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",

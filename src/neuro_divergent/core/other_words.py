@@ -11,6 +11,7 @@ NAMES = {
     "FaultTolerantTraining": "nd.TrainingConfig(fault_tolerance=nd.FaultTolerance(), checkpoints=path)",
     "GradientClipping": "nd.ClipByNorm(1.0) or nd.ClipByValue(0.5)",
     "HyperparameterSpace": "nd.SearchSpace(learning_rate=nd.loguniform(1e-5, 1e-1), hidden_size=nd.choice(64, 128))",
+    "LearningCurveAnalyzer": "nd.LearningCurves(train_sizes=[0.2, 0.5, 1.0], cv_folds=5, scoring='mae')",
     "LearningRateScheduler": "a schedule: nd.Constant, nd.StepDecay, nd.ExponentialDecay, nd.CosineAnnealing, ...",
     "LoggingCallback": "nd.TrainingConfig(log_every=1), or nd.CsvLog(path=...) in callbacks",
     "LossFunction": "a loss: nd.MAE, nd.MSE, nd.Huber, nd.MQLoss, nd.Weighted, nd.DistributionLoss, ...",
@@ -46,6 +47,11 @@ FIELDS = {
         "auto_checkpoint": "write nd.TrainingConfig(checkpoints=nd.Checkpoints(...)) beside it",
         "graceful_shutdown": "every training with checkpoints saves when it is told to end",
     },
+    "GradientAnalyzer": {
+        "layer_analysis": "write layers={}",
+        "gradient_flow_visualization": "write flow={}, and gradient_report().plot_flow(path) after the training",
+    },
+    "LearningCurves": {"scoring_metric": "write scoring={}"},
     "Quantile": {"quantiles": "write nd.MQLoss(quantiles={})"},
     "Weighted": {"base": "write loss={}", "weight_function": "write by=function, a function of (time, value)"},
     "TimeSeriesSplit": {

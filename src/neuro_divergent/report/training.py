@@ -14,6 +14,7 @@ from neuro_divergent.forecasting.predict.validated import BEFORE_REFIT, refit_wo
 from neuro_divergent.metrics.base import metric_name
 from neuro_divergent.report import sections
 from neuro_divergent.report.again import CROSS_VALIDATION, Again, do_it_again
+from neuro_divergent.report.diagnostics import error_sentences, gradient_items
 from neuro_divergent.report.forecast_charts import EXTREMES, Ranking, future_charts, held_out_charts
 from neuro_divergent.report.page import CHOOSER_SIZE, Page
 from neuro_divergent.report.sections import figure
@@ -68,6 +69,7 @@ def training_report(
     _quality(page, fitted, held, by, again)
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
+    gradient_items(page, fitted)
     page.heading("Data")
     page.items(data.report().lines())
     page.chooser(sections.series_charts(data), "Series", total=data.n_series)
@@ -149,6 +151,9 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     page.parts.append("<h3>Error by horizon</h3>")
     page.text("The error of the held-out forecasts at each step ahead. Lower is better.")
     page.chart(sections.horizon_chart(held.by_step(), metric or "mae"))
+    uneven = error_sentences(held, fitted.model.name)
+    if uneven:
+        page.items(uneven)
     residuals = sections.residual_charts(held)
     if residuals:
         page.parts.append("<h3>Distribution of the errors</h3>")

@@ -256,13 +256,18 @@ def _watched_inside(state: TrainState, callbacks: CallbackList) -> Iterator[None
     """Context in which callbacks can read the gradients and outputs that they declared in `looks_at`."""
     if callbacks.has("on_gradients"):
         state.on_gradients = lambda state: callbacks("on_gradients", state)
+        state.observers = lambda state: _shown_to(callbacks, callbacks.observers(state))
     stop = _show_outputs(state) if callbacks.look_at("outputs") else None
     try:
         yield
     finally:
-        state.on_gradients = state.outputs = None
+        state.on_gradients = state.observers = state.outputs = None
         if stop is not None:
             stop()
+
+
+def _shown_to(callbacks: CallbackList, some: list[Callback]) -> Callable[[TrainState], None] | None:
+    return (lambda state: callbacks.call(some, "on_gradients", state)) if some else None
 
 
 def _show_outputs(state: TrainState) -> Callable[[], None]:

@@ -75,6 +75,14 @@ class Callback:
     A fully compiled step exposes neither, so it is used only if no callback reads them. None means unknown: then a
     callback with `on_batch_end` is assumed to read gradients."""
 
+    reads_only: ClassVar[bool] = False
+    """Whether `on_gradients` changes nothing and is needed only at the steps that `observes` names. Then steps can be
+    fully compiled: the gradients of an observed step are computed once more for the callback."""
+
+    def observes(self, state: TrainState) -> bool:  # noqa: ARG002
+        """Whether `on_gradients` needs the gradients of the next step. Asked only if `reads_only` is true."""
+        return True
+
     def on_fit_start(self, state: TrainState) -> None:
         """Before the first step, or before the first step after a resume."""
 
@@ -150,9 +158,17 @@ class CallbackList:
         """Whether a callback declares "gradients" or "outputs" in `looks_at`."""
         return any(what in (item.looks_at or ()) for item in self.callbacks)
 
+    def observers(self, state: TrainState) -> list[Callback]:
+        """The callbacks that only read gradients, and those of the next step."""
+        return [item for item in self._by_hook["on_gradients"] if item.reads_only and item.observes(state)]
+
     def __call__(self, hook: str, state: TrainState) -> None:
         """Call a hook of every callback that overrides it."""
-        for callback in self._by_hook[hook]:
+        self.call(self._by_hook[hook], hook, state)
+
+    def call(self, callbacks: Sequence[Callback], hook: str, state: TrainState) -> None:
+        """Call a hook of some callbacks."""
+        for callback in callbacks:
             try:
                 getattr(callback, hook)(state)
             except Exception as error:

@@ -55,7 +55,7 @@ class Eager:
         loss = out_of_memory.gradients(self, task, state, batch)
         state.precision.unscale(optimizer)
         if state.on_gradients is not None:
-            state.loss = loss
+            state.loss, state.working = loss, (task, batch)
             state.on_gradients(state)
         norm = self.condition_gradients(state)
         taken = not self.agree(not (math.isfinite(loss) and math.isfinite(norm)))
