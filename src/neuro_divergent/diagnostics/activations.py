@@ -6,6 +6,7 @@ behind weights that are 0. That is measured by a gradient, so it does not matter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class UnitActivity:
     def deviation(self) -> float:
         """Standard deviation of all outputs."""
         mean = float(self.squares.sum()) / max(1, self.count * self.units) - self.mean**2
-        return max(0.0, mean) ** 0.5
+        return math.sqrt(max(0.0, mean))
 
     @property
     def output_rank(self) -> float | None:
@@ -127,7 +128,7 @@ def _recorder(records: list[Record], name: str, part: nn.Module) -> Callable[...
         gradient: list[Tensor] = []
         records.append((name, _units_last(tensor.detach(), part).clone(), gradient))
         # A hook of the tensor, because a later layer may change the tensor in place.
-        tensor.register_hook(lambda grad: gradient.append(_units_last(grad.detach(), part)))
+        tensor.register_hook(lambda grad: gradient.append(_units_last(grad.detach(), part)))  # type: ignore[no-untyped-call]
 
     return hook
 

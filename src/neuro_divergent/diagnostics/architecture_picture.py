@@ -154,8 +154,8 @@ def figure_of(shown: Architecture, depth: int | None = None) -> Figure:
             axes.add_patch(
                 patches.Rectangle((_BAR_X, box.y + 8), _BAR * min(1.0, item.share), 10, color=BAR, alpha=0.75)
             )
-        name = axes.annotate(_name(item), (box.x + 8, line), fontsize=9, fontweight="bold", color=INK, va="center")
-        axes.annotate(_class(item), (1.0, 0.5), xycoords=name, xytext=(6, 0), textcoords="offset points", fontsize=9,
+        label = axes.annotate(_name(item), (box.x + 8, line), fontsize=9, fontweight="bold", color=INK, va="center")
+        axes.annotate(_class(item), (1.0, 0.5), xycoords=label, xytext=(6, 0), textcoords="offset points", fontsize=9,
                       color=PALE, va="center")  # fmt: skip
         for x, side, text in texts_of(box):
             axes.text(x, line, text, fontsize=9, color=INK, ha=side_of[side], va="center")

@@ -187,7 +187,7 @@ class _Watcher:
     def _see(self, tensors: list[Tensor], name: str) -> None:
         for tensor in tensors:
             if tensor.requires_grad:
-                self._hooks.append(tensor.register_hook(self.gradient(name)))
+                self._hooks.append(tensor.register_hook(self.gradient(name)))  # type: ignore[no-untyped-call]
 
     def gradient(self, name: str) -> Any:
         def hook(gradient: Tensor) -> None:

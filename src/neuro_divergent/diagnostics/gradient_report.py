@@ -190,7 +190,7 @@ def report_of(events: Sequence[Mapping[str, Any]], norms: Sequence[float]) -> Gr
             "a gradient report needs a training that was observed, but this one was not. Train with "
             "callbacks=[nd.GradientAnalyzer()], or give the data of a run that ended with NaN: "
             "nd.gradient_report(run, data)",
-            advice=[Advice("training.callbacks", [{"kind": "GradientAnalyzer"}])],
+            advice=[Advice("training.callbacks", "[GradientAnalyzer]")],
         )
     layers, sizes = ([], []) if names is None else (names[LAYERS], names["sizes"])
     rms = [[None if n is None else n / math.sqrt(s) for n, s in zip(item["norm"], sizes, strict=True)] for item in seen]
@@ -218,8 +218,10 @@ def _layer(
     norms, ratios = column("norm"), column("update_ratio")
     own = [value for row in rms if (value := row[number]) is not None]
     shares = [
-        row[number] / top for row in rms if (top := max(filter(None, row), default=0.0)) and row[number] is not None
-    ]  # type: ignore[operator]
+        value / top
+        for row in rms
+        if (top := max(filter(None, row), default=0.0)) and (value := row[number]) is not None
+    ]
     return LayerGradients(
         layer=name,
         parameters=size,

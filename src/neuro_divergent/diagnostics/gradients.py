@@ -74,10 +74,9 @@ class _GradientAnalyzer(Callback):
         self._explained = False
 
     def on_fit_start(self, state: TrainState) -> None:
-        every = self.settings.every_n_steps
-        if every == "auto":
-            usual = COMPILED_EVERY if isinstance(state.strategy, Compiled) else USUAL_EVERY
-            every = max(usual, -(-state.total_steps // MOST_OBSERVED))
+        given = self.settings.every_n_steps
+        usual = COMPILED_EVERY if isinstance(state.strategy, Compiled) else USUAL_EVERY
+        every = max(usual, -(-state.total_steps // MOST_OBSERVED)) if given == "auto" else given
         self._every, self._skipped = every, state.skipped
         found = layers_of(state.module)
         if not self.settings.layers:

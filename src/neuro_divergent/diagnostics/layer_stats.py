@@ -99,7 +99,7 @@ def update_norms(layers: Layers, before: Sequence[Sequence[Tensor]]) -> list[flo
     return [math.sqrt(value) for value in as_floats(sums)]
 
 
-def sum_of_squares(tensors: list[Tensor]) -> Tensor:
+def sum_of_squares(tensors: Sequence[Tensor]) -> Tensor:
     """The sum of squares, in float64."""
     if not tensors:
         return torch.zeros((), dtype=torch.float64)
