@@ -204,16 +204,36 @@ def _shifted(case: Case) -> Case:
     return replace(case, frame=_per_series(case, change), cause="level_shift")
 
 
-def _short_lookback(case: Case) -> Case:
-    return replace(case, model=case.model.replace(input_size=2, scaler="identity"), cause="worse_than_naive")
+def _disordered(case: Case) -> Case:
+    """The training rows are in a random order, as after a join that lost their order."""
+    draw = np.random.default_rng(0)
+
+    def change(y: np.ndarray, _: int) -> np.ndarray:
+        cut = int(0.78 * len(y))
+        return np.concatenate([draw.permutation(y[:cut]), y[cut:]])
+
+    return replace(case, frame=_per_series(case, change), cause="worse_than_naive")
 
 
 def _ignored(case: Case) -> Case:
-    """Every fifth series has weight 0 and is upside down."""
-    frame = _per_series(case, lambda y, number: 2 * y.mean() - y if number % 5 == 0 else y)
+    """Every fifth series has weight 0, and one peak in each season instead of a smooth course."""
+    season = 24 if case.model.h == 12 else 4
+    draw = np.random.default_rng(0)
+
+    def change(y: np.ndarray, number: int) -> np.ndarray:
+        peaks = (np.arange(len(y)) % season == 1) * 4.0 + 0.05 * draw.normal(size=len(y))
+        return y.mean() + y.std() * peaks if number % 5 == 0 else y
+
     ids = case.frame["unique_id"].unique(maintain_order=True).to_list()
     weights = pl.col("unique_id").is_in(ids[::5]).not_().cast(pl.Float64).alias("w")
-    return replace(case, frame=frame.with_columns(weights), columns={"weight": "w"}, cause="worse_for_series")
+    frame = _per_series(case, change).with_columns(weights)
+    return replace(case, frame=frame, columns={"weight": "w"}, cause="worse_for_series")
+
+
+def last_half_reversed(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """A loss with a mistake: it compares the last steps in the wrong order."""
+    half = target.shape[1] // 2
+    return (output - torch.cat([target[:, :half], target[:, half:].flip(1)], dim=1)).abs()
 
 
 def _late_noise(case: Case) -> Case:
@@ -246,6 +266,11 @@ def _half_weights(case: Case) -> Case:
     return _with(case, "idle_steps_ahead", loss=nd.Weighted(loss="MAE", by="horizon", weights=steps))
 
 
+def _frozen(case: Case) -> Case:
+    first = "network.perceptron.0" if isinstance(case.model, nd.MLP) else "network.blocks.0"
+    return _with(case, "frozen_weights", freeze=(first,))
+
+
 FAULTS: dict[str, Callable[[Case], Case]] = {
     "huge values": _huge,
     "loss of a logarithm": lambda case: _with(case, "nonfinite_loss", loss=log_of_error),
@@ -257,7 +282,7 @@ FAULTS: dict[str, Callable[[Case], Case]] = {
     "few rows, wide network": _overfit,
     "one unit": _narrow,
     "dropout 0.95": _dropped,
-    "30 steps": lambda case: _with(case, "stopped_too_early", max_steps=20, learning_rate=1e-3, steps_per_epoch=5),
+    "20 steps": lambda case: _with(case, "stopped_too_early", max_steps=20, learning_rate=1e-3, steps_per_epoch=5),
     "dead units": lambda case: replace(case, begin_with=kill_units, cause="dead_units"),
     "ten sigmoid layers": _deep,
     "large initial weights": lambda case: replace(
@@ -269,10 +294,8 @@ FAULTS: dict[str, Callable[[Case], Case]] = {
     "level shift": _shifted,
     "future leak": lambda case: _future(case, "leak", lambda part: 2.0 * part["y"] + 1.0),
     "next value": lambda case: _future(case, "leak", lambda part: part["y"].shift(-1).forward_fill(), "historical"),
-    "lookback of 2": _short_lookback,
-    "unfinished curriculum": lambda case: _with(
-        case, "worse_at_steps", curriculum=nd.GrowingHorizon(share=1.0, start=1), max_steps=400, early_stopping=20
-    ),
+    "training rows in disorder": _disordered,
+    "last steps reversed": lambda case: _with(case, "worse_at_steps", loss=last_half_reversed),
     "series of weight 0": _ignored,
     "steps of weight 0": _half_weights,
     "late noise": _late_noise,
@@ -281,7 +304,7 @@ FAULTS: dict[str, Callable[[Case], Case]] = {
         case, "batch_too_large", batch_size=1_000_000, steps_per_epoch=None, max_steps=15
     ),
     "series three times": _copies,
-    "frozen layers": lambda case: _with(case, "frozen_weights", freeze=("network.*",)),
+    "frozen layers": _frozen,
     "zeros and MAPE": lambda case: _with(_counts(case), "wrong_loss", loss="MAPE"),
     "counts and MSE": lambda case: _with(_counts(case), "wrong_loss", loss="MSE"),
 }

@@ -66,6 +66,13 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
     from neuro_divergent.data.windows.loader import DataLoader as DataLoader
     from neuro_divergent.data.windows.windows import Windows as Windows
+    from neuro_divergent.diagnostics.doctor.callback import Doctor as Doctor
+    from neuro_divergent.diagnostics.doctor.catalogue import Check as Check
+    from neuro_divergent.diagnostics.doctor.diagnose import diagnose as diagnose
+    from neuro_divergent.diagnostics.doctor.evidence import Evidence as Evidence
+    from neuro_divergent.diagnostics.doctor.treat import treat as treat
+    from neuro_divergent.diagnostics.doctor.verdict import Diagnosis as Diagnosis
+    from neuro_divergent.diagnostics.doctor.verdict import Verdict as Verdict
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
@@ -257,6 +264,7 @@ _HOMES = {
     "CallbackError": "core.errors",
     "CallbackSettings": "training",
     "Capabilities": "forecasting.model.model",
+    "Check": "diagnostics.doctor.catalogue",
     "Checkpoints": "training",
     "ClipBoth": "optim",
     "ClipByNorm": "optim",
@@ -284,13 +292,16 @@ _HOMES = {
     "DeepNPTS": "models",
     "Description": "core.config",
     "DeviceError": "core.errors",
+    "Diagnosis": "diagnostics.doctor.verdict",
     "DilatedRNN": "models",
     "DistributionLoss": "losses",
+    "Doctor": "diagnostics.doctor.callback",
     "EMA": "optim",
     "EarlyStopping": "training",
     "EasySeriesFirst": "training",
     "Ensemble": "forecasting.several.ensemble",
     "Evaluation": "forecasting.evaluate.scores",
+    "Evidence": "diagnostics.doctor.evidence",
     "Explanation": "forecasting.predict.explain",
     "ExponentialDecay": "optim",
     "FEDformer": "models",
@@ -421,6 +432,7 @@ _HOMES = {
     "Tukey": "losses",
     "UnknownNameError": "core.errors",
     "VanillaTransformer": "models",
+    "Verdict": "diagnostics.doctor.verdict",
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "Weighted": "losses",
@@ -435,6 +447,7 @@ _HOMES = {
     "choice": "core.space.dimensions",
     "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
+    "diagnose": "diagnostics.doctor.diagnose",
     "distill": "forecasting.fit.distillation",
     "ensemble": "forecasting.several.ensemble",
     "find_learning_rate": "training",
@@ -448,6 +461,7 @@ _HOMES = {
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",
+    "treat": "diagnostics.doctor.treat",
     "uniform": "core.space.dimensions",
     "xLSTM": "models",
 }

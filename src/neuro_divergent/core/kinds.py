@@ -25,6 +25,7 @@ KINDS: dict[str, dict[str, str]] = {
     "callback": {
         "CsvLog": "training",
         "CustomCallback": "training",
+        "Doctor": "diagnostics.doctor.callback",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",

@@ -1,1 +1,1 @@
-"""Diagnostics: what is wrong with a training, with figures that show it, and what to change."""
+"""Diagnostics of a training: gradients, weights, learning curves, architecture. They only look: no weight changes."""

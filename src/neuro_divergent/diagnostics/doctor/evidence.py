@@ -89,8 +89,6 @@ class NetworkFacts:
     small_size: int = 0
     layers: Sequence[Mapping[str, Any]] = ()
     """For each weight: name, gradient and size at the start and at the end, whether it changed."""
-    initial_gain: float = float("nan")
-    """Gradient norm · weight norm / loss at the initial weights."""
     dead: Mapping[str, float] = field(default_factory=dict)
     """Share of units of each ReLU that are 0 for all sampled windows."""
     step_start: Sequence[float] = ()
@@ -144,6 +142,33 @@ class Evidence:
         given = (self.config.get("optimizer") or {}) if isinstance(self.config.get("optimizer"), Mapping) else {}
         base = given.get("learning_rate")
         return max([*seen, *([float(base)] if isinstance(base, int | float) else [])], default=None)
+
+    @property
+    def same_start(self) -> bool:
+        """Whether the run began with the weights that the model draws from the seed, as its first loss shows."""
+        first = list(self.training.step_loss[:1]) if self.training is not None else []
+        start = float("nan") if self.network is None else self.network.start
+        return bool(first) and abs(first[0]) <= 5 * abs(start) and abs(start) <= 5 * abs(first[0])
+
+    @property
+    def reached(self) -> float:
+        """The lowest loss that the run is known to have reached: that of its weights, or of its last epoch.
+
+        The weights of the best validation may be those of an early epoch.
+        """
+        last = [] if self.training is None else list(self.training.train_loss[-1:])
+        own = [] if self.network is None else [self.network.final]
+        return min((value for value in [*last, *own] if np.isfinite(value)), default=float("nan"))
+
+    def progress(self, loss: float) -> float:
+        """The share of the way from the first loss to the lowest known one: 1 for the lowest, 0 for no progress."""
+        network = self.network
+        if network is None or not np.isfinite(loss):
+            return 0.0
+        tried = [*network.from_start.values(), network.go_on, network.go_on_slow, network.small_batches, self.reached]
+        floor = min((value for value in tried if np.isfinite(value)), default=network.start)
+        room = network.start - floor
+        return (network.start - loss) / room if room > 0.02 * abs(network.start) else 1.0
 
     @property
     def loss(self) -> str:

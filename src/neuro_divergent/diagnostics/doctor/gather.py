@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from neuro_divergent.core.errors import NeuroDivergentError
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.runs.record import RunRecord
 from neuro_divergent.data.read.series_checks import cut_rows
 from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -19,14 +19,12 @@ from neuro_divergent.diagnostics.doctor.table_facts import OVERFLOWS, table_fact
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.prepare import prepare
 from neuro_divergent.forecasting.fit.run import Run
-from neuro_divergent.forecasting.fit.training_rows import selection_rows
+from neuro_divergent.forecasting.fit.training_rows import note_held_out, selection_rows
+from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.validated import held_out_event
 from neuro_divergent.forecasting.storage.save_load import load
 from neuro_divergent.optim import Optimizer
-
-if TYPE_CHECKING:
-    from neuro_divergent.forecasting.predict.forecaster import Forecaster
-    from neuro_divergent.training.state.history import History
+from neuro_divergent.training.state.history import History
 
 NEEDS_TABLE = "table, network and forecasts: they need the training table. Give data=..."
 
@@ -80,7 +78,15 @@ def from_run(record: RunRecord, data: Any = None, *, probes: bool = True) -> Evi
     if saved is None:
         _, plain = _table(replace(plain, missing=("network and forecasts: the run has no model",)), data, None)
         return plain
-    evidence = from_forecaster(load(saved.path), data, probes=probes)
+    fitted = load(saved.path)
+    if not isinstance(fitted, Forecaster):
+        raise ConfigError(f"one model is diagnosed at a time, but {saved.path} has several. Give the path of one")
+    table, evidence = _table(plain, data, fitted)
+    if table is None:
+        return evidence
+    if saved.kind == "checkpoint":  # written before the end of a run, which records the held-out rows
+        fitted.history = noted(fitted.history, _prepared(fitted, table))
+    evidence = from_forecaster(fitted, table, probes=probes)
     return replace(evidence, training=plain.training)
 
 
@@ -93,6 +99,14 @@ def _prepared(fitted: Forecaster, table: TimeSeriesDataFrame) -> Run:
         table, later = _divided(table, selection_rows(fitted, table))
     job = Job(fitted.model, table, config, later, scaling=fitted.local, may_refit=False)
     return prepare(job)
+
+
+def noted(history: History, run: Run) -> History:
+    """A copy of a history with the record of the held-out rows that a finished run has."""
+    copy = replace(history, epochs=[*history.epochs], events=[*history.events])
+    if run.held_out_rows is not None:
+        note_held_out(copy, run.held_out_rows, "series" if run.job.validation is None else "given")
+    return copy
 
 
 def _divided(table: TimeSeriesDataFrame, rows: Any) -> tuple[TimeSeriesDataFrame, TimeSeriesDataFrame]:

@@ -5,24 +5,30 @@ They were set on one half of the data sets (benchmarks/_doctor_cases.py, TUNED_O
 
 from __future__ import annotations
 
-BETTER_RATE = 0.8
-"""Another rate is better if a few steps at it reach this share of the loss of the whole run."""
-FALLS_ON = 0.9
-"""A training ended too early if a few more steps at its highest rate bring the loss to this share."""
+PROGRESS = 0.75
+"""A rate is wrong if the run has made less than this share of the progress that is known to be possible ..."""
+MORE_PROGRESS = 0.25
+"""... and a few steps of another kind make this much more of it."""
+FINISHED = 0.75
+"""A training ended too early if it made less than this share of the possible progress."""
+MORE_ON_PLATEAU = 0.08
+"""A few more steps at the first rate make this much more of the possible progress after the rate has fallen."""
+LESS_NOISE = 0.92
+"""Loss after more steps with large batches over that with the run's own batches."""
+OVERFIT_APART = 1.05
+"""Validation loss over the lowest one, if the training loss is less than half of it."""
 OVERFIT_RISE = 1.15
 """Validation loss of the returned weights over the lowest validation loss."""
 OVERFIT_HISTORY = 1.5
 """Last validation loss over the lowest one, where the best weights were restored."""
-UNDERFIT = 1.25
+UNDERFIT = 1.15
 """Error of the network over that of a linear regression on the same windows."""
-FLAT = 0.01
-"""A training loss is flat if the second half of the run lowers it by less than this share."""
 DEAD = 0.6
 """Share of units of a layer that never react."""
 VANISHED = 1e-4
 """Smallest over largest gradient of the weight matrices, at the start and at the end."""
-EXPLODED = 1e3
-"""Gradient norm · weight norm / loss at the start."""
+EXPLODED = 20.0
+"""Median gradient norm of 20 steps."""
 SPIKE = 1e3
 """Largest gradient norm over the median."""
 TOP_SHARE = 0.8

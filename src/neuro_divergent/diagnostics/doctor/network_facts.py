@@ -17,7 +17,7 @@ from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.training.step.reduction import weighted_mean
 
-FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
+FACTORS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 """Factors of the learning rate that are tried from the initial weights."""
 
 
@@ -51,7 +51,6 @@ def network_facts(run: Run, module: ForecastModule, rate_factor: float, *, probe
         "top_share": top,
         "top_series": names,
         "input_size": _input_size(final, whole),
-        "initial_gain": _gain(look, initial),
     }
     if not run.problem.model.capabilities.multivariate and final.scaler.affine:
         found["linear"], found["own"] = _linear(final, look)
@@ -63,8 +62,8 @@ def _probed(look: Probes, initial: ForecastModule, final: ForecastModule, rate: 
         twin = look.trained(module, factor, size=size)
         return float("inf") if twin is None else look.loss(twin, validation=validation)
 
-    batch = look.parts[0].size
-    small = max(16, batch // 16)
+    batch = look.source.batch(0, 0).size
+    small = min(64, max(16, batch // 16))
     longer = look.trained(final, rate)
     return {
         "from_start": {str(factor): after(initial, factor * rate) for factor in FACTORS},
@@ -73,7 +72,7 @@ def _probed(look: Probes, initial: ForecastModule, final: ForecastModule, rate: 
         "go_on_validation": float("inf") if longer is None else look.loss(longer, validation=True),
         "go_on_slow": after(final, 0.1 * rate),
         "small_batches": after(initial, rate, small) if batch >= 8 * small else float("nan"),
-        "large_batches": after(final, rate, 128) if batch <= 8 else float("nan"),
+        "large_batches": after(final, rate, 128) if batch <= 4 else float("nan"),
         "small_size": small,
     }
 
@@ -141,15 +140,6 @@ class _train_mode_of_recurrent:  # noqa: N801  # a context, used like a function
             layer.training = False
 
 
-def _gain(look: Probes, module: ForecastModule) -> float:
-    """Gradient norm · weight norm / loss: how strongly a relative change of the weights changes the loss."""
-    found, loss = _gradients(look, module)
-    weights = dict(module.named_parameters())
-    square = sum(float(grad.double().square().sum()) for grad in found.values())
-    size = sum(float(weights[name].detach().double().square().sum()) for name in found)
-    return float((square * size) ** 0.5 / max(abs(loss), 1e-12))
-
-
 def _layers(look: Probes, initial: ForecastModule, final: ForecastModule) -> list[dict[str, Any]]:
     """For every weight: its size, the size of its gradient at both ends of the training, and whether it changed."""
     before, _ = _gradients(look, initial)
@@ -213,7 +203,7 @@ def _linear(module: ForecastModule, look: Probes) -> tuple[list[float], list[flo
         return [], []
     train, later = (_scaled(module, joined(parts)) for parts in (look.parts, look.validation))
     x, y = train[0], train[1]
-    if len(x) < 2 * x.shape[1]:
+    if len(x) < 4 * x.shape[1]:
         return [], []
     inner = x.T @ x + 1e-2 * len(x) * np.eye(x.shape[1])
     weights = np.linalg.solve(inner, x.T @ y)

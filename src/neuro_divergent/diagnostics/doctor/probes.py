@@ -86,11 +86,24 @@ class Probes:
 
 
 def sample_of(source: Any) -> list[Batch]:
-    """A few batches of a source, spread over its first epoch, together at most MOST_WINDOWS windows."""
+    """About MOST_WINDOWS windows of a source: of its first batches in their order, or spread over its large ones."""
     size = max(1, source.batch(0, 0).size)
-    count = min(source.steps_per_epoch, max(1, -(-MOST_WINDOWS // size)))
-    places = torch.linspace(0, source.steps_per_epoch - 1, count).long().unique().tolist()  # type: ignore[no-untyped-call]
-    return [_cut(source.batch(0, place), MOST_WINDOWS, place) for place in places]
+    count = max(-(-MOST_WINDOWS // size), min(source.steps_per_epoch, 4))
+    total = source.sampler.n if hasattr(source, "sampler") else size * source.steps_per_epoch
+    count = min(count, -(-total // size))
+    parts = [source.batch(*divmod(number, source.steps_per_epoch)) for number in range(count)]
+    return [joined([_spread(part, max(1, MOST_WINDOWS // count)) for part in parts])]
+
+
+def _spread(batch: Batch, most: int) -> Batch:
+    """At most so many windows of a batch, at equal distances."""
+    stride = -(-batch.size // most)
+    whole = batch.series is not None and len(batch.series) != batch.size
+    fields = [
+        tensor if tensor is None or (whole and name == "series") else tensor[::stride]
+        for name, tensor in zip(Batch._fields, batch, strict=True)
+    ]
+    return Batch(*fields)  # type: ignore[arg-type]  # y is never None
 
 
 def _cut(batch: Batch, most: int, number: int) -> Batch:
@@ -102,14 +115,22 @@ def _cut(batch: Batch, most: int, number: int) -> Batch:
 
 
 def joined(parts: Sequence[Batch]) -> Batch:
-    """Several batches as one."""
+    """Several batches as one. A mask that only some of them have is all true in the others."""
     if len(parts) == 1:
         return parts[0]
-    fields = [
-        None if values[0] is None else torch.cat(list(values)) if values[0].shape[:1] == (parts[0].size,) else values[0]
-        for values in zip(*parts, strict=True)
-    ]
-    return Batch(*fields)  # type: ignore[arg-type]  # y is never None
+    fields: dict[str, Tensor | None] = {}
+    for name in Batch._fields:
+        values = [getattr(part, name) for part in parts]
+        known = next((value for value in values if value is not None), None)
+        if known is None or len(known) != parts[[value is not None for value in values].index(True)].size:
+            fields[name] = known  # absent, or the same for all windows: the channels of a multivariate batch
+        else:
+            filled = [
+                known.new_ones((part.size, *known.shape[1:])) if value is None else value
+                for part, value in zip(parts, values, strict=True)
+            ]
+            fields[name] = torch.cat(filled)
+    return Batch(**fields)  # type: ignore[arg-type]  # y is never None
 
 
 def mean_loss(task: Any, module: ForecastModule, parts: Sequence[Batch]) -> float:

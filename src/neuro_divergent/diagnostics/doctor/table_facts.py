@@ -19,9 +19,11 @@ OVERFLOWS = 1e18
 """The square of a larger value does not fit into float32."""
 
 
-def table_facts(store: SeriesStore, rows: Ints, *, lookback: int, h: int, windows: int = 0) -> TableFacts:
+def table_facts(
+    store: SeriesStore, rows: Ints, *, lookback: int, h: int, windows: int = 0, most: int = MOST_SERIES
+) -> TableFacts:
     """The facts about the first rows[s] rows of each series, and about the level of the rows after them."""
-    picked = np.unique(np.linspace(0, len(store.ids) - 1, min(len(store.ids), MOST_SERIES)).astype(np.int64))
+    picked = np.unique(np.linspace(0, len(store.ids) - 1, min(len(store.ids), most)).astype(np.int64))
     parts = [part for part in _parts(store, rows, picked) if len(part[0])]
     targets = [train for train, _ in parts]
     pooled = np.concatenate(targets) if targets else np.zeros(1)

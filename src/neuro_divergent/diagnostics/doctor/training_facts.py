@@ -10,12 +10,13 @@ from neuro_divergent.diagnostics.doctor.evidence import TrainingFacts
 from neuro_divergent.training.state.history import History
 
 
-def of_history(history: History, error: str = "") -> TrainingFacts:
-    """The facts of a live or a finished history."""
+def of_history(history: History, error: str = "", newest: int | None = None) -> TrainingFacts:
+    """The facts of a live or a finished history; of the steps only the newest ones, if their number is given."""
+    first = 0 if newest is None else -newest
     return _facts(
         history.epochs,
-        history.step_loss,
-        history.gradient_norm,
+        history.step_loss[first:],
+        history.gradient_norm[first:],
         history.events,
         best_epoch=history.best_epoch,
         stopped=history.stopped,

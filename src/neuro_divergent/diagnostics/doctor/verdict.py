@@ -45,9 +45,12 @@ class Verdict:
 
     def line(self) -> str:
         """The verdict with its figures and its remedy on one line."""
-        figures = ", ".join(f"{name}={_short(value)}" for name, value in self.evidence.items())
-        shown = f" ({figures})" if figures else ""
+        shown = f" ({self.figures()})" if self.evidence else ""
         return f"{self.cause}: {self.what}{shown}{'. ' + self.change() if self.change() else ''}"
+
+    def figures(self) -> str:
+        """The evidence as text."""
+        return ", ".join(f"{name}: {_short(value)}" for name, value in self.evidence.items())
 
     def change(self) -> str:
         """The remedy as code or, without one, as a sentence."""
@@ -134,8 +137,7 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         cells = ""
         for verdict in self.verdicts:
-            figures = ", ".join(f"{name} = {_short(value)}" for name, value in verdict.evidence.items())
-            row = (verdict.cause, f"{verdict.certainty:.2f}", verdict.what, figures, verdict.change())
+            row = (verdict.cause, f"{verdict.certainty:.2f}", verdict.what, verdict.figures(), verdict.change())
             cells += "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
         head = "".join(f"<th>{name}</th>" for name in ("cause", "certainty", "what", "evidence", "remedy"))
         rest = "".join(f"<p>not examined: {html.escape(item)}</p>" for item in self.not_examined)

@@ -70,7 +70,8 @@ class EventLines(Callback):
         self.write("fit_end", state, why=state.history.stopped)
 
     def on_exception(self, state: TrainState) -> None:
-        """Write the error that ends the training."""
+        """Write the logged values and the error that ends the training."""
+        self._flush_events(state)
         self.write("error", state, error=f"{type(state.error).__name__}: {state.error}")
 
     def write(self, name: str, state: TrainState, /, **values: Any) -> None:

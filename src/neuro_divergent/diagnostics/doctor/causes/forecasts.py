@@ -43,7 +43,7 @@ def worse_at_steps(evidence: Evidence) -> Verdict | None:
     return Verdict(
         cause="worse_at_steps",
         what="at some steps ahead the seasonal naive forecast is better",
-        certainty=min(0.92, 0.75 + 0.1 * float(ratios[bad].max() / max(low, 1e-12) - 1)),
+        certainty=min(0.92, 0.78 + 0.1 * float(ratios[bad].max() / max(low, 1e-12) - 1)),
         evidence={
             "steps ahead": (bad + 1).tolist(),
             "error over that of the naive forecast": float(ratios[bad].max()),
@@ -88,7 +88,9 @@ def intervals_off(evidence: Evidence) -> Verdict | None:
     if not gaps:
         return None
     gap, nominal, seen, count = max(gaps)
-    if gap < limits.COVERAGE:
+    # The errors of one forecast depend on each other: it counts as one value.
+    chance = math.sqrt(nominal * (1 - nominal) / max(1.0, count / max(1, len(facts.by_step))))
+    if gap < max(limits.COVERAGE, 3 * chance):
         return None
     return Verdict(
         cause="intervals_off",

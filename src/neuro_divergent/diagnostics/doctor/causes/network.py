@@ -81,12 +81,13 @@ def vanishing_gradients(evidence: Evidence) -> Verdict | None:
 @check
 def exploding_gradients(evidence: Evidence) -> Verdict | None:
     """Gradients are huge beside loss and weights, or jump by orders of magnitude."""
-    network, training = evidence.network, evidence.training
+    training = evidence.training
     norms = [] if training is None else [norm for norm in training.gradient_norm if math.isfinite(norm)]
-    spike = float(max(norms) / max(float(np.median(norms)), 1e-12)) if len(norms) >= 20 else 0.0
-    gain = 0.0 if network is None or not math.isfinite(network.initial_gain) else network.initial_gain
-    first = norms[0] / max(abs(training.step_loss[0]), 1e-12) if norms and training and training.step_loss else 0.0
-    score = max(gain / limits.EXPLODED, spike / limits.SPIKE, first / limits.EXPLODED)
+    if len(norms) < 10:
+        return None
+    middle = float(np.median(norms))
+    largest = max(float(np.median(norms[first : first + 20])) for first in range(0, len(norms) - 9, 10))
+    score = max(largest / limits.EXPLODED, max(norms) / max(middle, 1e-12) / limits.SPIKE)
     if score < 1:
         return None
     rate = evidence.rate
@@ -95,9 +96,9 @@ def exploding_gradients(evidence: Evidence) -> Verdict | None:
         what="gradients explode: a small change of the weights changes the loss by far too much",
         certainty=min(0.97, 0.85 + 0.04 * math.log10(score)),
         evidence={
-            "largest gradient norm": max(norms, default=float("nan")),
-            "largest over median": spike,
-            "gradient · weights / loss at the start": gain,
+            "largest gradient norm": max(norms),
+            "median": middle,
+            "largest median of 20 steps": largest,
         },
         remedy={"gradient_clipping": 1.0} | ({} if rate is None else {"learning_rate": rate / 10}),
     )
@@ -110,7 +111,8 @@ def underfitting(evidence: Evidence) -> Verdict | None:
     if network is None or len(network.linear) < 2 or len(network.own) < 2:
         return None
     train, later = (own / max(line, 1e-12) for own, line in zip(network.own, network.linear, strict=True))
-    if train < limits.UNDERFIT or later < 0.5 * (1 + limits.UNDERFIT):
+    train *= evidence.reached / network.final if network.final > 0 else 1.0  # the best weights may be early ones
+    if min(train, later) < limits.UNDERFIT:
         return None
     return Verdict(
         cause="underfitting",
@@ -128,18 +130,18 @@ def underfitting(evidence: Evidence) -> Verdict | None:
 def batch_too_small(evidence: Evidence) -> Verdict | None:
     """A few steps with a large batch lower the loss of the finished run."""
     network = evidence.network
-    if network is None or not math.isfinite(network.large_batches) or not 0 < evidence.batch <= 8:
+    if network is None or not math.isfinite(network.large_batches) or not 0 < evidence.batch <= 4:
         return None
-    if network.large_batches > limits.FALLS_ON * network.final:
+    if network.large_batches > limits.LESS_NOISE * network.go_on:
         return None
     return Verdict(
         cause="batch_too_small",
         what="batches are too small for the learning rate: steps are mostly noise",
-        certainty=min(0.97, 0.9 + 0.1 * (1 - network.large_batches / max(network.final, 1e-12))),
+        certainty=min(0.97, 0.9 + 0.1 * (1 - network.large_batches / max(network.go_on, 1e-12))),
         evidence={
             "batch size": evidence.batch,
-            "loss after the run": network.final,
-            f"after {network.probe_steps} more steps with batches of 128": network.large_batches,
+            f"loss after {network.probe_steps} more steps": network.go_on,
+            "the same with batches of 128": network.large_batches,
         },
         remedy={"batch_size": 64},
     )
@@ -152,7 +154,9 @@ def batch_too_large(evidence: Evidence) -> Verdict | None:
     if network is None or training is None or not math.isfinite(network.small_batches):
         return None
     steps = len(training.step_loss)
-    if steps > limits.FEW_STEPS or network.small_batches > limits.FALLS_ON * network.final:
+    most = 0 if evidence.table is None else evidence.table.windows // 4
+    run, other = evidence.progress(evidence.reached), evidence.progress(network.small_batches)
+    if steps > limits.FEW_STEPS or evidence.batch < most or run > limits.FINISHED or other < run + 0.15:
         return None
     return Verdict(
         cause="batch_too_large",

@@ -70,6 +70,12 @@ def divergence(losses: Sequence[float]) -> float:
     return last / first if first > 0 else 0.0
 
 
+def _own(evidence: Evidence) -> float:
+    """The progress of the probe at the run's own rate."""
+    network = evidence.network
+    return 0.0 if network is None else evidence.progress(network.from_start.get("1.0", float("nan")))
+
+
 @check
 def learning_rate_too_high(evidence: Evidence) -> Verdict | None:
     """A lower rate reaches in a few steps what the run did not, or the loss diverged."""
@@ -78,14 +84,14 @@ def learning_rate_too_high(evidence: Evidence) -> Verdict | None:
         return None
     figures: dict[str, float] = {}
     certainty, factor = 0.0, 0.1
-    if network is not None and network.from_start:
+    if network is not None and network.from_start and evidence.same_start:
         tried = {float(name): value for name, value in network.from_start.items() if float(name) < 1}
         factor, lowest = min(tried.items(), key=lambda item: item[1])
-        gain = lowest / network.final if network.final > 0 else 1.0
-        if lowest < limits.BETTER_RATE * network.final:
-            certainty = min(0.98, 0.75 + 0.25 * (1 - gain / limits.BETTER_RATE))
+        run, other = evidence.progress(evidence.reached), evidence.progress(lowest)
+        if run < limits.PROGRESS and other > run + limits.MORE_PROGRESS and _own(evidence) < 0.75 * other:
+            certainty = min(0.98, 0.85 + 0.13 * (other - run))
             figures = {
-                "loss after the run": network.final,
+                "loss after the run": evidence.reached,
                 f"after {network.probe_steps} steps at {factor:g} of the rate": lowest,
             }
     grown = divergence(training.step_loss)
@@ -107,23 +113,20 @@ def learning_rate_too_high(evidence: Evidence) -> Verdict | None:
 def learning_rate_too_low(evidence: Evidence) -> Verdict | None:
     """A higher rate reaches in a few steps what the whole run did not."""
     network, rate = evidence.network, evidence.rate
-    if network is None or rate is None or not network.from_start:
+    if network is None or rate is None or not network.from_start or not evidence.same_start:
         return None
     tried = {float(name): value for name, value in network.from_start.items() if float(name) > 1}
     factor, lowest = min(tried.items(), key=lambda item: item[1])
-    if not lowest < limits.BETTER_RATE * network.final:
-        return None
-    slow = network.from_start["1.0"]  # the rate itself learns nothing in as many steps
-    learned = (network.start - slow) / max(network.start - lowest, 1e-12)
-    if learned > 0.5:
+    run, other = evidence.progress(evidence.reached), evidence.progress(lowest)
+    if run > limits.PROGRESS or other < run + limits.MORE_PROGRESS or _own(evidence) > 0.5 * other:
         return None
     return Verdict(
         cause="learning_rate_too_low",
         what="the learning rate is too low",
-        certainty=min(0.96, 0.8 + 0.2 * (1 - lowest / max(network.final, 1e-12))),
+        certainty=min(0.96, 0.8 + 0.16 * (other - run)),
         evidence={
             "learning rate": rate,
-            "loss after the run": network.final,
+            "loss after the run": evidence.reached,
             f"after {network.probe_steps} steps at {factor:g} times the rate": lowest,
         },
         remedy={"learning_rate": rate * factor},
@@ -150,7 +153,8 @@ def plateau(evidence: Evidence) -> Verdict | None:
         return None
     rates = [value for value in training.learning_rate]
     idle = float(np.mean([value < 0.02 * rate for value in rates])) if rates else 0.0
-    if idle < 0.5 or not network.go_on < limits.FALLS_ON * network.final:
+    run, later = evidence.progress(evidence.reached), evidence.progress(network.go_on)
+    if idle < 0.5 or later < run + limits.MORE_ON_PLATEAU:
         return None
     return Verdict(
         cause="plateau",
@@ -159,7 +163,7 @@ def plateau(evidence: Evidence) -> Verdict | None:
         evidence={
             "share of epochs with less than 2 % of the rate": idle,
             "fall in the second half": late_fall(training.train_loss),
-            "loss after the run": network.final,
+            "loss after the run": evidence.reached,
             f"after {network.probe_steps} more steps at {rate:g}": network.go_on,
         },
         remedy={"schedule": {"kind": "CosineAnnealing"}, "learning_rate": rate},
@@ -173,18 +177,18 @@ def stopped_too_early(evidence: Evidence) -> Verdict | None:
     if training is None or network is None or not math.isfinite(network.go_on):
         return None
     steps = len(training.step_loss)
-    falls = network.go_on < limits.FALLS_ON * network.final
-    both = not math.isfinite(network.final_validation) or network.go_on_validation < network.final_validation
-    if not (falls and both) or late_fall(training.train_loss) < 0 or network.probe_steps > 2 * steps:
+    run, later = evidence.progress(evidence.reached), evidence.progress(network.go_on)
+    better = not math.isfinite(network.final_validation) or network.go_on_validation < network.final_validation
+    if run > limits.FINISHED or later < run + limits.MORE_PROGRESS or not better:
         return None
     epochs = len(training.train_loss)
     return Verdict(
         cause="stopped_too_early",
         what="the training ended while the loss was still falling",
-        certainty=min(0.92, 0.75 + 0.3 * (1 - network.go_on / max(network.final, 1e-12))),
+        certainty=min(0.92, 0.8 + 0.12 * (later - run)),
         evidence={
             "steps": steps,
-            "loss after the run": network.final,
+            "loss after the run": evidence.reached,
             f"after {network.probe_steps} more steps": network.go_on,
         },
         remedy={"max_epochs": max(4 * epochs, 20), "max_steps": None},
@@ -205,7 +209,9 @@ def overfitting(evidence: Evidence) -> Verdict | None:
     fell = training.train_loss[-1] < 0.9 * training.train_loss[min(place, len(training.train_loss) - 1)]
     restored = training.best_epoch is not None
     rise = float(np.median(losses[-3:])) / best
-    if not fell or rise < (limits.OVERFIT_HISTORY if restored else limits.OVERFIT_RISE):
+    apart = training.train_loss[-1] < 0.5 * last
+    limit = limits.OVERFIT_HISTORY if restored else limits.OVERFIT_APART if apart else limits.OVERFIT_RISE
+    if not fell or rise < limit:
         return None
     return Verdict(
         cause="overfitting",
