@@ -107,7 +107,9 @@ def _long(frame: pl.DataFrame, series: int, rows: int) -> pl.DataFrame:
 
 def _tourism(frame: pl.DataFrame) -> pl.DataFrame:
     large = frame.group_by("unique_id").agg(pl.col("y").mean()).sort("y", descending=True)["unique_id"].head(30)
-    return frame.filter(pl.col("unique_id").is_in(large.to_list())).select("unique_id", "ds", "y").sort("unique_id", "ds")
+    return (
+        frame.filter(pl.col("unique_id").is_in(large.to_list())).select("unique_id", "ds", "y").sort("unique_id", "ds")
+    )
 
 
 def _per_series(case: Case, change: Callable[[np.ndarray, int], np.ndarray]) -> pl.DataFrame:
@@ -204,17 +206,6 @@ def _shifted(case: Case) -> Case:
     return replace(case, frame=_per_series(case, change), cause="level_shift")
 
 
-def _disordered(case: Case) -> Case:
-    """The training rows are in a random order, as after a join that lost their order."""
-    draw = np.random.default_rng(0)
-
-    def change(y: np.ndarray, _: int) -> np.ndarray:
-        cut = int(0.78 * len(y))
-        return np.concatenate([draw.permutation(y[:cut]), y[cut:]])
-
-    return replace(case, frame=_per_series(case, change), cause="worse_than_naive")
-
-
 def _ignored(case: Case) -> Case:
     """Every fifth series has weight 0, and one peak in each season instead of a smooth course."""
     season = 24 if case.model.h == 12 else 4
@@ -294,7 +285,7 @@ FAULTS: dict[str, Callable[[Case], Case]] = {
     "level shift": _shifted,
     "future leak": lambda case: _future(case, "leak", lambda part: 2.0 * part["y"] + 1.0),
     "next value": lambda case: _future(case, "leak", lambda part: part["y"].shift(-1).forward_fill(), "historical"),
-    "training rows in disorder": _disordered,
+    "hidden target": lambda case: replace(case, model=case.model.replace(sees_target=False), cause="worse_than_naive"),
     "last steps reversed": lambda case: _with(case, "worse_at_steps", loss=last_half_reversed),
     "series of weight 0": _ignored,
     "steps of weight 0": _half_weights,

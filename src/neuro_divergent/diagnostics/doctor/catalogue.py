@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -82,12 +83,9 @@ def verdicts_of(evidence: Evidence, own: Sequence[AnyCheck] = ()) -> list[Verdic
 
 def ordered(found: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts by certainty. One that follows from another one of them is less certain as a cause."""
-    causes = {verdict.cause for verdict in found}
-    explained = {effect for cause in causes for effect in EXPLAINED_BY.get(cause, ())}
-    if causes - set(SYMPTOMS):
-        explained |= set(SYMPTOMS)
-    ranked = [
-        replace(verdict, certainty=0.8 * verdict.certainty) if verdict.cause in explained else verdict
-        for verdict in found
-    ]
+    causes = [verdict.cause for verdict in found]
+    explained = Counter(effect for cause in causes for effect in EXPLAINED_BY.get(cause, ()))
+    if set(causes) - set(SYMPTOMS):
+        explained.update(SYMPTOMS)
+    ranked = [replace(verdict, certainty=0.8 ** explained[verdict.cause] * verdict.certainty) for verdict in found]
     return sorted(ranked, key=lambda verdict: -verdict.certainty)

@@ -121,9 +121,7 @@ def _divided(table: TimeSeriesDataFrame, rows: Any) -> tuple[TimeSeriesDataFrame
     return one, other
 
 
-def _table(
-    evidence: Evidence, data: Any, fitted: Forecaster | None
-) -> tuple[TimeSeriesDataFrame | None, Evidence]:
+def _table(evidence: Evidence, data: Any, fitted: Forecaster | None) -> tuple[TimeSeriesDataFrame | None, Evidence]:
     """The table, and the evidence with what keeps it from being read."""
     if isinstance(data, TimeSeriesDataFrame):
         return data, evidence
@@ -138,7 +136,9 @@ def _table(
 
 def _bad_numbers(data: Any) -> dict[str, int]:
     """Infinite and very large numbers in the columns of a plain frame. NaN is a missing value."""
-    frame = data if isinstance(data, pl.DataFrame) else pl.from_dataframe(data) if hasattr(data, "__dataframe__") else None
+    frame = (
+        data if isinstance(data, pl.DataFrame) else pl.from_dataframe(data) if hasattr(data, "__dataframe__") else None
+    )
     if frame is None:
         return {}
     numeric = [name for name, kind in frame.schema.items() if kind.is_float()]

@@ -219,5 +219,4 @@ def _scaled(module: ForecastModule, batch: Batch) -> tuple[Any, Any, Any]:
         target = module.scaler.transform(batch.target, stats)
         point = module.scaler.transform(module.loss.point(module(batch)), stats)
     x = scaled.y.squeeze(-1).double().numpy()
-    parts = (np.hstack([x, np.ones((len(x), 1))]), target.squeeze(-1).double().numpy(), point.squeeze(-1).numpy())
-    return parts
+    return (np.hstack([x, np.ones((len(x), 1))]), target.squeeze(-1).double().numpy(), point.squeeze(-1).numpy())

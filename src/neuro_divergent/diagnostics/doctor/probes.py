@@ -17,7 +17,7 @@ from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.seeding import isolated
 from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.network.module import ForecastModule
-from neuro_divergent.optim import Clipping, Optimizer, set_rate
+from neuro_divergent.optim import Clipping, Optimizer, forget_gradients, set_rate
 from neuro_divergent.training.step.reduction import weighted_mean
 
 STEPS = 60
@@ -64,16 +64,15 @@ class Probes:
         return _cut(batch, min(size or MOST_WINDOWS, MOST_WINDOWS), step)
 
     def _joined(self, step: int, size: int, first: Batch) -> Batch:
-        parts = [first]
         count = -(-size // max(1, first.size))
-        for number in range(step * count, step * count + count - 1):
-            parts.append(self.source.batch(*divmod(number, self.source.steps_per_epoch)))
+        numbers = range(step * count, step * count + count - 1)
+        parts = [first, *(self.source.batch(*divmod(number, self.source.steps_per_epoch)) for number in numbers)]
         return joined(parts)
 
     def _step(
         self, module: ForecastModule, optimizer: torch.optim.Optimizer, parameters: list[Tensor], batch: Batch
     ) -> bool:
-        optimizer.zero_grad()
+        forget_gradients(optimizer)
         values, weights = self.task(module, batch)
         loss = self.task.loss.finish(weighted_mean(values, weights))
         if not math.isfinite(loss.item()):

@@ -115,7 +115,10 @@ def _shift(train: Floats, later: Floats, h: int) -> tuple[float, float]:
     moves = np.abs(means[size:] - means[:-size])
     cut = max(1, len(moves) - len(later))
     before = moves[:cut].max() if cut else 0.0
-    noise = float(np.median(np.abs(np.diff(train)))), float(np.median(np.abs(np.diff(later)))) if len(later) > 1 else 0.0
+    noise = (
+        float(np.median(np.abs(np.diff(train)))),
+        float(np.median(np.abs(np.diff(later)))) if len(later) > 1 else 0.0,
+    )
     scale = before + 1e-9 + 1e-3 * float(np.abs(train).mean())
     return float(moves[cut:].max(initial=0.0) / scale), noise[1] / noise[0] if noise[0] > 0 else 1.0
 

@@ -216,9 +216,8 @@ def _finished(best: Branch, branches: Sequence[Branch]) -> Forecaster:
     told = [branch.told() | {"kept": branch is best} for branch in branches]
     for branch in branches:
         branch.run.training.state.log(event=EVENT, branches=told)
-        if branch is not best:
-            if not branch.error:
-                branch.run.close()
+        if branch is not best and not branch.error:
+            branch.run.close()
     if best.error:
         raise NonFiniteError(f"no branch could be trained to its end. {best.error}")
     return best.run.finish()

@@ -151,7 +151,7 @@ def plateau(evidence: Evidence) -> Verdict | None:
     training, network, rate = evidence.training, evidence.network, evidence.rate
     if training is None or network is None or rate is None or not math.isfinite(network.go_on):
         return None
-    rates = [value for value in training.learning_rate]
+    rates = list(training.learning_rate)
     idle = float(np.mean([value < 0.02 * rate for value in rates])) if rates else 0.0
     run, later = evidence.progress(evidence.reached), evidence.progress(network.go_on)
     if idle < 0.5 or later < run + limits.MORE_ON_PLATEAU:
