@@ -87,7 +87,8 @@ def from_run(record: RunRecord, data: Any = None, *, probes: bool = True) -> Evi
     if saved.kind == "checkpoint":  # written before the end of a run, which records the held-out rows
         fitted.history = noted(fitted.history, _prepared(fitted, table))
     evidence = from_forecaster(fitted, table, probes=probes)
-    return replace(evidence, training=plain.training)
+    # The log of a run goes on after the last checkpoint; a saved model has its own history.
+    return replace(evidence, training=plain.training) if record.what == "run" else evidence
 
 
 def _prepared(fitted: Forecaster, table: TimeSeriesDataFrame) -> Run:
