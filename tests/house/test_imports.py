@@ -18,10 +18,11 @@ ALLOWED = {
     "forecasting": {"core", *LEAVES, "training"},
     "models": {"core", *LEAVES, "training", "forecasting"},
     "search": {"core", *LEAVES, "training", "forecasting", "models"},
+    "diagnostics": {"core", *LEAVES, "training", "forecasting", "models"},
     "compat": {"core", *LEAVES, "training", "forecasting", "models", "search"},
-    "report": {"core", *LEAVES, "training", "forecasting", "models", "search"},
+    "report": {"core", *LEAVES, "training", "forecasting", "models", "search", "diagnostics"},
     "conformance": {"core", *LEAVES, "training", "forecasting", "models"},
-    "cli": {"core", *LEAVES, "training", "forecasting", "models", "search", "report", "conformance"},
+    "cli": {"core", *LEAVES, "training", "forecasting", "models", "search", "diagnostics", "report", "conformance"},
 }
 FACADES = {("forecasting/model/model.py", "search")}
 """Methods that only hand on, and may import a room that stands after theirs: Model.search_space."""

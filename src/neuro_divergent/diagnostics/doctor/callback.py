@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from neuro_divergent.diagnostics.doctor import training_facts
-from neuro_divergent.diagnostics.doctor.catalogue import verdicts_of
 from neuro_divergent.diagnostics.doctor.evidence import Evidence, TableFacts
+from neuro_divergent.diagnostics.doctor.judge import verdicts_of
 from neuro_divergent.diagnostics.doctor.table_facts import table_facts
 from neuro_divergent.diagnostics.doctor.verdict import Verdict
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings

@@ -10,8 +10,9 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.runs.read import read_run
 from neuro_divergent.core.runs.record import RunRecord
 from neuro_divergent.diagnostics.doctor import gather
-from neuro_divergent.diagnostics.doctor.catalogue import AnyCheck, verdicts_of
+from neuro_divergent.diagnostics.doctor.catalogue import AnyCheck
 from neuro_divergent.diagnostics.doctor.evidence import Evidence
+from neuro_divergent.diagnostics.doctor.judge import verdicts_of
 from neuro_divergent.diagnostics.doctor.verdict import HEALTHY, Diagnosis, Verdict
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.training.state.history import History

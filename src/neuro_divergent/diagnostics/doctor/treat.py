@@ -14,8 +14,9 @@ from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, NonFiniteError
 from neuro_divergent.core.runs.names import BRANCHES, is_remote
 from neuro_divergent.diagnostics.doctor import gather, training_facts
-from neuro_divergent.diagnostics.doctor.catalogue import AnyCheck, verdicts_of
+from neuro_divergent.diagnostics.doctor.catalogue import AnyCheck
 from neuro_divergent.diagnostics.doctor.evidence import Evidence
+from neuro_divergent.diagnostics.doctor.judge import verdicts_of
 from neuro_divergent.diagnostics.doctor.verdict import Verdict
 from neuro_divergent.forecasting.fit.fit import job_of
 from neuro_divergent.forecasting.fit.job import Job
