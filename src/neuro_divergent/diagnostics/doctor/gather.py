@@ -49,23 +49,29 @@ def from_forecaster(fitted: Forecaster, data: Any = None, *, probes: bool = True
         run = _prepared(fitted, table)
     except NeuroDivergentError as error:
         return replace(evidence, missing=(f"table, network and forecasts: {error}",))
-    state, rows = run.training.state, selection_rows(fitted, table)
-    windows = len(state.source.windows)  # type: ignore[attr-defined]  # a source of windows
-    facts = table_facts(table.store, rows, lookback=fitted.model.input_size, h=fitted.model.h, windows=windows)
-    evidence = replace(evidence, table=facts)
-    base = state.config.optimizer.learning_rate if isinstance(state.config.optimizer, Optimizer) else None
+    windows = len(run.training.state.source.windows)  # type: ignore[attr-defined]  # a source of windows
+    sizes = {"lookback": fitted.model.input_size, "h": fitted.model.h, "windows": windows}
+    evidence = replace(evidence, table=table_facts(table.store, selection_rows(fitted, table), **sizes))
+    return _with_forecasts(_with_network(evidence, fitted, run, probes=probes), fitted, table)
+
+
+def _with_network(evidence: Evidence, fitted: Forecaster, run: Run, *, probes: bool) -> Evidence:
+    optimizer = run.training.state.config.optimizer
+    base = optimizer.learning_rate if isinstance(optimizer, Optimizer) else None
     factor = (evidence.rate or 1.0) / base if base else 1.0
     try:
-        network = network_facts(run, fitted.module, factor, probes=probes and base is not None)
-        evidence = replace(evidence, network=network)
+        return replace(evidence, network=network_facts(run, fitted.module, factor, probes=probes and base is not None))
     except NeuroDivergentError as error:
-        evidence = replace(evidence, missing=(*evidence.missing, f"network: {error}"))
+        return replace(evidence, missing=(*evidence.missing, f"network: {error}"))
+
+
+def _with_forecasts(evidence: Evidence, fitted: Forecaster, table: TimeSeriesDataFrame) -> Evidence:
     try:
         found = forecast_facts(fitted, table)
     except NeuroDivergentError as error:
         return replace(evidence, missing=(*evidence.missing, f"forecasts: {error}"))
     if found is None:
-        evidence = replace(evidence, missing=(*evidence.missing, "forecasts: no rows were held out"))
+        return replace(evidence, missing=(*evidence.missing, "forecasts: no rows were held out"))
     return replace(evidence, forecasts=found)
 
 
