@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -109,13 +108,3 @@ def _training_rows(windows: Any) -> Any:
     rows = np.zeros_like(ends)
     rows[some] = windows.locate(ends[some] - 1)[1] + windows.horizon
     return rows
-
-
-def verdict_events(events: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """The verdicts among the events of a history or of a run."""
-    names = ("cause", "what", "certainty", "evidence", "remedy", "model_remedy", "advice")
-    return [Verdict(**{name: event[name] for name in names if name in event}) for event in events if _is(event)]
-
-
-def _is(event: dict[str, Any]) -> bool:
-    return event.get("event") == EVENT and isinstance(event.get("what"), str)

@@ -134,8 +134,9 @@ def _table(evidence: Evidence, data: Any, fitted: Forecaster | None) -> tuple[Ti
         return data, evidence
     bad = _bad_numbers(data)
     try:
-        schema = {} if fitted is None else {"schema": fitted.data.schema}
-        return TimeSeriesDataFrame.from_frame(data, **schema), evidence
+        if fitted is None:
+            return TimeSeriesDataFrame.from_frame(data), evidence
+        return TimeSeriesDataFrame.from_frame(data, schema=fitted.data.schema), evidence
     except NeuroDivergentError as error:
         facts = TableFacts(bad_columns=bad) if bad else None
         return None, replace(evidence, table=facts, missing=(f"table, network and forecasts: {error}",))

@@ -133,7 +133,7 @@ class _train_mode_of_recurrent:  # noqa: N801  # a context, used like a function
 
     def __enter__(self) -> None:
         for layer in self.layers:
-            layer.training = layer.weight_hh_l0.is_cuda
+            layer.training = bool(layer.weight_hh_l0.is_cuda)
 
     def __exit__(self, *_: object) -> None:
         for layer in self.layers:
