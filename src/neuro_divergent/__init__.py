@@ -71,6 +71,13 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.windows import Windows as Windows
     from neuro_divergent.diagnostics.architecture import Architecture as Architecture
     from neuro_divergent.diagnostics.architecture import architecture as architecture
+    from neuro_divergent.diagnostics.doctor.callback import Doctor as Doctor
+    from neuro_divergent.diagnostics.doctor.catalogue import Check as Check
+    from neuro_divergent.diagnostics.doctor.diagnose import diagnose as diagnose
+    from neuro_divergent.diagnostics.doctor.evidence import Evidence as Evidence
+    from neuro_divergent.diagnostics.doctor.treat import treat as treat
+    from neuro_divergent.diagnostics.doctor.verdict import Diagnosis as Diagnosis
+    from neuro_divergent.diagnostics.doctor.verdict import Verdict as Verdict
     from neuro_divergent.diagnostics.first_nonfinite import FirstNonfinite as FirstNonfinite
     from neuro_divergent.diagnostics.gradient_report import GradientReport as GradientReport
     from neuro_divergent.diagnostics.gradient_report import gradient_report as gradient_report
@@ -276,6 +283,7 @@ _HOMES = {
     "CallbackError": "core.errors",
     "CallbackSettings": "training",
     "Capabilities": "forecasting.model.model",
+    "Check": "diagnostics.doctor.catalogue",
     "Checkpoints": "training",
     "ClipBoth": "optim",
     "ClipByNorm": "optim",
@@ -304,15 +312,18 @@ _HOMES = {
     "DeepNPTS": "models",
     "Description": "core.config",
     "DeviceError": "core.errors",
+    "Diagnosis": "diagnostics.doctor.verdict",
     "DilatedRNN": "models",
     "Distributed": "distributed.settings",
     "DistributedError": "core.errors",
     "DistributionLoss": "losses",
+    "Doctor": "diagnostics.doctor.callback",
     "EMA": "optim",
     "EarlyStopping": "training",
     "EasySeriesFirst": "training",
     "Ensemble": "forecasting.several.ensemble",
     "Evaluation": "forecasting.evaluate.scores",
+    "Evidence": "diagnostics.doctor.evidence",
     "Explanation": "forecasting.predict.explain",
     "ExponentialDecay": "optim",
     "FEDformer": "models",
@@ -451,6 +462,7 @@ _HOMES = {
     "Tukey": "losses",
     "UnknownNameError": "core.errors",
     "VanillaTransformer": "models",
+    "Verdict": "diagnostics.doctor.verdict",
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "WeightAnalyzer": "diagnostics.weights",
@@ -468,6 +480,7 @@ _HOMES = {
     "choice": "core.space.dimensions",
     "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
+    "diagnose": "diagnostics.doctor.diagnose",
     "distill": "forecasting.fit.distillation",
     "ensemble": "forecasting.several.ensemble",
     "find_learning_rate": "training",
@@ -483,6 +496,7 @@ _HOMES = {
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",
+    "treat": "diagnostics.doctor.treat",
     "uniform": "core.space.dimensions",
     "xLSTM": "models",
 }

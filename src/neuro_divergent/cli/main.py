@@ -41,6 +41,7 @@ COMMANDS = {
     "search": ("search:search", "Search better settings of a model; score the winner on rows that no trial saw."),
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint, a saved model or a study."),
+    "doctor": ("doctor:doctor", "Say what is wrong with a training, with evidence and remedy."),
     "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can be resumed."),
     "launch": ("launch:launch", "Run one machine's part of a training on several machines."),
     "models": ("lists:models", "List the models."),

@@ -26,6 +26,7 @@ KINDS: dict[str, dict[str, str]] = {
         "CsvLog": "training",
         "CustomCallback": "training",
         "GradientAnalyzer": "diagnostics.gradients",
+        "Doctor": "diagnostics.doctor.callback",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",

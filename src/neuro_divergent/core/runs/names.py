@@ -11,6 +11,7 @@ run/
   report.html            the report
   refit/                 the run that trains on all rows, for refit_on_all
   lock                   the id of the process that trains here
+  branches/01-CAUSE/     a run that `nd.treat` began with the remedy of a cause
   stop                   a request to stop, until the training reads it
   attempts/heartbeat     the heartbeat of a supervised training
 
@@ -44,6 +45,7 @@ INDEX = "index"
 INDEX_DOCUMENT = "index.json"
 REPORT = "report.html"
 REFIT = "refit"
+BRANCHES = "branches"
 LOCK = "lock"
 STOP = "stop"
 ATTEMPTS = "attempts"

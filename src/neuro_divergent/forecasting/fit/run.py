@@ -141,8 +141,8 @@ class Run:
         state = state or self.training.state
         if self._held_out is not None:
             # Recorded for a later search of held-out rows: the table has training and validation rows.
-            lengths, cutoff = self._table.store.lengths, self.cutoff
-            rows = lengths - np.asarray(self._held_out[0])
+            lengths, cutoff, rows = self._table.store.lengths, self.cutoff, self.held_out_rows
+            assert rows is not None
             share = round(float(rows.sum() / lengths.sum()), 3)
             split: How = "series" if cutoff is None else "date"
             how: How = "given" if self.job.validation is not None else split
@@ -209,6 +209,11 @@ class Run:
         except NeuroDivergentError as error:  # such a model can still be trained and resumed
             log.warning("checkpoints of this run cannot be loaded as a forecaster: %s", error)
             return {}
+
+    @property
+    def held_out_rows(self) -> npt.NDArray[np.int64] | None:
+        """[S] how many rows at the end of each series are held out; None if none are."""
+        return None if self._held_out is None else self._table.store.lengths - np.asarray(self._held_out[0])
 
     @property
     def cutoff(self) -> Any:
