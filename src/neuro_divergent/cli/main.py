@@ -41,6 +41,7 @@ COMMANDS = {
     "search": ("search:search", "Search better settings of a model; score the winner on rows that no trial saw."),
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint, a saved model or a study."),
+    "dashboard": ("dashboard:dashboard", "Show runs in a browser: live, compared, offline."),
     "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can be resumed."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),
