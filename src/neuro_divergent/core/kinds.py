@@ -25,12 +25,15 @@ KINDS: dict[str, dict[str, str]] = {
     "callback": {
         "CsvLog": "training",
         "CustomCallback": "training",
+        "ForecastSnapshots": "forecasting.fit.snapshots",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",
         "LossPlot": "training",
+        "Monitor": "training",
         "TensorBoard": "training",
         "Timer": "training",
+        "Visualizer": "training",
     },
     "clipping": {
         "AdaptiveClip": "optim",

@@ -132,7 +132,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def serve_child() -> None:
-    """Serve with settings from the standard input, until it ends. `nd.Dashboard` starts this in a process of its own."""
+    """Serve with settings from the standard input, until it ends. `nd.Dashboard` starts this as a process."""
     import json
     import threading
 

@@ -1,7 +1,7 @@
 """Who may ask a dashboard: a token, the Host and the Origin of a request, and what a page may load.
 
-The token keeps other users and other programs of the machine out. Host and Origin keep out web pages of other sites that
-a browser on this machine shows (DNS rebinding, cross-site requests).
+The token keeps other users and other programs of the machine out. Host and Origin keep out web pages of other sites
+that a browser on this machine shows (DNS rebinding, cross-site requests).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Gate:
 
     def _asked_by_address(self, scope: Scope) -> bool:
         query = scope["query_string"].decode("latin-1")
-        return any([self._same(given) for given in parse_qs(query, max_num_fields=20).get("token", ())])
+        return any(self._same(given) for given in parse_qs(query, max_num_fields=20).get("token", ()))
 
     def _same(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
@@ -134,8 +134,10 @@ class Gate:
 def known_host(header: str, hosts: frozenset[str]) -> bool:
     """Whether a Host header is a number, localhost, or one of the names. A page of another site has a name of its own.
 
-    >>> known_host("127.0.0.1:8188", frozenset()), known_host("[::1]:80", frozenset()), known_host("evil.example", frozenset())
-    (True, True, False)
+    >>> known_host("127.0.0.1:8188", frozenset()), known_host("[::1]:80", frozenset())
+    (True, True)
+    >>> known_host("evil.example", frozenset())
+    False
     """
     name = header.rpartition(":")[0] if header.rpartition(":")[2].isdecimal() else header
     name = name.strip().lower()

@@ -70,6 +70,7 @@ def read_log(data: bytes, *, complete: bool = True) -> RunLog:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
+    """Return one line of a log. A line that is not an event raises StorageError, ValueError or another of _BAD."""
     if len(line) > MAX_LINE_BYTES:
         raise ValueError("too long")
     found = parse_json(line, EVENTS)

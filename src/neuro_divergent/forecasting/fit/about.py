@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def longest_gap(seen: Any) -> int:
 def _picture(y: Any, seen: Any) -> list[float | None]:
     """At most MOST_POINTS means of consecutive rows; None where no value was observed."""
     edges = np.linspace(0, len(y), min(MOST_POINTS, len(y)) + 1).astype(int)
-    pieces = [y[a:b][seen[a:b]] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    pieces = [y[a:b][seen[a:b]] for a, b in pairwise(edges)]
     return [_figure(piece.mean()) if len(piece) else None for piece in pieces]
 
 
