@@ -65,6 +65,9 @@ class Watch:
         rows, unread = [], 0
         for key, row in list(self.rows.items()):
             if key in self._ready:
+                pause = SECONDS_REMOTE if row.place.remote else SECONDS_BETWEEN_LOOKS
+                if time.monotonic() - row.looked > pause:
+                    self._look(row)
                 rows.append(row.shown())
             elif time.monotonic() < end:
                 self._look(row)

@@ -59,7 +59,8 @@ def naive_scores(module: torch.nn.Module, task: ForecastTask, source: Source, se
     A loss of distributions has no value for a single number: then only the metrics are there.
     """
     assert isinstance(module, ForecastModule)
-    anchor, sums = Anchor((season,), module.spec.horizon), {}
+    anchor = Anchor((season,), module.spec.horizon)
+    sums: dict[str, Tensor] = {}
     training = module.training
     module.eval()
     with torch.no_grad():
@@ -133,7 +134,7 @@ def _series(run: Run, number: int) -> dict[str, Any]:
         "mean": _figure(values.mean()) if len(values) else None,
         "low": _figure(values.min()) if len(values) else None,
         "high": _figure(values.max()) if len(values) else None,
-        "held_out": None if run.held_out is None else len(y) - int(run.held_out[0][number]),
+        "held_out": None if run.held_out is None else len(y) - int(np.asarray(run.held_out[0])[number]),
         "picture": _picture(y, seen),
     }
 

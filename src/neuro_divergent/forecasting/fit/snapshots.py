@@ -95,7 +95,7 @@ class _Snapshots(Callback):
 
     def _write(self, state: TrainState, found: dict[str, Any]) -> None:
         checkpoints = state.config.checkpoints
-        if checkpoints is None or checkpoints == "auto":
+        if checkpoints is None:
             return
         name = f"{SNAPSHOTS}/{snapshot_name(found['epoch'])}"
         place = place_of(checkpoints.directory)

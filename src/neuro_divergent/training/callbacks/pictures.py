@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.extras import require
-from neuro_divergent.core.field_types import AnyPath
+from neuro_divergent.core.field_types import AnyPath, default
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.logs import Logs
 from neuro_divergent.training.callbacks.progress import in_notebook
@@ -41,7 +41,7 @@ class Visualizer(CallbackSettings):
 
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
-    directory: AnyPath = Path("training_plots")
+    directory: AnyPath = default(Path("training_plots"))
     """Directory of the pictures."""
     live: bool = True
     """Redraw while the training runs; False draws at the end only."""
@@ -81,7 +81,7 @@ class Monitor(CallbackSettings):
     """Draw after every n-th epoch, and at the end."""
     save_plots: bool = True
     """Write the picture; False only prints."""
-    directory: AnyPath = Path("training_plots")
+    directory: AnyPath = default(Path("training_plots"))
     """Directory of the picture metrics.png."""
 
     def __init__(self, metrics: Any = None, /, **fields: Any) -> None:
