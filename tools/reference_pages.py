@@ -20,6 +20,7 @@ GROUPS = {
     "optimizers": ("Optimizers and schedules", ("optim",)),
     "losses": ("Losses and metrics", ("losses", "metrics")),
     "search": ("Search", ("search",)),
+    "dashboard": ("Dashboard", ("dashboard",)),
     "core": ("Errors, runs and base classes", ("core",)),
 }
 """File name: title, and the folders of the source whose names it has."""

@@ -26,7 +26,7 @@ class Chart {
     this.tip = h("div", { class: "tip", hidden: true, "aria-live": "polite" });
     this.legend = h("div", { class: "legend" });
     this.note = h("span", {}, options.note || "");
-    const tool = (text, act, label, pressed) => h("button", { type: "button", onclick: act, "aria-label": `${label}: ${title}`, title: label, "aria-pressed": pressed }, text);
+    const tool = (text, act, label, pressed) => h("button", { type: "button", onclick: act, "aria-label": `${text}: ${label}, ${title}`, title: label, "aria-pressed": pressed }, text);
     this.logButton = tool("log", () => this.setLog(!this.log), "Logarithmic scale", String(this.log));
     this.resetButton = tool("reset", () => this.setZoom(null), "Show everything");
     this.resetButton.hidden = true;

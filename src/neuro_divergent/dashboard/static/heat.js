@@ -20,5 +20,5 @@ export function heat(title, found) {
   });
   if (found.steps.length) svg.append(...[[LEFT, "start", found.steps[0]], [WIDTH, "end", found.steps.at(-1)]].map(([x, anchor, step]) => s("text", { x, y: height - 6, "text-anchor": anchor, fill: "var(--soft)", "font-size": 10 }, `step ${step}`)));
   const rows = [["name", ...found.steps], ...found.names.map((name, row) => [`"${name.replaceAll('"', '""')}"`, ...found.values[row]])];
-  return h("figure", { class: "chart" }, h("figcaption", {}, title, h("span", {}, `${figure(10 ** low)} to ${figure(10 ** high)}, logarithmic`), h("div", { class: "tools" }, h("button", { type: "button", "aria-label": `Save as CSV: ${title}`, onclick: () => download(`${title}.csv`, `${rows.map((row) => row.join(",")).join("\n")}\n`, "text/csv") }, "CSV"))), svg);
+  return h("figure", { class: "chart" }, h("figcaption", {}, title, h("span", {}, `${figure(10 ** low)} to ${figure(10 ** high)}, logarithmic`), h("div", { class: "tools" }, h("button", { type: "button", "aria-label": `CSV: save ${title}`, onclick: () => download(`${title}.csv`, `${rows.map((row) => row.join(",")).join("\n")}\n`, "text/csv") }, "CSV"))), svg);
 }

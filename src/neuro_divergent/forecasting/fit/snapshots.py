@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from neuro_divergent.data.time import seasonality
 from neuro_divergent.forecasting.fit.about import FORECASTING, naive_season
 from neuro_divergent.forecasting.network.anchor import Anchor
 from neuro_divergent.forecasting.network.module import ForecastModule
+from neuro_divergent.losses import Loss
+from neuro_divergent.losses.distribution import Distributional
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
 from neuro_divergent.training.callbacks.tensorboard import SNAPSHOT
 from neuro_divergent.training.runs.checkpoint_store import place_of
@@ -53,8 +55,8 @@ class ForecastSnapshots(CallbackSettings):
     """The series to show, by name; a number takes the first ones. The worst and the best series are added."""
     every: Annotated[int, Field(ge=1)] = 1
     """Write after every n-th validation, and after the last one."""
-    level: tuple[Annotated[float, Field(gt=0.0, lt=100.0)], ...] = (80.0, 95.0)
-    """Intervals in percent, for losses that have any."""
+    level: tuple[Annotated[float, Field(gt=0.0, lt=100.0)], ...] | Literal["auto"] = "auto"
+    """Intervals in percent, for losses that have any; "auto" shows those of 80 and 95 % that the loss has learned."""
     keep: Annotated[int, Field(ge=2)] = 100
     """How many files are kept. Older ones are thinned out; the first and the newest stay."""
 
@@ -70,6 +72,7 @@ class _Snapshots(Callback):
         self.settings = settings
         self._validations = 0
         self._season = 1
+        self._level: tuple[float, ...] = ()
 
     def on_fit_start(self, state: TrainState) -> None:
         run = state.shared.get(FORECASTING)
@@ -80,6 +83,8 @@ class _Snapshots(Callback):
             )
         store = run.problem.store
         self._shown = _numbers(self.settings.series, [str(name) for name in store.ids])
+        assert isinstance(state.module, ForecastModule)
+        self._level = _levels(self.settings.level, state.module.loss)
         seasons = seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=run.problem.rows)
         self._season = naive_season(seasons, run.problem.model.input_size)
 
@@ -89,7 +94,7 @@ class _Snapshots(Callback):
         if state.validation_source is None or (self._validations % self.settings.every and not last):
             return
         run: Run = state.shared[FORECASTING]
-        found = snapshot(run, state, self._shown, self._season, self.settings.level)
+        found = snapshot(run, state, self._shown, self._season, self._level)
         state.shared[SNAPSHOT] = found
         self._write(state, found)
 
@@ -122,6 +127,27 @@ def _numbers(wanted: tuple[str, ...] | int, names: list[str]) -> list[int]:
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"The first ones are {', '.join(names[:5])}"
         raise ConfigError(f"series must be names of the table, but got {unknown[0]!r}. {hint}")
     return [names.index(name) for name in wanted]
+
+
+def _levels(wanted: tuple[float, ...] | str, loss: Loss) -> tuple[float, ...]:
+    """The intervals to show; ConfigError if the loss has not learned one of them."""
+    if not loss.probabilistic:
+        return ()
+    bounded = bool(loss.levels) and not isinstance(loss, Distributional)  # a distribution has every quantile
+    lowest, highest = (min(loss.levels), max(loss.levels)) if bounded else (0.0, 1.0)
+    learned = [
+        level
+        for level in (wanted if isinstance(wanted, tuple) else (80.0, 95.0))
+        if lowest - 1e-6 <= (1 - level / 100) / 2 and (1 + level / 100) / 2 <= highest + 1e-6
+    ]
+    if isinstance(wanted, tuple) and len(learned) < len(wanted):
+        missing = next(level for level in wanted if level not in learned)
+        raise ConfigError(
+            f"ForecastSnapshots shows intervals that the loss has learned, but {loss.kind} has quantiles from "
+            f"{lowest:g} to {highest:g}, and got level={missing:g}. Train with MQLoss(level=[{missing:g}]), or leave "
+            "level out"
+        )
+    return tuple(learned)
 
 
 class _Windows:
