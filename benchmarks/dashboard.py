@@ -2,15 +2,16 @@
 
     python benchmarks/dashboard.py [--runs 1000] [--steps 10000] [--peer-runs 100] [--write]
 
-Every run has the event log of a training of `--steps` steps and 100 epochs. Times are wall times from an HTTP client: the
-first page from a request to a server that has just started, with the whole table as JSON; a comparison with the curves of
-20 runs. "to first chart" begins with the start of the process and ends with the curve of a run, on both sides.
-TensorBoard gets the same three scalars of every step; fewer runs are in its favour. Memory is the largest resident size.
+Every run has the event log of a training of `--steps` steps and 100 epochs. Times are wall times of an HTTP client: the
+first page from a request to a server that has just started, with the whole table as JSON; a comparison with the
+curves of 20 runs. "first chart" begins with the start of the process and ends with the curve of a run, on both sides.
+TensorBoard gets the same three scalars of every step; fewer runs are in its favour. Memory is the largest resident
+size.
 
 Loading the page's scripts is measured in Chromium, beside plotly's script if it is installed (pip install plotly).
 
-A training of a small network, alternating in one process with and without an open dashboard that watches it: CPU seconds
-per step, and the same weights.
+A training of a small network, alternating in one process with and without an open dashboard that watches it: CPU
+seconds per step, and the same weights.
 """
 
 from __future__ import annotations
@@ -73,8 +74,13 @@ def event_log(steps: int) -> str:
 def write_runs(folder: Path, runs: int, steps: int) -> None:
     """Run directories with the same log."""
     log = event_log(steps)
-    about = {"schema": 1, "model": {"kind": "NHITS"}, "data": {"fingerprint": "a", "series": 1, "rows": 1, "freq": "1h"},
-             "scored": {"rows": "a", "h": 24, "loss": {"kind": "MAE"}}, "naive": {"validation_loss": 1.0}}  # fmt: skip
+    about = {
+        "schema": 1,
+        "model": {"kind": "NHITS"},
+        "data": {"fingerprint": "a", "series": 1, "rows": 1, "freq": "1h"},
+        "scored": {"rows": "a", "h": 24, "loss": {"kind": "MAE"}},
+        "naive": {"validation_loss": 1.0},
+    }
     for number in range(runs):
         run = folder / f"run-{number:04d}"
         run.mkdir(parents=True)
