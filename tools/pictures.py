@@ -105,7 +105,7 @@ def photograph_dashboard(runs: Path, picture: Path) -> None:
     with nd.Dashboard(runs) as board, sync_playwright() as driver:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
-        shown = browser.new_page(viewport={"width": 1280, "height": 900})
+        shown = browser.new_page(viewport={"width": 1280, "height": 1130})
         shown.goto(board.url)
         shown.click("tr[data-run] a")
         shown.wait_for_selector("figure.chart path[stroke]")

@@ -66,6 +66,6 @@ document.getElementById("theme").addEventListener("click", () => {
   theme(next);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(stored("theme", "system")));
-addEventListener("hashchange", () => { go(); main.focus(); });
+addEventListener("hashchange", () => { go(); main.focus({ preventScroll: true }); scrollTo(0, 0); });
 theme(stored("theme", "system"));
 go();
