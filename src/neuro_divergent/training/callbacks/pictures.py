@@ -159,7 +159,7 @@ class _Pictures(Callback):
         found = _columns(state, self.settings.metrics)
         known = {name for record in state.history.epochs for name in record}
         missing = [name for name in self.settings.metrics if not _columns(state, (name,))]
-        if missing and found:
+        if missing and found and self.settings.metrics != DEFAULT:
             log.warning("the pictures are without %s: the history has %s", ", ".join(missing), ", ".join(sorted(known)))
 
     def on_exception(self, state: TrainState) -> None:
