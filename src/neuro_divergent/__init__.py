@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.fit.continue_training import resume_training as resume_training
     from neuro_divergent.forecasting.fit.distillation import distill as distill
     from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
-    from neuro_divergent.forecasting.fit.snapshots import ForecastSnapshots as ForecastSnapshots
+    from neuro_divergent.forecasting.fit.shown.snapshots import ForecastSnapshots as ForecastSnapshots
     from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
     from neuro_divergent.forecasting.model.model import Model as Model
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals as PredictionIntervals
@@ -301,7 +301,7 @@ _HOMES = {
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
     "FileFormat": "data.schema.file_format",
-    "ForecastSnapshots": "forecasting.fit.snapshots",
+    "ForecastSnapshots": "forecasting.fit.shown.snapshots",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",

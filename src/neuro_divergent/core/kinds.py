@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, str]] = {
     "callback": {
         "CsvLog": "training",
         "CustomCallback": "training",
-        "ForecastSnapshots": "forecasting.fit.snapshots",
+        "ForecastSnapshots": "forecasting.fit.shown.snapshots",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",

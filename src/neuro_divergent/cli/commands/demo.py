@@ -96,7 +96,7 @@ def _recorded(folder: Path, results: dict[str, Backtest], steps: int) -> Path:
     """Train two models on each table with a run directory, for the dashboard. Returns the directory of the runs."""
     import shutil
 
-    from neuro_divergent.forecasting.fit.snapshots import ForecastSnapshots
+    from neuro_divergent.forecasting.fit.shown.snapshots import ForecastSnapshots
     from neuro_divergent.losses import MQLoss
     from neuro_divergent.training.config.checkpoints import Checkpoints
     from neuro_divergent.training.config.training_config import TrainingConfig

@@ -19,11 +19,11 @@ from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
-from neuro_divergent.forecasting.fit.about import FORECASTING, about_run
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.refit import refit_state
+from neuro_divergent.forecasting.fit.shown.about import FORECASTING, about_run
 from neuro_divergent.forecasting.fit.training_rows import note_held_out, trained_rows
 from neuro_divergent.forecasting.model.model import learns_after_fit
 from neuro_divergent.forecasting.network.columns_taken import taken_columns

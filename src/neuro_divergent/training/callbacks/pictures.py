@@ -145,7 +145,7 @@ class _Pictures(Callback):
     def on_fit_start(self, state: TrainState) -> None:
         if self.settings.architecture and self.settings.save_plots:
             from neuro_divergent.plotting.training import layers_figure
-            from neuro_divergent.training.runs.layers import layers_of
+            from neuro_divergent.training.callbacks.layers import layers_of
 
             self._save(ARCHITECTURE, layers_figure(layers_of(state.module)))
         self._page(state, running=True)

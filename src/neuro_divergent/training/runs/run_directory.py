@@ -13,12 +13,12 @@ from neuro_divergent.core.json import dump_json, to_plain
 from neuro_divergent.core.runs.names import ABOUT, CONFIG, CONTEXT, DETAILS, EVENTS, is_remote
 from neuro_divergent.core.runs.remote import RemoteFolder
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+from neuro_divergent.training.callbacks.layers import layers_of
 from neuro_divergent.training.callbacks.writers import EventLines
 from neuro_divergent.training.process.heartbeat import stop_requests
 from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, place_of
 from neuro_divergent.training.runs.console_events import ConsoleEvents, memory_used
 from neuro_divergent.training.runs.event_files import EventFile, LocalEvents, RemoteEvents
-from neuro_divergent.training.runs.layers import layers_of
 
 if TYPE_CHECKING:
     from neuro_divergent.training.config.training_config import TrainingConfig

@@ -21,7 +21,7 @@ from neuro_divergent.core.json import dump_json, to_plain
 from neuro_divergent.core.registry import closest
 from neuro_divergent.core.runs.names import SNAPSHOTS, is_remote, snapshot_name, snapshot_of
 from neuro_divergent.data.time import seasonality
-from neuro_divergent.forecasting.fit.about import FORECASTING, naive_season
+from neuro_divergent.forecasting.fit.shown.about import FORECASTING, naive_season
 from neuro_divergent.forecasting.network.anchor import Anchor
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.losses import Loss
