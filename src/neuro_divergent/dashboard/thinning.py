@@ -21,7 +21,7 @@ def thinned(x: Floats, y: Floats, points: int) -> tuple[Floats, Floats]:
 
     >>> x, y = thinned(np.arange(6.0), np.array([0, 9, 1, 1, -5, 2.0]), 4)
     >>> x.tolist(), y.tolist()
-    ([0.0, 1.0, 3.0, 4.0], [0.0, 9.0, 1.0, -5.0])
+    ([0.0, 1.0, 4.0, 5.0], [0.0, 9.0, -5.0, 2.0])
     """
     points = max(2, min(points, MOST_POINTS))
     if len(y) <= points:
