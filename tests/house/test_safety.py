@@ -17,7 +17,7 @@ FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "mars
 MAY_START_PROCESSES = {
     "training/process/supervisor.py",
     "cli/peers/registry.py",
-    "core/executors.py",
+    "core/executors/processes.py",
     "dashboard/dashboard.py",
 }
 

@@ -572,7 +572,7 @@ def test_the_demo_without_matplotlib(tmp_path):
     found = json.loads(done.stdout)
     assert found["written"] == ["shown/forecast.csv", "shown/report.html", "shown/runs"]
     assert all(row["mae"] > 0 for rows in found["scores"].values() for row in rows)
-    assert {path.name for path in (tmp_path / "shown").iterdir()} == {"forecast.csv", "report.html"}
+    assert {path.name for path in (tmp_path / "shown").iterdir()} == {"forecast.csv", "report.html", "runs"}
 
 
 def test_a_terminal_gets_tables_that_fit(hours):
