@@ -21,6 +21,7 @@ GROUPS = {
     "losses": ("Losses and metrics", ("losses", "metrics")),
     "search": ("Search", ("search",)),
     "diagnostics": ("Diagnostics", ("diagnostics",)),
+    "dashboard": ("Dashboard", ("dashboard",)),
     "core": ("Errors, runs and base classes", ("core",)),
 }
 """File name: title, and the folders of the source whose names it has."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.space.dimensions import integers as integers
     from neuro_divergent.core.space.dimensions import loguniform as loguniform
     from neuro_divergent.core.space.dimensions import uniform as uniform
+    from neuro_divergent.dashboard.dashboard import Dashboard as Dashboard
     from neuro_divergent.data import samples as samples
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.fit.continue_training import resume_training as resume_training
     from neuro_divergent.forecasting.fit.distillation import distill as distill
     from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
+    from neuro_divergent.forecasting.fit.shown.snapshots import ForecastSnapshots as ForecastSnapshots
     from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
     from neuro_divergent.forecasting.model.model import Model as Model
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals as PredictionIntervals
@@ -246,6 +248,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import JsonLines as JsonLines
     from neuro_divergent.training import LearningRateMonitor as LearningRateMonitor
     from neuro_divergent.training import LossPlot as LossPlot
+    from neuro_divergent.training import Monitor as Monitor
     from neuro_divergent.training import RangeTest as RangeTest
     from neuro_divergent.training import Regularization as Regularization
     from neuro_divergent.training import TeacherForcing as TeacherForcing
@@ -253,6 +256,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import Timer as Timer
     from neuro_divergent.training import Trainer as Trainer
     from neuro_divergent.training import TrainingConfig as TrainingConfig
+    from neuro_divergent.training import Visualizer as Visualizer
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
     from neuro_divergent.training.compute_gradients import compute_gradients as compute_gradients
@@ -303,6 +307,7 @@ _HOMES = {
     "CustomLoss": "losses",
     "CustomSchedule": "optim",
     "DLinear": "models",
+    "Dashboard": "dashboard.dashboard",
     "DataError": "core.errors",
     "DataFileError": "core.errors",
     "DataLoader": "data.windows.loader",
@@ -331,6 +336,7 @@ _HOMES = {
     "FileFormat": "data.schema.file_format",
     "FirstNonfinite": "diagnostics.first_nonfinite",
     "ForecastErrors": "forecasting.evaluate.errors",
+    "ForecastSnapshots": "forecasting.fit.shown.snapshots",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
@@ -381,6 +387,7 @@ _HOMES = {
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
+    "Monitor": "training",
     "MultiObjectiveSearch": "search.searches",
     "MultiStepDecay": "optim",
     "Muon": "optim",
@@ -463,6 +470,7 @@ _HOMES = {
     "UnknownNameError": "core.errors",
     "VanillaTransformer": "models",
     "Verdict": "diagnostics.doctor.verdict",
+    "Visualizer": "training",
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
     "WeightAnalyzer": "diagnostics.weights",

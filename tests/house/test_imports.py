@@ -23,9 +23,10 @@ ALLOWED = {
     "compat": {"core", *LEAVES, "training", "forecasting", "models", "search"},
     "report": {"core", *LEAVES, "training", "forecasting", "models", "search", "diagnostics"},
     "conformance": {"core", *LEAVES, "training", "forecasting", "models"},
+    "dashboard": {"core"},
     "cli": {
         *("core", *LEAVES, "training", "distributed", "forecasting", "models", "search", "diagnostics", "report"),
-        "conformance",
+        *("dashboard", "conformance"),
     },
 }
 FACADES = {("forecasting/model/model.py", "search"), ("forecasting/predict/forecaster.py", "diagnostics")}

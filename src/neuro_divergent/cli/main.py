@@ -42,6 +42,7 @@ COMMANDS = {
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint, a saved model or a study."),
     "doctor": ("doctor:doctor", "Say what is wrong with a training, with evidence and remedy."),
+    "dashboard": ("dashboard:dashboard", "Show runs in a browser: live, compared, offline."),
     "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can be resumed."),
     "launch": ("launch:launch", "Run one machine's part of a training on several machines."),
     "models": ("lists:models", "List the models."),

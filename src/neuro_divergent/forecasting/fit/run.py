@@ -27,6 +27,7 @@ from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supe
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.refit import refit_state
+from neuro_divergent.forecasting.fit.shown.about import FORECASTING, about_run
 from neuro_divergent.forecasting.fit.training_rows import note_held_out, trained_rows
 from neuro_divergent.forecasting.model.model import learns_after_fit
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
@@ -77,6 +78,8 @@ class Run:
         self.temporary: Path | None = None
         """A directory that is removed at the end; None if the run has its own."""
         training.state.context = self._context
+        training.state.about = self._about
+        training.state.shared[FORECASTING] = self
 
     def advance(self, until: int | None = None) -> Run:
         """Train until `until` steps are done (None: all of them), or until the run is stopped.
@@ -209,6 +212,31 @@ class Run:
         except NeuroDivergentError as error:  # such a model can still be trained and resumed
             log.warning("checkpoints of this run cannot be loaded as a forecaster: %s", error)
             return {}
+
+    def _about(self) -> Mapping[str, Any]:
+        """Facts about the table and its scores. Folds and trials, of which there may be thousands, have none."""
+        if not self.job.may_refit:
+            return {}
+        try:
+            return about_run(self)
+        except Exception as error:  # only the dashboard shows them: the training must not end here
+            log.warning("the facts about the table could not be written: %s", error)
+            return {}
+
+    @property
+    def table(self) -> TimeSeriesDataFrame:
+        """The table of the training, with the rows that it holds out."""
+        return self._table
+
+    @property
+    def held_out(self) -> Range | None:
+        """The held-out rows of each series; None if there are none."""
+        return self._held_out
+
+    @property
+    def local(self) -> LocalScaling | None:
+        """The scaling of the series before the training."""
+        return self._local
 
     @property
     def held_out_rows(self) -> npt.NDArray[np.int64] | None:

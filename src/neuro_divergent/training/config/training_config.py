@@ -263,10 +263,10 @@ class TrainingConfig(DeclaredFields):
     quantiles): "auto" if their coverage differs from the nominal one by more than 3 points and forecasts are not
     reconciled (HINT), True always, False never. A loss that forecasts a point gets intervals by
     `prediction_intervals` instead."""
-    progress: bool | Auto = option(
+    progress: bool | Literal["auto", "plain"] = option(
         "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
     )
-    """A progress line; "auto" shows it on a terminal only."""
+    """A progress line; "auto" shows it on a terminal only. "plain" prints a line per epoch, for containers and logs."""
     num_workers: Annotated[int, Field(ge=0)] = option(
         0, resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )

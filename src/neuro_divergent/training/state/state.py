@@ -91,6 +91,8 @@ class TrainState:
     """What a checkpoint says of its run besides the state: configuration, identity, versions; set by the engine."""
     context: Callable[[], Mapping[str, bytes]] = dict
     """Files that turn a checkpoint into a forecaster; nothing for a module of the user's."""
+    about: Callable[[], Mapping[str, Any]] = dict
+    """Facts about the table and its scores, as plain data, which are written into the run directory once."""
     requested: list[str] = field(default_factory=list)
     """Where checkpoints were asked for that are not written yet."""
     shared: dict[str, Any] = field(default_factory=dict)
