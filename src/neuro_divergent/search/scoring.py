@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.fold_job import Plan, part_of, run_job, seen_in
 from neuro_divergent.forecasting.evaluate.folds import Fold
 from neuro_divergent.forecasting.evaluate.scores import (
+    PROBABILISTIC,
     HistoricalForecasts,
     Truth,
     check_names,
@@ -22,6 +24,7 @@ from neuro_divergent.forecasting.evaluate.scores import (
 )
 from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.losses.base import Loss
 from neuro_divergent.metrics.base import AnyMetric, badness, goal_of
 
 SIGNED = ("bias", "bias_percent", "coverage")
@@ -33,6 +36,16 @@ def direction_of(name: str) -> str:
     if name.partition("-")[0] in SIGNED:
         return "minimize"
     return "maximize" if goal_of(name) == "max" else "minimize"
+
+
+def refuse_without_quantiles(names: Sequence[str], loss: Any) -> None:
+    """Refuse a metric of intervals or quantiles if the loss trains a model that forecasts only points."""
+    for name in names:
+        if name in PROBABILISTIC and isinstance(loss, Loss) and not loss.probabilistic:
+            raise ConfigError(
+                f"{name} needs intervals or quantiles, but {loss.kind} forecasts a point. Train with "
+                "loss=nd.MQLoss(level=[80]), or another loss of quantiles or distributions"
+            )
 
 
 def score_of(name: str, value: float) -> float:

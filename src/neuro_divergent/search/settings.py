@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -25,8 +25,6 @@ from neuro_divergent.training.stacked.train_many import Stacked
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
     from neuro_divergent.search.result import SearchResult
 
@@ -132,6 +130,8 @@ class Search(Description):
     def _together(self) -> Self:
         if self.n_jobs == 0 or self.n_jobs < -1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, but got n_jobs={self.n_jobs}")
+        if self.space is not None and not self.space.dimensions:
+            raise ConfigError("a search space needs a dimension, such as learning_rate=nd.loguniform(1e-5, 1e-1)")
         if self.model is None and (self.space is None or not self.space.chooses_model):
             raise ConfigError(
                 "a search needs a model whose fields it varies: give model=..., or let the space choose it with "
@@ -220,6 +220,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "split") and not isinstance(value, str):  # a splitter of another library
         return {"reference": reference(value)}
     return encode(value)
-
-
-Callback = Callable[["Study", "FrozenTrial"], Any]

@@ -98,10 +98,5 @@ def _can_leave(search: Search, jobs: int) -> bool:
     what = f"your own callables ({', '.join(found)})" if found else "the classes of your script"
     if jobs > 1:
         raise ConfigError(f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1")
-    if search.trial_timeout is not None:
-        raise ConfigError(
-            f"trial_timeout ends a process, which gets trials as files, and these cannot contain {what}. Leave "
-            "trial_timeout out"
-        )
-    log.info("trials run in this process, because files cannot contain %s: timeout is checked between trials", what)
+    log.info("trials run in this process, because files cannot contain %s: it interrupts those that hang", what)
     return False
