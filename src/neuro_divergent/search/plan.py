@@ -52,6 +52,14 @@ FREE = frozenset(
 )
 """Fields of a search that may differ when it is resumed. The others change what a trial is or how it is scored."""
 
+PARTS = {
+    "search": {"space", "model", "config"},
+    "plan": {"folds", "seeds", "metrics", "level"},
+    "table": {"schema", "library"},
+    "directions": set[str](),
+}
+"""The parts of study.json without which it cannot be read, and their fields."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -151,18 +159,20 @@ def write_plan(directory: Path, document: Mapping[str, Any], plan: Plan, whole: 
     files.write_json(directory / STUDY, dict(document) | {"table": facts})
 
 
+def _has(part: Any, keys: set[str]) -> bool:
+    return isinstance(part, dict) and bool(part) and keys <= part.keys()
+
+
 def read_document(directory: Path) -> dict[str, Any] | None:
     """The contents of study.json; None if there is none."""
     if not (directory / STUDY).exists():
         return None
     found = parse_json(plain_bytes(directory / STUDY, MAX_JSON_BYTES), STUDY)
-    objects = ("search", "plan", "table", "directions")
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), dict) for name in objects):
+    if not isinstance(found, dict) or not all(_has(found.get(name), keys) for name, keys in PARTS.items()):
         raise CorruptFileError(f"{directory / STUDY} must describe a study, but does not")
     if found.get("format") != FORMAT:
-        raise StorageError(
-            f"this version reads studies of format {FORMAT}, but {directory} has {found.get('format')!r}"
-        )
+        got = found.get("format")
+        raise StorageError(f"this version reads studies of format {FORMAT}, but {directory} has {got!r}")
     return found
 
 

@@ -1,7 +1,7 @@
 """Stops work in this process: on SIGINT and SIGTERM, and when its time is over.
 
-First the work is asked to stop: it saves its trials after the present part, and raises StoppedError. A second signal, or
-the end of a grace period, interrupts it wherever it is. Code that never returns to Python cannot be interrupted.
+First the work is asked to stop: it saves its trials after the present part, and raises StoppedError. A second signal,
+or the end of a grace period, interrupts it wherever it is. Code that never returns to Python cannot be interrupted.
 """
 
 from __future__ import annotations

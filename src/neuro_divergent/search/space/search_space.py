@@ -34,7 +34,7 @@ class SearchSpace(Description):
     >>> space.grid_size(3)
     6
 
-    `SearchSpace()` is empty: the beginning of a chain such as `SearchSpace().add_categorical("scaler", [None, "robust"])`.
+    `SearchSpace()` is empty: the beginning of a chain of `add_categorical`, `add_discrete` and `add_continuous`.
     """
 
     dimensions: dict[str, Dimension] = default({})
