@@ -33,7 +33,7 @@ def server(kind: str, folder: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "grpc"])
+@pytest.mark.parametrize("kind", ["postgresql", pytest.param("grpc", marks=pytest.mark.stress)])
 def test_processes_share_a_study_in_a_database(kind: str) -> None:
     """Two processes on one grid, one of them killed: each point once. Another study may be in the same database."""
     with TemporaryDirectory() as name, server(kind, Path(name)) as url:  # the server's user cannot read pytest's folder

@@ -170,7 +170,7 @@ def parallel_figure(
         colour = COLOURS[1] if best else colormaps["viridis_r"](0.1 + 0.85 * shares[place])
         axes.plot(
             *zip(*line, strict=True), color=colour, alpha=1.0 if best else 0.45, linewidth=2.4 if best else 1.0,
-            label="best trial" if best else None,
+            label=f"best {metric}" if best else None,
         )  # fmt: skip
     for x, name in enumerate(names):
         axes.axvline(x, color=INK, linewidth=0.8)
