@@ -36,6 +36,8 @@ from neuro_divergent.training.state.state import TrainState
 FIRST_SLICE = 4
 """Steps of the first part of a training. Later parts take about SECONDS_PER_SLICE."""
 SECONDS_PER_SLICE = 0.5
+TIME_OVER = "its time was over"
+"""The error of a trial that took longer than it may."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Order:
     """Trials that this process need not keep."""
     stacked: Stacked = "auto"
     checkpoint_every: float = 30.0
+    seconds: float | None = None
+    """How long this may take. Trials that need more are saved, and fail with the time as the reason."""
 
 
 @dataclass
@@ -112,8 +116,7 @@ class Workshop:
 
     def do(self, order: Order) -> dict[int, Outcome]:
         """Do an order. A trial that fails has its error as the outcome, and does not disturb the others."""
-        for number in order.forget:
-            self._drop(number)
+        self.forget(order.forget)
         outcomes: dict[int, Outcome] = {}
         live: list[_Live] = []
         for wanted in order.trials:
@@ -134,6 +137,11 @@ class Workshop:
             if order.drop or outcomes[number].error is not None or outcomes[number].finished:
                 self._drop(number)
         return outcomes
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Keep these trials no longer in this process."""
+        for number in numbers:
+            self._drop(number)
 
     def save_all(self) -> None:
         """Save every trial of this process that is not finished, unless it was interrupted inside of a step."""
@@ -355,8 +363,20 @@ def work(study: str, text: str) -> str:
         importlib.import_module(module)
     trials = tuple(Wanted.from_dict(one) for one in document.pop("trials"))
     order = Order(trials=trials, **document | {"forget": tuple(document["forget"])})
-    found = _WORKSHOPS[study].do(order)
+    found = _in_time(_WORKSHOPS[study], order)
     return json.dumps({number: outcome.__dict__ for number, outcome in found.items()})
+
+
+def _in_time(workshop: Workshop, order: Order) -> dict[int, Outcome]:
+    """Do an order. When its time is over, its trials are saved, and their outcome says so."""
+    end = None if order.seconds is None else time.monotonic() + order.seconds
+    workshop.asked = lambda: end is not None and time.monotonic() > end
+    try:
+        return workshop.do(order)
+    except StoppedError:
+        workshop.save_all()
+        workshop.forget([one.number for one in order.trials])
+        return {one.number: Outcome(error=TIME_OVER) for one in order.trials}
 
 
 def order_text(order: Order) -> str:
