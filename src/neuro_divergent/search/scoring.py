@@ -15,7 +15,6 @@ from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.fold_job import Plan, part_of, run_job, seen_in
 from neuro_divergent.forecasting.evaluate.folds import Fold
 from neuro_divergent.forecasting.evaluate.scores import (
-    PROBABILISTIC,
     HistoricalForecasts,
     Truth,
     check_names,
@@ -26,6 +25,7 @@ from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.losses.base import Loss
 from neuro_divergent.metrics.base import AnyMetric, badness, goal_of
+from neuro_divergent.metrics.by_name import PROBABILISTIC
 
 SIGNED = ("bias", "bias_percent", "coverage")
 """Metrics whose best value is neither the lowest nor the highest: their distance to the best value is the score."""
