@@ -25,7 +25,8 @@ from neuro_divergent.search.plan import Plan, read_all_rows, read_document
 from neuro_divergent.search.scoring import FoldScores
 from neuro_divergent.search.space import SearchSpace
 from neuro_divergent.search.space.points import every_name
-from neuro_divergent.search.study import ERROR, EXCLUDED, FACTS, NAME, NESTED, best_of, quiet, storage_of
+from neuro_divergent.search.storage import quiet, storage_of
+from neuro_divergent.search.study import ERROR, EXCLUDED, FACTS, NESTED, best_of, study_name
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -86,19 +87,24 @@ class SearchResult:
 
         Args:
             directory: the directory of the search.
-            storage: the URL of its database, if the search had one.
+            storage: the URL of its database, if the search had one. The file is not trusted to name it.
             using: your own callables that the study names only by reference, such as {"my_loss": my_loss}.
         """
         folder = Path(directory)
         document = read_document(folder)
         if document is None:
             raise StorageError(f"{folder} must be the directory of a search, but has no {STUDY}")
-        url = storage or document["search"].get("storage")
+        known = document["search"].get("storage")
+        if known is not None and storage is None:
+            raise StorageError(f"the study of {folder} is in a database, {known}. Give its URL: storage=...")
         import optuna
 
         with quiet():
-            name = NAME if url is None else f"{NAME}-{folder.name}"
-            study = optuna.load_study(study_name=name, storage=storage_of(folder, url, create=False))
+            where = storage_of(folder, storage, create=False)
+            try:
+                study = optuna.load_study(study_name=study_name(folder, storage), storage=where)
+            except KeyError as error:
+                raise StorageError(f"the database must have the study of {folder}, but has not") from error
         return cls(folder, study, document, using or {})
 
     @cached_property
