@@ -199,6 +199,9 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
     from neuro_divergent.optim import WarmupCosine as WarmupCosine
     from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.search.auto.auto_forecaster import AutoForecaster as AutoForecaster
+    from neuro_divergent.search.auto.board import AutoLeaderboard as AutoLeaderboard
+    from neuro_divergent.search.auto.result import AutoResult as AutoResult
     from neuro_divergent.search.result import SearchResult as SearchResult
     from neuro_divergent.search.searches import BayesianOptimization as BayesianOptimization
     from neuro_divergent.search.searches import GridSearch as GridSearch
@@ -245,6 +248,9 @@ _HOMES = {
     "AdaptiveClip": "optim",
     "Aggregated": "data.hierarchy.aggregate",
     "Augmentation": "data.windows.augmentation",
+    "AutoForecaster": "search.auto.auto_forecaster",
+    "AutoLeaderboard": "search.auto.board",
+    "AutoResult": "search.auto.result",
     "Autoformer": "models",
     "Averaging": "optim",
     "Backtest": "forecasting.evaluate.backtest",

@@ -14,15 +14,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+import safetensors.numpy
+
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, RegistryError
 from neuro_divergent.core.json import dump_json
 from neuro_divergent.core.plain_files import settled
-from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
+from neuro_divergent.core.runs.names import INDEX, INDEX_ARRAYS, INDEX_DOCUMENT, member_name
 from neuro_divergent.core.runs.saved import INDEX_FORMAT, manifest_digest
 from neuro_divergent.core.runs.saved import is_many as is_many
 from neuro_divergent.core.runs.saved import read_index as read_index
+from neuro_divergent.core.tensor_files import check_safetensors
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
@@ -31,6 +35,7 @@ Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
 _MAKERS = {
     "NeuralForecast": "neuro_divergent.forecasting.several.neural_forecast:from_saved",
     "Ensemble": "neuro_divergent.forecasting.several.ensemble:from_saved",
+    "AutoResult": "neuro_divergent.search.auto.result:from_saved",
 }
 """By kind, the function that makes the object from its forecasters and the facts of the index. Names, so that nothing
 is imported here. A file gives only the kind: it cannot name a module."""
@@ -43,15 +48,17 @@ def save_many(
     *,
     context: bool = True,
     overwrite: bool = False,
+    arrays: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> None:
-    """Write several models and their index: all of it or nothing."""
+    """Write several models and their index: all of it or nothing. Arrays of the whole lie beside the index."""
     document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         members = [folder / member_name(number) for number in range(len(forecasters))]
         for forecaster, member in zip(forecasters, members, strict=True):
             forecaster.save(member, context=context)
         document["manifests"] = [manifest_digest(member) for member in members]
-        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT)})
+        more = {} if arrays is None else {INDEX_ARRAYS: safetensors.numpy.save(dict(arrays))}
+        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT), **more})
 
 
 def register_kind(kind: str, maker: str) -> None:
@@ -67,6 +74,10 @@ def register_kind(kind: str, maker: str) -> None:
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[Path, dict[str, bytes]]]:
     facts, members = read_index(path)
+    contents = bundle.read(files.present(Path(path)) / INDEX)
+    if INDEX_ARRAYS in contents:
+        check_safetensors(contents[INDEX_ARRAYS], INDEX_ARRAYS)
+        facts = facts | {"arrays": safetensors.numpy.load(contents[INDEX_ARRAYS])}
     return facts, {member: bundle.read(member) for member in members}
 
 
