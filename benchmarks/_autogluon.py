@@ -37,8 +37,8 @@ def main(place: Path) -> None:
     seconds = time.perf_counter() - begun
     parts = []
     for table in tables:
-        frame = predictor.predict(table)["mean"].unstack("item_id").T.sort_index()
-        parts.append(frame.to_numpy(dtype=np.float64))
+        mean = predictor.predict(table)["mean"].sort_index()
+        parts.append(mean.to_numpy(dtype=np.float64).reshape(-1, order["h"]))
     np.save(place / "forecast.npy", np.concatenate(parts))
     board = predictor.leaderboard()
     (place / "facts.json").write_text(json.dumps({"seconds": seconds, "note": ", ".join(board["model"][:4])}))

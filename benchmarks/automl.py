@@ -1,7 +1,7 @@
 """AutoForecaster beside AutoGluon-TimeSeries and our own NHITS recipe, in the same time on the same rows.
 
     python benchmarks/automl.py [--sets m4_hourly,m4_yearly,tourism,vic_elec] [--seconds 180] [--write]
-    python benchmarks/automl.py --choose --seconds 60        # the stretch before the test part: settings are chosen there
+    python benchmarks/automl.py --choose --seconds 60        # before the test part: settings are chosen there
     AUTOGLUON_PYTHON=/path/to/python python benchmarks/automl.py --sides ours,autogluon
 
 Each set has known rows and a test part, which only scores. AutoGluon (`medium_quality`, without the pre-trained Chronos
@@ -70,13 +70,13 @@ def m4(folder: Path, name: str, h: int, season: int, series: int | None) -> Set:
 
 def tourism(folder: Path) -> Set:
     """304 quarterly series of tourism in Australia; the last two years are the test part."""
-    table = pl.read_parquet(folder / "australia_tourism_quarterly.parquet").select(KEYS + ["y"]).sort(KEYS)
+    table = pl.read_parquet(folder / "australia_tourism_quarterly.parquet").select([*KEYS, "y"]).sort(KEYS)
     return Set("tourism", table, 8, 4, "1q")
 
 
 def vic_elec(folder: Path) -> Set:
     """Half-hourly demand of Victoria; the last fourteen days, one day at a time."""
-    table = pl.read_parquet(folder / "vic_elec_30min.parquet").select(KEYS + ["y"]).sort(KEYS)
+    table = pl.read_parquet(folder / "vic_elec_30min.parquet").select([*KEYS, "y"]).sort(KEYS)
     return Set("vic_elec", table, 48, 48, "30m", windows=14)
 
 

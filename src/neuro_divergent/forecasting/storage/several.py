@@ -97,3 +97,13 @@ def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CorruptFileError(f"{path}: {INDEX_DOCUMENT} has a missing or wrong entry: {error!r}") from error
+
+
+STUDY_READER = "neuro_divergent.search.result:SearchResult"
+"""The class that reads the directory of a search. A name, so that nothing is imported here."""
+
+
+def load_study(path: str | os.PathLike[str], *, using: Mapping[str, Callable[..., Any]] | None = None) -> Any:
+    """The result of the search in a directory."""
+    module, _, name = STUDY_READER.partition(":")
+    return getattr(import_module(module), name).load(path, using=using)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -17,7 +16,7 @@ from neuro_divergent.forecasting.evaluate.scores import check_names
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.metrics.base import MetricField, metric_name
 from neuro_divergent.search.amounts import Duration
-from neuro_divergent.search.auto.portfolio import Preset
+from neuro_divergent.search.auto.portfolio import Preset, check_named
 
 if TYPE_CHECKING:
     from neuro_divergent.search.auto.result import AutoResult
@@ -121,6 +120,7 @@ class AutoForecaster(Description):
             )
         if self.include is not None and not self.include:
             raise ConfigError("include must name a model, but got an empty list. Leave it out for the portfolio")
+        check_named((*(self.include or ()), *self.exclude))
         for one in self.include or ():
             if getattr(one, "h", self.h) != self.h and not isinstance(one, type):
                 raise ConfigError(f"included models must have h={self.h}, but {one.kind} has h={one.h}")

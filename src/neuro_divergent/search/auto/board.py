@@ -79,7 +79,8 @@ class AutoLeaderboard:
         return [head] + [
             [
                 str(place), row.model, _number(row.score), _number(row.selection),
-                f"{row.weight:.2f}" if row.weight else "", "" if row.seconds is None else f"{row.seconds:.1f}", row.note,
+                f"{row.weight:.2f}" if row.weight else "", "" if row.seconds is None else f"{row.seconds:.1f}",
+                row.note,
             ]
             for place, row in enumerate(self.rows, 1)
         ]  # fmt: skip

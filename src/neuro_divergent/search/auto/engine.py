@@ -32,7 +32,7 @@ from neuro_divergent.search.auto.held_out import HeldOut
 from neuro_divergent.search.auto.member import NOT_BEGUN, Outcome, Wanted, forecasts_at, place_of
 from neuro_divergent.search.auto.more import More, can_search, unused_name
 from neuro_divergent.search.auto.naive import naive_forecaster, with_quantiles
-from neuro_divergent.search.auto.portfolio import asked_levels, loss_for, portfolio
+from neuro_divergent.search.auto.portfolio import asked_levels, loss_for
 from neuro_divergent.search.auto.profile import Profile
 from neuro_divergent.search.auto.scores import Scorer
 from neuro_divergent.training.config.other_process import own_modules
@@ -88,12 +88,20 @@ class Engine:
     """One run of an AutoForecaster."""
 
     def __init__(
-        self, settings: AutoForecaster, held: HeldOut, profile: Profile, directory: Path, begun: float
+        self,
+        settings: AutoForecaster,
+        held: HeldOut,
+        profile: Profile,
+        wanted: list[Wanted],
+        left_out: dict[str, str],
+        directory: Path,
+        begun: float,
     ) -> None:
         self.settings, self.held, self.profile, self.directory, self.begun = settings, held, profile, directory, begun
+        self.left_out = left_out
+        self._wanted = wanted
         self.loss: Loss = loss_for(settings.metric_name, settings.level) or MAE()
         self.members: list[Member] = []
-        self.left_out: dict[str, str] = {}
         self.ended = False
         self._crew: Crew | None = None
         self._more: list[More] = []
@@ -101,10 +109,6 @@ class Engine:
 
     def run(self) -> None:
         """Train the portfolio, and search with the time that is left."""
-        wanted, self.left_out = portfolio(
-            self.profile, self.settings.preset, self.settings.metric_name, self.settings.level, self.settings.seed,
-            self.settings.include, self.settings.exclude,
-        )  # fmt: skip
         naive = [self._naive(season) for season in sorted({1, self.profile.season}, reverse=True)]
         level = asked_levels(self.settings)
         self.columns = naive[0].columns(list(level)) if level else naive[0].columns().point
@@ -113,11 +117,11 @@ class Engine:
         for fitted in naive:
             self._add_naive(fitted, scored=trainable)
         if trainable:
-            self._register(wanted)
+            self._register(self._wanted)
             self._train()
         else:
             why = f"no series has the {2 * self.settings.h + 1} rows that a training and a window to score it need"
-            self.left_out |= {one.name: why for one in wanted}
+            self.left_out |= {one.name: why for one in self._wanted}
 
     def _scorer(self, origins: Any) -> Scorer:
         return Scorer(origins, self.profile.season, self.settings.metric, self.columns)
@@ -254,7 +258,7 @@ class Engine:
             "note": (one.outcome.error if one.outcome else None) or "",
             "best": best.name,
         }
-        self.ended = any([callback(row) is True for callback in self.settings.callbacks]) or self.ended
+        self.ended = sum(callback(row) is True for callback in self.settings.callbacks) > 0 or self.ended
         return self.ended
 
     def _note_spent(self) -> None:
@@ -315,7 +319,7 @@ class Engine:
             modules = sorted(own_modules([[one.wanted.model, one.wanted.config]])) if self.crew.size > 1 else []
             return Task("final", order | {"modules": modules}, max(seconds, 1.0))
 
-        def done(number: int, found: dict[str, Any] | None, error: str | None) -> bool:
+        def done(number: int, _: dict[str, Any] | None, error: str | None) -> bool:
             if error is not None:
                 log.warning("member %d could not be trained on all rows: %s", number, error)
             return False

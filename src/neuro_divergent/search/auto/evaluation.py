@@ -100,8 +100,7 @@ def _unseen(member: Forecaster, origins: Origins, columns: Columns) -> Floats:
 
 def figure(result: AutoResult, series: int, level: Levels, future: Any = None) -> Figure:
     """The last rows of some series with the forecast and its intervals."""
-    frame = forecasts_of(result, series, level, future)
-    table, columns, values = frame
+    table, _, values = forecasts_of(result, series, level, future)
     ordered = sorted(level_tuple(level) or (), reverse=True)
     panels = []
     for number in range(min(series, table.n_series)):

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from neuro_divergent.forecasting.evaluate.coverage import IntervalCoverage, measured_coverage
 from neuro_divergent.forecasting.network.output_columns import Columns, named_columns
-from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals, mean_change, series_scale
+from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals, series_scale
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.search.auto.board import ENSEMBLE, AutoLeaderboard, Row
 from neuro_divergent.search.auto.engine import Engine, Member
 from neuro_divergent.search.auto.held_out import HeldOut
+from neuro_divergent.search.auto.member import quietly
 from neuro_divergent.search.auto.result import AutoResult
 from neuro_divergent.search.auto.scores import Scorer
 from neuro_divergent.search.auto.weights import Chosen, chosen_weights
@@ -26,6 +27,8 @@ from neuro_divergent.search.auto.words import Found, reasons
 
 Floats = npt.NDArray[np.float64]
 
+WORSE = 0.2
+"""A member whose score is worse than the best one by more than this share gets no weight."""
 ENOUGH = 40
 """With so many judge windows intervals come from them alone; with fewer, from the selection windows too."""
 
@@ -68,13 +71,27 @@ def _choose(engine: Engine, members: list[Member]) -> Chosen:
     if len(members) == 1 or not len(engine.held.selection):
         return Chosen(np.array([1.0] + [0.0] * (len(members) - 1)))
     scorer, seed = engine.choosing, engine.settings.seed
-    worst = min(one.badness for one in members if one.fitted is not None)  # the better naive forecast
-    able = [number for number, one in enumerate(members) if one.badness <= worst]
-    forecasts = np.stack([one.selection for one in members if one.badness <= worst and one.selection is not None])
-    found = chosen_weights(forecasts, lambda values, some: scorer.badness(values, some), scorer.groups, seed=seed)
+    pool = _pool(members)
+    able = [number for number, one in enumerate(members) if one in pool]
+    forecasts = np.stack([one.selection for one in pool if one.selection is not None])
+    found = chosen_weights(
+        forecasts, lambda values, some: scorer.badness(values, some), scorer.groups, scorer.moments, seed=seed
+    )
     weights = np.zeros(len(members))
     weights[able] = found.weights
     return replace(found, weights=weights)
+
+
+def _pool(members: list[Member]) -> list[Member]:
+    """The members that may get a weight: those that are better than the naive forecasts, or with these if too few are.
+
+    On few windows a naive forecast would get some weight by chance.
+    """
+    naive = min(one.badness for one in members if one.fitted is not None)
+    best = min(one.badness for one in members)
+    close = best + WORSE * abs(best)
+    better = [one for one in members if one.badness < naive and one.badness <= close]
+    return better if len(better) >= 2 else [one for one in members if one.badness <= naive]
 
 
 def _mixed(taken: list[Member], weights: dict[str, float], part: str) -> Floats | None:
@@ -130,10 +147,10 @@ def _intervals(engine: Engine, first: Floats | None, last: Floats | None) -> Cal
         return _errors(engine, held.final, last)
     if last is None:
         return _errors(engine, held.selection, first)
-    both = Origins(
-        held.table, np.append(held.selection.series, held.final.series), np.append(held.selection.time, held.final.time),
-        held.h, np.append(held.selection.gap, held.final.gap),
-    )  # fmt: skip
+    series, time, gap = (
+        np.append(getattr(held.selection, name), getattr(held.final, name)) for name in ("series", "time", "gap")
+    )
+    both = Origins(held.table, series, time, held.h, gap)
     return _errors(engine, both, np.concatenate([first, last]))
 
 
@@ -164,9 +181,9 @@ def _coverage(engine: Engine, first: Floats | None, last: Floats | None) -> list
         return measured_coverage(ENSEMBLE, actual, engine.columns, last)
     columns = level_columns(engine.settings.level)
     measured = _errors(engine, engine.held.selection, first)
-    store = engine.held.table.store
-    scale = mean_change(store, origins.series, engine.held.train[origins.series])
-    values = measured.around(last[:, :, 0], engine.held.table.ids[origins.series], scale, columns)
+    with quietly():  # the intervals of the result, from more windows, may warn
+        ids = engine.held.table.ids[origins.series]
+        values = measured.around(last[:, :, 0], ids, np.full(len(last), np.nan), columns)
     return measured_coverage(ENSEMBLE, actual, columns, values)
 
 

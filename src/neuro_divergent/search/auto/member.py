@@ -204,7 +204,7 @@ def train(held: HeldOut, place: Path, wanted: Wanted, seconds: float, begun: flo
 
 
 def forecasts_at(fitted: Forecaster, origins: Origins, level: Sequence[float]) -> Floats:
-    """[N, H, K] the forecasts of a model at some windows: the point, and the bounds of intervals if levels are given."""
+    """[N, H, K] the forecasts of a model at some windows: the point, and bounds of intervals if levels are given."""
     columns = fitted.columns(list(level)) if level else point_column(fitted.model.name)
     return np.ascontiguousarray(origins.forecasts(fitted, columns))
 

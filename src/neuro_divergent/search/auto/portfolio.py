@@ -34,7 +34,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "PatchTST": {"hidden_size": 32, "heads": 4, "ff_size": 128, "patch_len": 16, "stride": 8},
     "TFT": {"hidden_size": 16},
 }
-"""Fields of models in a portfolio other than their defaults: smaller networks, which were as good (docs/accuracy.md)."""
+"""Fields of models other than their defaults: smaller networks, which were as good (docs/accuracy.md)."""
 
 SEASONAL = (
     ("MLP", 1.0), ("LSTM", 1.0), ("NHITS", 1.0), ("NLinear", 1.0), ("TSMixer", 1.0), ("GRU", 1.0), ("MLP", 1.5),
@@ -62,9 +62,11 @@ def portfolio(
     """The models in the order of their training, and those that were left out, with the reason."""
     loss, out = loss_for(metric, level), dict[str, str]()
     found: list[Wanted] = []
-    for model, source in _models(profile, preset, include):
+    for model, source in _models(profile, include):
         if _among(model, exclude):
             continue
+        if include is None and len(found) == COUNTS[preset]:
+            break
         why = _unsuitable(model, profile)
         name = _unique(model.name, [one.name for one in found])
         if why is not None and source == "portfolio":
@@ -115,13 +117,13 @@ def lookback(profile: Profile, factor: float = 1.0) -> int:
     return int(max(2, min(round(factor * wanted), most, max(typical, profile.h))))
 
 
-def _models(profile: Profile, preset: Preset, include: Sequence[Any] | None) -> list[tuple[Model, str]]:
+def _models(profile: Profile, include: Sequence[Any] | None) -> list[tuple[Model, str]]:
     order = SEASONAL if profile.seasons else PLAIN
     if include is None:
         wanted = [(kind, factor) for kind, factor in order if profile.aligned or kind != "TSMixer"]
         if profile.columns:  # linear models see the target alone: models that see the columns come first
             wanted.sort(key=lambda one: not _sees(one[0], profile))
-        return [(_model(kind, profile, factor), "portfolio") for kind, factor in wanted[: COUNTS[preset]]]
+        return [(_model(kind, profile, factor), "portfolio") for kind, factor in wanted]
     known = [kind for kind, _ in order]
     found: list[tuple[Model, str]] = []
     for one in include:
@@ -134,6 +136,13 @@ def _models(profile: Profile, preset: Preset, include: Sequence[Any] | None) -> 
         else:
             found.append((_model(_kind(one), profile), "given"))
     return found
+
+
+def check_named(given: Sequence[Any]) -> None:
+    """Refuse a name that is no model and no family."""
+    for one in given:
+        if not isinstance(one, Model) and one not in FAMILIES:
+            _kind(one)
 
 
 def _kind(one: Any) -> str:
@@ -183,9 +192,9 @@ def _unsuitable(model: Model, profile: Profile) -> str | None:
 
 
 def _among(model: Model, exclude: Sequence[Any]) -> bool:
-    names = {_kind(one) for one in exclude if not (isinstance(one, Model) or one in FAMILIES)}
-    groups = {one for one in exclude if isinstance(one, str) and one in FAMILIES}
-    return model.kind in names or model.group in groups or any(model == one for one in exclude)
+    named = [one for one in exclude if not isinstance(one, Model)]
+    names = {_kind(one) for one in named if one not in FAMILIES}
+    return model.kind in names or model.group in named or any(model == one for one in exclude)
 
 
 def _unique(name: str, taken: Sequence[str]) -> str:

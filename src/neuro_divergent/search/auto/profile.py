@@ -35,6 +35,8 @@ class Profile:
     """Share of zeros among the observed values."""
     columns: tuple[str, ...]
     """Kinds of columns beside the target: future, historical, static, categorical."""
+    usual: int = 1
+    """The season that is usual at this frequency; 1 for none."""
     aligned: bool
     """Whether all series have the same time stamps, as multivariate models need."""
 
@@ -45,8 +47,8 @@ class Profile:
 
     @property
     def season(self) -> int:
-        """The season of the seasonal naive forecast; 1 for none."""
-        return self.seasons[0] if self.seasons else 1
+        """The season of the seasonal naive forecast: the strongest one, or the usual one; 1 for none."""
+        return self.seasons[0] if self.seasons else self.usual
 
     def words(self) -> str:
         """The table in one sentence."""
@@ -70,6 +72,7 @@ def profile_of(table: TimeSeriesDataFrame, h: int, rows: npt.NDArray[np.int64]) 
         "static": store.static,
         "categorical": store.categorical if store.categorical is not None else store.static_categorical,
     }
+    usual = [length for length in seasonality.suggest(store.freq) if 2 * length <= rows.max(initial=0)]
     same = bool((store.start == store.start[0]).all() and (store.lengths == store.lengths[0]).all())
     return Profile(
         h=h,
@@ -80,6 +83,7 @@ def profile_of(table: TimeSeriesDataFrame, h: int, rows: npt.NDArray[np.int64]) 
         seasons=tuple(seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows)),
         zeros=float((store.y[kept] == 0).mean()) if kept.any() else 0.0,
         columns=tuple(name for name, block in blocks.items() if block is not None),
+        usual=usual[0] if usual else 1,
         aligned=table.n_series > 1 and same,
     )
 
@@ -95,7 +99,7 @@ def with_calendar(table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
 
 
 def calendar_of(table: TimeSeriesDataFrame) -> tuple[str, ...]:
-    """The features of the calendar for a table: those whose period is longer than a step, and shorter than the table."""
+    """The features of the calendar for a table: their period is longer than a step, and shorter than the table."""
     frequency = table.frequency
     if table.schema.features or frequency.integer or not len(table):
         return ()

@@ -27,7 +27,7 @@ from neuro_divergent.search.auto.engine import Engine
 from neuro_divergent.search.auto.finish import finished
 from neuro_divergent.search.auto.held_out import HeldOut, window_counts
 from neuro_divergent.search.auto.member import forget
-from neuro_divergent.search.auto.portfolio import asked_levels
+from neuro_divergent.search.auto.portfolio import asked_levels, portfolio
 from neuro_divergent.search.auto.profile import profile_of, with_calendar
 from neuro_divergent.search.auto.result import AutoResult
 from neuro_divergent.search.plan import check_resume
@@ -47,13 +47,17 @@ def run_auto(settings: AutoForecaster, data: Any, resume: str | None, columns: M
     table.check_range()
     whole = with_calendar(table) if settings.calendar else table
     held = held_out(settings, whole)
+    profile = profile_of(whole, settings.h, held.train)
+    wanted, left_out = portfolio(
+        profile, settings.preset, settings.metric_name, settings.level, settings.seed, settings.include,
+        settings.exclude,
+    )  # fmt: skip
     temporary = settings.directory is None
     prefix = "neuro-divergent-auto-"
     directory = Path(tempfile.mkdtemp(prefix=prefix)) if settings.directory is None else settings.directory
     try:
         spent = _opened(settings, held, directory, resume)
-        profile = profile_of(whole, settings.h, held.train)
-        engine = Engine(settings, held, profile, directory, begun - spent)
+        engine = Engine(settings, held, profile, wanted, left_out, directory, begun - spent)
         try:
             engine.run()
             return finished(engine)

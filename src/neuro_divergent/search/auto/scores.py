@@ -73,6 +73,11 @@ class Scorer:
         counted = self.origins.table.store.lengths[self.origins.series] - self.origins.time
         return np.asarray(np.unique(counted, return_inverse=True)[1], dtype=np.int64)
 
+    @cached_property
+    def moments(self) -> int:
+        """How many windows lie one after the other in time."""
+        return int(np.bincount(self.origins.series).max())
+
     def _value(self, truth: Truth, forecasts: Floats) -> float:
         item = HistoricalForecasts(self.columns, forecasts)
         found = overall_figures(truth, item, check_names([self.metric]), True, "pooled")

@@ -22,8 +22,9 @@ ROUNDS = 25
 """How many times a member is added."""
 BAGS, BAG_ROUNDS = 12, 8
 """How many ensembles of half of the members, each on half of the windows, are averaged; and the rounds of each."""
-TRUSTED = 30
-"""With so many windows the weights chosen on all of them and those of the bags count alike."""
+TRUSTED = 3
+"""With windows of so many moments the weights chosen on all of them and those of the bags count alike. Many series at
+one moment are not many moments: what was best there may not be best later."""
 LEAST_WEIGHT = 0.04
 """A member with less weight is left out: it would cost a training and a forecast, and change little."""
 
@@ -45,7 +46,9 @@ class Chosen:
         return self.ensemble is not None and self.single is not None and self.ensemble >= self.single
 
 
-def chosen_weights(forecasts: Floats, score: Score, groups: Ints, *, seed: int = 1, rounds: int = ROUNDS) -> Chosen:
+def chosen_weights(
+    forecasts: Floats, score: Score, groups: Ints, moments: int, *, seed: int = 1, rounds: int = ROUNDS
+) -> Chosen:
     """The weights of the members.
 
     Weights of one half of the windows are scored on the other half, and beside them the member that was best on the
@@ -56,6 +59,7 @@ def chosen_weights(forecasts: Floats, score: Score, groups: Ints, *, seed: int =
         forecasts: [M, N, H, K] of each member; without NaN where a value is scored.
         score: of forecasts on some windows.
         groups: [N] the group of each window; windows of one group lie in one half.
+        moments: of how many moments in time the windows are.
         seed: of the bags.
         rounds: how many times a member is added.
     """
@@ -63,13 +67,14 @@ def chosen_weights(forecasts: Floats, score: Score, groups: Ints, *, seed: int =
     if len(forecasts) == 1:
         return Chosen(np.ones(1))
     names = np.unique(groups)
-    whole = _pruned(_weights(forecasts, score, every, groups, seed, rounds))
+    trust = moments / (moments + TRUSTED)
+    whole = _pruned(_weights(forecasts, score, every, groups, trust, seed, rounds))
     if len(names) < 4:
         return Chosen(whole)
     halves = [every[np.isin(groups, names[part::2])] for part in (0, 1)]
     together, alone = np.zeros(2), np.zeros(2)
     for place, (own, other) in enumerate((halves, halves[::-1])):
-        weights = _weights(forecasts, score, own, groups, seed, rounds)
+        weights = _weights(forecasts, score, own, groups, trust, seed, rounds)
         together[place] = score(np.tensordot(weights, forecasts[:, other], axes=1), other)
         alone[place] = score(forecasts[_best(forecasts, score, own)][other], other)
     ensemble, single = float(together.mean()), float(alone.mean())
@@ -80,13 +85,12 @@ def chosen_weights(forecasts: Floats, score: Score, groups: Ints, *, seed: int =
     return Chosen(weights, ensemble, single)
 
 
-def _weights(forecasts: Floats, score: Score, some: Ints, groups: Ints, seed: int, rounds: int) -> Floats:
-    """[M] greedy weights on some windows, and the mean weights of bags: the fewer windows, the more the bags count.
+def _weights(forecasts: Floats, score: Score, some: Ints, groups: Ints, trust: float, seed: int, rounds: int) -> Floats:
+    """[M] greedy weights on some windows, and the mean weights of bags: the fewer moments, the more the bags count.
 
     A few windows cannot tell which of many members is best: the best one of many is the luckiest one. A bag has only
     half of the members, so that the mean of the bags is broad.
     """
-    trust = len(some) / (len(some) + TRUSTED)
     chosen = greedy(forecasts, score, some, rounds)
     return np.asarray(trust * chosen + (1 - trust) * _bagged(forecasts, score, some, groups, seed))
 

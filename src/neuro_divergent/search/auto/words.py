@@ -43,7 +43,8 @@ def _tried(found: Found) -> Iterator[str]:
     searched = sum(one.wanted.source == "search" for one in trained)
     more = f", {searched} of them by search" if searched else ""
     count = f"{len(trained)} model{'' if len(trained) == 1 else 's'}"
-    yield f"{count} trained{more}, beside the naive forecasts, in {in_words(found.seconds)} of {in_words(engine.limit)}."
+    spent = f"{in_words(found.seconds)} of {in_words(engine.limit)}"
+    yield f"{count} trained{more}, beside the naive forecasts, in {spent}."
     if not trained:
         yield "No model could be trained in this time or on this table, so the forecast is the best naive one."
         notes = sorted({row.note for row in found.board.rows if row.note and row.source not in (ENSEMBLE, "naive")})
@@ -128,7 +129,10 @@ def _guard(found: Found) -> Iterator[str]:
         return
     pair = f"{abs(chosen.ensemble):.4g} against {abs(chosen.single):.4g} of the best single model"
     if chosen.guarded:
-        yield f"An ensemble was not better on windows that did not choose its weights ({metric} {pair}): one model is taken."
+        yield (
+            f"An ensemble was not better on windows that did not choose its weights ({metric} {pair}): one model is "
+            "taken."
+        )
     else:
         yield f"Weights chosen on one half of the windows held on the other half: {metric} {pair}."
 
