@@ -18,9 +18,6 @@ KINDS: dict[str, dict[str, str]] = {
         "WindowSlice": "data.windows.augmentation",
         "WindowWarp": "data.windows.augmentation",
     },
-    "auto": {
-        "AutoForecaster": "search.auto.auto_forecaster",
-    },
     "averaging": {
         "EMA": "optim",
         "SWA": "optim",

@@ -64,7 +64,6 @@ class AutoForecaster(Description):
     The chosen models are then trained on all rows.
     """
 
-    family: ClassVar[str] = "auto"
     writes: ClassVar[tuple[str, ...]] = ("directory",)
 
     h: Annotated[int, Field(ge=1, kw_only=False)]

@@ -15,8 +15,8 @@ MEASURE_SECONDS = 1.0
 """No further step is measured after this time."""
 MARGIN = 1.1
 """A step may take this much longer than the measured ones."""
-VALIDATIONS = 8
-"""A shortened training is validated about so often."""
+VALIDATIONS, VALIDATING = 8, 0.4
+"""A shortened training is validated about so often, if that takes at most this share of its time."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,14 @@ class Pace:
         >>> Pace(step=0.01, validation=0.1, per_epoch=100).steps_in(2.2)
         181
         """
-        return max(0, int(seconds / (MARGIN * (self.step + self.validation / self.per_epoch))))
+        return max(0, int(seconds / (MARGIN * (self.step + self.validation / self.per_epoch)) + 1e-9))
 
     def shortened(self, seconds: float) -> tuple[int, int]:
         """How many steps fit, and from one validation to the next, if the training is made to fit."""
-        often = max(1, int(seconds / (MARGIN * (VALIDATIONS * self.validation + 1e-9))))
-        steps = int((seconds / MARGIN - min(VALIDATIONS, often) * self.validation) / self.step)
-        return max(0, steps), max(1, min(self.per_epoch, steps // VALIDATIONS))
+        time = seconds / MARGIN
+        often = max(1, min(VALIDATIONS, int(VALIDATING * time / max(self.validation, 1e-9) + 1e-9)))
+        steps = int((time - often * self.validation) / self.step + 1e-9)
+        return max(0, steps), max(1, min(self.per_epoch, steps // often))
 
 
 def measure(run: Run, seconds: float) -> Pace:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.forecasting.evaluate.scores import Evaluation, HistoricalForecasts, scored, truth_of
+from neuro_divergent.forecasting.evaluate.scores import Evaluation, HistoricalForecasts, check_names, scored, truth_of
 from neuro_divergent.forecasting.fit.training_rows import selection_rows, trained_rows
 from neuro_divergent.forecasting.network.output_columns import Columns, named_columns, point_column
 from neuro_divergent.forecasting.plots import recent
@@ -22,6 +22,7 @@ from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.forecasting.predict.kept import unseen_forecasts
 from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.metrics.base import AnyMetric
+from neuro_divergent.metrics.by_name import PROBABILISTIC
 from neuro_divergent.plotting.forecasts import SeriesPanel, forecast_figure
 from neuro_divergent.search.auto.naive import is_naive
 
@@ -59,12 +60,14 @@ def evaluate(
         raise DataError(f"an evaluation needs {steps} rows after the first of a series, but got fewer")
     levels = level_tuple(level)
     own = result._probabilistic
-    parts, found = [], {}
+    asks_intervals = any(name in PROBABILISTIC for name in (() if metrics is None else check_names(metrics)))
+    parts, found = [], dict[str, HistoricalForecasts]()
     for member in result.members:
         columns = member.columns(levels) if own else point_column(member.model.name)
         values = _unseen(member, origins, columns)
         parts.append(values)
-        found.setdefault(member.model.name, HistoricalForecasts(columns, values))
+        if own or not asks_intervals:  # members have no intervals of their own
+            found.setdefault(member.model.name, HistoricalForecasts(columns, values))
     combined = result.combined(np.stack(parts))
     columns = member.columns(levels) if own else named_columns(result.name, levels or (), ())
     if own:

@@ -29,6 +29,8 @@ Floats = npt.NDArray[np.float64]
 
 WORSE = 0.2
 """A member whose score is worse than the best one by more than this share gets no weight."""
+CHANCE = 0.3
+"""A member may be worse than a naive forecast by this share on one window, by half of it on four, and so on."""
 ENOUGH = 40
 """With so many judge windows intervals come from them alone; with fewer, from the selection windows too."""
 
@@ -71,7 +73,7 @@ def _choose(engine: Engine, members: list[Member]) -> Chosen:
     if len(members) == 1 or not len(engine.held.selection):
         return Chosen(np.array([1.0] + [0.0] * (len(members) - 1)))
     scorer, seed = engine.choosing, engine.settings.seed
-    pool = _pool(members)
+    pool = _pool(members, len(engine.held.selection))
     able = [number for number, one in enumerate(members) if one in pool]
     forecasts = np.stack([one.selection for one in pool if one.selection is not None])
     found = chosen_weights(
@@ -82,16 +84,18 @@ def _choose(engine: Engine, members: list[Member]) -> Chosen:
     return replace(found, weights=weights)
 
 
-def _pool(members: list[Member]) -> list[Member]:
-    """The members that may get a weight: those that are better than the naive forecasts, or with these if too few are.
+def _pool(members: list[Member], windows: int) -> list[Member]:
+    """The members that may get a weight: those that are better than the naive forecasts.
 
-    On few windows a naive forecast would get some weight by chance.
+    On few windows a naive forecast may be better by chance: members that are little worse are then taken, too, and the
+    naive ones count only if fewer than two members are better.
     """
     naive = min(one.badness for one in members if one.fitted is not None)
     best = min(one.badness for one in members)
     close = best + WORSE * abs(best)
     better = [one for one in members if one.badness < naive and one.badness <= close]
-    return better if len(better) >= 2 else [one for one in members if one.badness <= naive]
+    chance = naive + CHANCE * abs(naive) / windows**0.5
+    return better if len(better) >= 2 else [one for one in members if one.badness <= chance]
 
 
 def _mixed(taken: list[Member], weights: dict[str, float], part: str) -> Floats | None:

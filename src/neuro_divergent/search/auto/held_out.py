@@ -77,7 +77,8 @@ class HeldOut:
         Series with dates share the moments where both parts begin. Of other tables, a series that is too short to be
         trained before its windows is only trained on.
         """
-        return cls(table, h, _begins(table.store, (select + judge) * h, h), _begins(table.store, judge * h, h))
+        train = _begins(table.store, (select + judge) * h, h)
+        return cls(table, h, train, np.maximum(_begins(table.store, judge * h, h), train))
 
     def facts(self) -> dict[str, Any]:
         """The rows as plain data, without the table."""

@@ -14,7 +14,7 @@ import neuro_divergent as nd
 from neuro_divergent.core.errors import StorageError
 from neuro_divergent.training.loop import loop
 
-TINY = [nd.MLP(h=12, input_size=24, hidden_size=16, anchor="last"), nd.NLinear(h=12, input_size=24)]
+TINY = [nd.MLP(h=12, input_size=24, hidden_size=32, anchor="auto"), nd.NLinear(h=12, input_size=24, anchor="auto")]
 
 
 def tiny(**fields):
