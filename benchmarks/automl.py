@@ -1,8 +1,8 @@
 """AutoForecaster beside AutoGluon-TimeSeries and our own NHITS recipe, in the same time on the same rows.
 
-    python benchmarks/automl.py [--sets m4_hourly,m4_yearly,tourism,vic_elec] [--seconds 180] [--write]
+    python benchmarks/automl.py [--sets m4_hourly,m4_yearly,tourism,vic_elec] [--sides ours,nhits] [--write]
     python benchmarks/automl.py --choose --seconds 60        # before the test part: settings are chosen there
-    AUTOGLUON_PYTHON=/path/to/python python benchmarks/automl.py --sides ours,autogluon
+    AUTOGLUON_PYTHON=/path/to/python python benchmarks/automl.py --sides autogluon --write
 
 Each set has known rows and a test part, which only scores. AutoGluon (`medium_quality`, without the pre-trained Chronos
 models) runs in a Python of its own, which AUTOGLUON_PYTHON names; without one it is skipped. Both use all cores that
@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from harness import Line, line, print_table, write
+from harness import RESULTS, Line, line, print_table, write
 
 Floats = npt.NDArray[np.float64]
 DATA = Path("../shared/data")
@@ -225,13 +225,10 @@ def run(data: Set, sides: list[str], seconds: float, jobs: int, preset: str) -> 
 def lines_of(name: str, found: dict[str, Outcome], seconds: float) -> list[Line]:
     """The figures of one set."""
     result: list[Line] = []
-    peer, own = found.get("AutoGluon"), found.get("AutoForecaster")
+    own = found.get("AutoForecaster")
     for side, outcome in found.items():
-        for metric in ("smape", "mase"):
-            bound = peer.scores[metric] if peer is not None and side == "AutoForecaster" else None
-            result.append(
-                line(f"{name}, {side}: {metric}", outcome.scores[metric], at_most=bound, note=outcome.note[:120])
-            )
+        note = outcome.note[:120]
+        result += [line(f"{name}, {side}: {metric}", outcome.scores[metric], note=note) for metric in ("smape", "mase")]
         if side != "seasonal naive":
             limit = 1.05 * seconds if side == "AutoForecaster" else None
             result.append(line(f"{name}, {side}: seconds", outcome.seconds, at_most=limit, unit="s"))
@@ -240,6 +237,25 @@ def lines_of(name: str, found: dict[str, Outcome], seconds: float) -> list[Line]
         ratio = own.scores["mase"] / own.members[best]["mase"]
         result.append(line(f"{name}, MASE over the best single model", ratio, at_most=1.02, unit="x", note=best))
     return result
+
+
+def ratios(lines: list[Line]) -> list[Line]:
+    """Ours over AutoGluon's, of every set whose two sides were measured, now or in an earlier run."""
+    figures: dict[str, float | None] = {}
+    if (RESULTS / "automl.json").is_file():
+        known = json.loads((RESULTS / "automl.json").read_text(encoding="utf-8"))["lines"]
+        figures |= {one["what"]: one["figure"] for one in known}
+    figures |= {one["what"]: one["figure"] for one in lines}
+    found, better = [], []
+    for name in SETS:
+        for metric in ("smape", "mase"):
+            ours, peer = (figures.get(f"{name}, {side}: {metric}") for side in ("AutoForecaster", "AutoGluon"))
+            if ours and peer:
+                found.append(line(f"{name}, {metric} over AutoGluon's", ours / peer, unit="x"))
+                better += [ours <= peer] if metric == "mase" else []
+    if len(better) == len(SETS):
+        found.append(line("sets with a MASE no worse than AutoGluon's", sum(better), at_least=3))
+    return found
 
 
 def main() -> None:
@@ -265,6 +281,8 @@ def main() -> None:
         sys.stdout.flush()
     if given.write and not given.choose:
         command = "python benchmarks/automl.py"
+        lines += ratios(lines)
+        print_table(ratios(lines))
         write("automl", lines, command, partial=True, more_versions={"autogluon.timeseries": "1.6.3"})
 
 
