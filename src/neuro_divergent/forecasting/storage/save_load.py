@@ -157,7 +157,9 @@ def load_one(path: str | os.PathLike[str], kind: type[Kind], **options: Unpack[R
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
 ) -> Forecaster[Any] | NeuralForecast | Ensemble:
-    """Read a saved Forecaster, NeuralForecast or Ensemble, or the Forecaster of a run or a checkpoint.
+    """Read a saved Forecaster, NeuralForecast, Ensemble or AutoResult, or the Forecaster of a run or a checkpoint.
+
+    The directory of a search gives its SearchResult.
 
     Nothing in the directory is executed. For a run, the model that it saved is read, else its newest checkpoint, with
     the weights that the run would have returned if it had ended there.
