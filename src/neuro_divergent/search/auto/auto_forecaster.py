@@ -13,6 +13,7 @@ from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.core.registry import closest
 from neuro_divergent.forecasting.evaluate.scores import check_names
+from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.metrics.base import MetricField, metric_name
 from neuro_divergent.search.amounts import Duration
@@ -36,8 +37,8 @@ def _preset(value: Any) -> Any:
 def _several(value: Any) -> Any:
     if value is None:
         return None
-    one = isinstance(value, str | Description | type)
-    return (value,) if one else tuple(value)
+    given = (value,) if isinstance(value, str | Description | type) else tuple(value)
+    return tuple(one.kind if isinstance(one, type) and issubclass(one, Model) else one for one in given)
 
 
 def _callbacks(value: Any) -> Any:

@@ -162,22 +162,25 @@ class Engine:
     def _register(self, wanted: list[Wanted]) -> None:
         """Give every model of the portfolio a directory, and find those that an earlier session has trained."""
         known = sorted(int(name) for name in files.names(self.directory / MEMBERS))
-        for number in known:
-            self._known(number)
+        spent = [self._known(number) for number in known]
+        self.begun -= max(spent, default=0.0)  # a model that was not finished has used time, too
         for number, one in enumerate(wanted):
             if number not in known:
                 self._new(number, one)
 
-    def _known(self, number: int) -> None:
+    def _known(self, number: int) -> float:
+        """Take over a member of an earlier session. Returns the seconds of one that was not finished."""
         place = place_of(self.directory, number)
         if not (place / MEMBER).exists():
-            return
+            return 0.0
         document = parse_json(plain_bytes(place / MEMBER, MAX_JSON_BYTES), MEMBER)
         one = Member(number, Wanted.from_dict(document["wanted"]))
         self.members.append(one)
         outcome = Outcome.read(place)
-        if outcome is not None:
-            self._take(one, outcome)
+        if outcome is None:
+            return float(document.get("spent", 0.0))
+        self._take(one, outcome)
+        return 0.0
 
     def _new(self, number: int, wanted: Wanted) -> Member:
         one = Member(number, wanted)
@@ -245,18 +248,17 @@ class Engine:
             more.tell(one.name, one.badness if one.scored else None)
         self._note_spent()
         ended = sum(one.outcome is not None for one in self.members)
-        best = min((one for one in self.members if one.scored), key=lambda one: one.badness)
-        assert best.selection is not None
-        self._line.show(
-            ended, sum(one.fitted is None for one in self.members), best.name,
-            self.choosing.value(best.selection), self.begun + self.limit - time.perf_counter(),
-        )  # fmt: skip
+        best = min((one for one in self.members if one.scored), key=lambda one: one.badness, default=None)
+        if best is not None and best.selection is not None:
+            left = self.begun + self.limit - time.perf_counter()
+            count = sum(one.fitted is None for one in self.members)
+            self._line.show(ended, count, best.name, self.choosing.value(best.selection), left)
         row = {
             "model": one.name,
             "selection": self.choosing.value(one.selection) if one.selection is not None else None,
             "seconds": one.outcome.seconds if one.outcome else None,
             "note": (one.outcome.error if one.outcome else None) or "",
-            "best": best.name,
+            "best": None if best is None else best.name,
         }
         self.ended = sum(callback(row) is True for callback in self.settings.callbacks) > 0 or self.ended
         return self.ended

@@ -90,7 +90,7 @@ def _pool(members: list[Member], windows: int) -> list[Member]:
     On few windows a naive forecast may be better by chance: members that are little worse are then taken, too, and the
     naive ones count only if fewer than two members are better.
     """
-    naive = min(one.badness for one in members if one.fitted is not None)
+    naive = min((one.badness for one in members if one.fitted is not None), default=np.inf)
     best = min(one.badness for one in members)
     close = best + WORSE * abs(best)
     better = [one for one in members if one.badness < naive and one.badness <= close]

@@ -175,7 +175,7 @@ def train(held: HeldOut, place: Path, wanted: Wanted, seconds: float, begun: flo
     """Train a member without the held-out rows, forecast these, and write all of it to its directory."""
     spent = float(_document(place / MEMBER).get("spent", 0.0))
     reserve = min(0.15 * seconds, 5.0)  # to forecast the held-out windows and to save
-    deadline = begun + seconds - reserve - spent
+    deadline = begun + seconds - reserve
     run, step = _prepared(held, place, wanted, deadline, seconds - reserve)
     try:
         in_time = _advance(run, place, deadline, begun, spent)
