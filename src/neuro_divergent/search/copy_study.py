@@ -51,6 +51,6 @@ def _copy_trials(study: Study, folder: Path) -> None:
             from_study_name=study.study_name, from_storage=study._storage, to_storage=storage, to_study_name=NAME
         )
         storage.remove_session()
-        storage.engine.dispose()
+        storage.engine.dispose()  # type: ignore[attr-defined]  # an RDBStorage
     with closing(sqlite3.connect(folder / STUDY_DATABASE)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")  # one file: nothing is left in the log

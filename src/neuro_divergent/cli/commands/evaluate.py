@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -76,7 +76,8 @@ def evaluate(
         fields = fields_of(fitted.data.schema) | marks_of(read.schema.file) | layout
         note(f"{seen}: {cv_command(data, one, fields)}")
     named = None if metrics is None else split((metrics,))
-    found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
+    scores: Any = fitted  # load_model has seen that it has the method
+    found = scores.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:
         write_frame(out, as_polars(found.frame))
         note(f"forecasts and actual values written to {out}")

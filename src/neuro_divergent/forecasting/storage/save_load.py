@@ -176,7 +176,7 @@ def load(
         with fetched(str(path)) as place:
             return load(place, device=device, using=using)
     if (files.present(Path(path)) / STUDY).is_file():
-        return load_study(path, using=using)
+        return load_study(path, using=using)  # type: ignore[no-any-return]  # a SearchResult, of a room above
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside

@@ -116,10 +116,10 @@ def _differ(found: Found, names: list[str]) -> Iterator[str]:
     pairs = [(float(np.corrcoef(errors[a], errors[b])[0, 1]), a, b) for a, b in combinations(errors, 2)]
     pairs = [pair for pair in pairs if np.isfinite(pair[0])]
     if pairs:
-        least, one, other = min(pairs)
+        least, first, other = min(pairs)
         yield (
-            f"It gains from errors that differ: those of {one} and {other} have a correlation of {least:.2f}, so they "
-            "partly cancel in the mean."
+            f"It gains from errors that differ: those of {first} and {other} have a correlation of {least:.2f}, so that "
+            "they partly cancel in the mean."
         )
 
 
