@@ -118,7 +118,7 @@ def _differ(found: Found, names: list[str]) -> Iterator[str]:
     if pairs:
         least, first, other = min(pairs)
         yield (
-            f"It gains from errors that differ: those of {first} and {other} have a correlation of {least:.2f}, so that "
+            f"It gains from errors that differ: those of {first} and {other} have a correlation of {least:.2f}, so "
             "they partly cancel in the mean."
         )
 
