@@ -235,7 +235,9 @@ def lines_of(name: str, found: dict[str, Outcome], seconds: float) -> list[Line]
     if own is not None and own.members:
         best = min(own.members, key=lambda one: own.members[one]["mase"])  # type: ignore[index]
         ratio = own.scores["mase"] / own.members[best]["mase"]
-        result.append(line(f"{name}, MASE over the best member of the ensemble", ratio, at_most=1.02, unit="x", note=best))
+        result.append(
+            line(f"{name}, MASE over the best member of the ensemble", ratio, at_most=1.02, unit="x", note=best)
+        )
     return result
 
 
