@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor, WorkerDiedError, WorkError
+from neuro_divergent.core.executors.processes import InlineExecutor, ProcessExecutor, WorkerDiedError, WorkError
 from neuro_divergent.search.amounts import in_words
 from neuro_divergent.training.callbacks.progress import watched
 
