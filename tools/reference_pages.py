@@ -16,7 +16,7 @@ PAGES = ROOT / "docs" / "reference"
 GROUPS = {
     "forecasting": ("Models and forecasts", ("forecasting",)),
     "data": ("Data", ("data",)),
-    "training": ("Training", ("training",)),
+    "training": ("Training", ("training", "distributed")),
     "optimizers": ("Optimizers and schedules", ("optim",)),
     "losses": ("Losses and metrics", ("losses", "metrics")),
     "search": ("Search", ("search",)),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import DataError as DataError
     from neuro_divergent.core.errors import DataFileError as DataFileError
     from neuro_divergent.core.errors import DeviceError as DeviceError
+    from neuro_divergent.core.errors import DistributedError as DistributedError
     from neuro_divergent.core.errors import MembersFailedError as MembersFailedError
     from neuro_divergent.core.errors import MissingExtraError as MissingExtraError
     from neuro_divergent.core.errors import NeuroDivergentError as NeuroDivergentError
@@ -68,6 +69,10 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
     from neuro_divergent.data.windows.loader import DataLoader as DataLoader
     from neuro_divergent.data.windows.windows import Windows as Windows
+    from neuro_divergent.distributed.cluster import Cluster as Cluster
+    from neuro_divergent.distributed.cluster import Node as Node
+    from neuro_divergent.distributed.group import main_process as main_process
+    from neuro_divergent.distributed.settings import Distributed as Distributed
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
@@ -270,6 +275,7 @@ _HOMES = {
     "ClipByNorm": "optim",
     "ClipByValue": "optim",
     "Clipping": "optim",
+    "Cluster": "distributed.cluster",
     "Compose": "data.windows.augmentation",
     "ConfigError": "core.errors",
     "Constant": "optim",
@@ -293,6 +299,8 @@ _HOMES = {
     "Description": "core.config",
     "DeviceError": "core.errors",
     "DilatedRNN": "models",
+    "Distributed": "distributed.settings",
+    "DistributedError": "core.errors",
     "DistributionLoss": "losses",
     "EMA": "optim",
     "EarlyStopping": "training",
@@ -363,6 +371,7 @@ _HOMES = {
     "NeuralForecast": "forecasting.several.neural_forecast",
     "NeuroDivergentError": "core.errors",
     "NoCheckpointError": "core.errors",
+    "Node": "distributed.cluster",
     "NonFiniteError": "core.errors",
     "NormalMixture": "losses",
     "NotFittedError": "core.errors",
@@ -452,6 +461,7 @@ _HOMES = {
     "integers": "core.space.dimensions",
     "load": "forecasting.storage.save_load",
     "loguniform": "core.space.dimensions",
+    "main_process": "distributed.group",
     "read_run": "core.runs.read",
     "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",

@@ -15,13 +15,14 @@ ALLOWED = {
     "core": set(),
     **{room: {"core"} for room in LEAVES},
     "training": {"core", *LEAVES},
-    "forecasting": {"core", *LEAVES, "training"},
+    "distributed": {"core", *LEAVES, "training"},
+    "forecasting": {"core", *LEAVES, "training", "distributed"},
     "models": {"core", *LEAVES, "training", "forecasting"},
     "search": {"core", *LEAVES, "training", "forecasting", "models"},
     "compat": {"core", *LEAVES, "training", "forecasting", "models", "search"},
     "report": {"core", *LEAVES, "training", "forecasting", "models", "search"},
     "conformance": {"core", *LEAVES, "training", "forecasting", "models"},
-    "cli": {"core", *LEAVES, "training", "forecasting", "models", "search", "report", "conformance"},
+    "cli": {"core", *LEAVES, "training", "distributed", "forecasting", "models", "search", "report", "conformance"},
 }
 FACADES = {("forecasting/model/model.py", "search"), ("search/auto/result.py", "report")}
 """Methods that only hand on, and may import a room that stands after theirs: Model.search_space, AutoResult.report."""

@@ -18,6 +18,7 @@ PACKAGE = "neuro_divergent"
 FACADES = {
     ("data.store.store", "data.read.stream_parquet"): "SeriesStore.create",
     ("data.store.store", "data.store.files"): "SeriesStore.save, .open, .fingerprint",
+    ("distributed.settings", "distributed.build"): "Distributed.build",
     ("forecasting.fit.run", "forecasting.storage.save_load"): "Run.save_checkpoint",
     ("forecasting.model.model", "forecasting.fit.fit"): "Model.fit",
     ("forecasting.model.model", "forecasting.fit.parameters"): "Model.num_parameters",
@@ -164,7 +165,7 @@ def test_imports_follow_the_order_of_the_map():
 
 
 def test_every_sub_room_has_its_place_in_the_map():
-    assert order().keys() - {"rooms"} == {"data", "training", "forecasting", "search", "cli"}
+    assert order().keys() - {"rooms"} == {"data", "training", "distributed", "forecasting", "search", "cli"}
     for room, places in order().items():
         folder = SRC if room == "rooms" else SRC / room
         inside = {path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}

@@ -43,6 +43,7 @@ COMMANDS = {
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint, a saved model or a study."),
     "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can be resumed."),
+    "launch": ("launch:launch", "Run one machine's part of a training on several machines."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),
     "optimizers": ("lists:optimizers", "List the optimizers."),

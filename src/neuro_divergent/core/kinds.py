@@ -152,6 +152,9 @@ KINDS: dict[str, dict[str, str]] = {
         "WarmupCosine": "optim",
         "WarmupLinear": "optim",
     },
+    "strategy": {
+        "Distributed": "distributed.settings",
+    },
     "search": {
         "BayesianOptimization": "search.searches",
         "GridSearch": "search.searches",

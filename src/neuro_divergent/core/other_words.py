@@ -55,3 +55,25 @@ FIELDS = {
     },
 }
 """Fields that people look for in a description, by its kind or family, and what to do instead; {} is the value."""
+
+HOOKS = {
+    "on_batch_begin": "on_batch_start",
+    "on_before_optimizer_step": "on_gradients",
+    "on_epoch_begin": "on_epoch_start",
+    "on_step_begin": "on_batch_start",
+    "on_step_end": "on_batch_end",
+    "on_step_start": "on_batch_start",
+    "on_train_batch_begin": "on_batch_start",
+    "on_train_batch_end": "on_batch_end",
+    "on_train_batch_start": "on_batch_start",
+    "on_train_begin": "on_fit_start",
+    "on_train_end": "on_fit_end",
+    "on_train_epoch_end": "on_epoch_end",
+    "on_train_epoch_start": "on_epoch_start",
+    "on_train_start": "on_fit_start",
+    "on_training_end": "on_fit_end",
+    "on_training_start": "on_fit_start",
+    "on_validation_epoch_end": "on_validation_end",
+    "on_validation_epoch_start": "on_validation_start",
+}
+"""Hooks of other libraries' callbacks, and ours."""

@@ -82,13 +82,17 @@ class Plan:
         }
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any], table: TimeSeriesDataFrame) -> Plan:
-        """The plan from the result of `facts`."""
+    def from_facts(
+        cls, facts: Mapping[str, Any], table: TimeSeriesDataFrame, *, using: Mapping[str, Any] | None = None
+    ) -> Plan:
+        """The plan from the result of `facts`; `using` has the callables that it names only by reference."""
         return cls(
             table=table,
             folds=tuple(fold_from(fold) for fold in facts["folds"]),
             seeds=tuple(facts["seeds"]),
-            metrics=tuple(Metric.from_dict(one) if isinstance(one, Mapping) else one for one in facts["metrics"]),
+            metrics=tuple(
+                Metric.from_dict(one, using=using) if isinstance(one, Mapping) else one for one in facts["metrics"]
+            ),
             level=None if facts["level"] is None else tuple(facts["level"]),
         )
 

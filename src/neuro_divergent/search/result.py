@@ -328,7 +328,7 @@ def score_winner(result: SearchResult, table: TimeSeriesDataFrame, fold: Fold) -
     known = result.nested
     if known is not None and known.trial == winner.number:
         return
-    plan = Plan.from_facts(result.document["plan"], table)
+    plan = Plan.from_facts(result.document["plan"], table, using=result.using)
     metric = result.metric
     scores = FoldScores(table, fold, plan.metrics, plan.level)
     fitted = result.best_forecaster(refit=False)

@@ -148,6 +148,7 @@ class TrainingRun:
             self._open.enter_context(_watched_inside(state, self._callbacks))
             state.facts = lambda: run_facts(state, self._identity(), decided.facts())
             begin_run(state, self._callbacks, self.resume, self._identity, snapshot, decided.facts(), save=main)
+            self._strategy.begin(state, self._identity)
             if config.checkpoints is not None and state.saver is not None:
                 try:
                     write_config(config.checkpoints.directory, config)

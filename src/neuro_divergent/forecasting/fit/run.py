@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
+from neuro_divergent.distributed.check import check
+from neuro_divergent.distributed.settings import Distributed
+from neuro_divergent.forecasting.fit.elsewhere.in_processes import starts_processes, train_in_processes
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
@@ -37,6 +41,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.loop.loop import returned_weights
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.trainer import effective_batch
 from neuro_divergent.training.training_run import TrainingRun
 
 log = logging.getLogger(__name__)
@@ -69,6 +74,8 @@ class Run:
         self.job, self.problem, self.config, self.training = job, problem, config, training
         self._table, self._held_out, self._whole, self._local = table, held_out, whole, local
         self._bounds = bounds
+        self.temporary: Path | None = None
+        """A directory that is removed at the end; None if the run has its own."""
         training.state.context = self._context
 
     def advance(self, until: int | None = None) -> Run:
@@ -76,8 +83,7 @@ class Run:
 
         A supervised training cannot be divided: it runs to its end in another process.
         """
-        if supervised(self.config) and not self.training.resume.finished:
-            self._supervise()
+        self._train_elsewhere()
         self.training.advance(until)
         return self
 
@@ -95,12 +101,40 @@ class Run:
 
         If a stop was requested, it is the model of the first training; `resume="auto"` goes on.
         """
-        if supervised(self.config) and not self.training.resume.finished:
-            self._supervise()
+        self._train_elsewhere()
         state = self.training.complete()
         if self.config.refit is None or state.history.stopped == STOPPED_ON_REQUEST:
-            return self.forecaster(state)
-        return self._refit(state)
+            return self._handed_over(self.forecaster(state))
+        return self._handed_over(self._refit(state))
+
+    def _train_elsewhere(self) -> None:
+        """Train in another process, or in several, if the configuration says so. Only the loading is left then."""
+        if self.training.resume.finished:
+            return
+        if supervised(self.config):
+            self._supervise()
+        elif starts_processes(self.config):
+            assert isinstance(self.config.distributed, Distributed)
+            check(self.config.distributed, effective_batch(self.config))
+            applied = self.job.resume.applied(self.job.config)
+            with run_lock(applied.checkpoints):
+                pass  # refuse before anything is written; later the main process has the lock
+            try:
+                self.training.resume = train_in_processes(replace(self.job, config=applied))
+            except BaseException:
+                self._forget_temporary()
+                raise
+
+    def _handed_over(self, fitted: Forecaster) -> Forecaster:
+        """The forecaster without the temporary directory through which it came."""
+        if self.temporary is not None:
+            fitted.config = fitted.config.replace(checkpoints=None)
+            self._forget_temporary()
+        return fitted
+
+    def _forget_temporary(self) -> None:
+        if self.temporary is not None:
+            files.remove_directory(self.temporary)
 
     def forecaster(self, state: TrainState | None = None) -> Forecaster:
         """The forecaster of a finished training."""

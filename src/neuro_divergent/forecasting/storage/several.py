@@ -27,6 +27,7 @@ from neuro_divergent.core.runs.saved import INDEX_FORMAT, manifest_digest
 from neuro_divergent.core.runs.saved import is_many as is_many
 from neuro_divergent.core.runs.saved import read_index as read_index
 from neuro_divergent.core.tensor_files import check_safetensors
+from neuro_divergent.distributed.group import main_process
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
@@ -48,17 +49,23 @@ def save_many(
     *,
     context: bool = True,
     overwrite: bool = False,
+    more: Mapping[str, bytes] | None = None,
     arrays: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> None:
-    """Write several models and their index: all of it or nothing. Arrays of the whole lie beside the index."""
+    """Write several models and their index: all of it or nothing.
+
+    `more` are further files of the index, by name; `arrays` of the whole lie beside it, and are given to its loader.
+    """
+    if not main_process():
+        return
     document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         members = [folder / member_name(number) for number in range(len(forecasters))]
         for forecaster, member in zip(forecasters, members, strict=True):
             forecaster.save(member, context=context)
         document["manifests"] = [manifest_digest(member) for member in members]
-        more = {} if arrays is None else {INDEX_ARRAYS: safetensors.numpy.save(dict(arrays))}
-        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT), **more})
+        own = {} if arrays is None else {INDEX_ARRAYS: safetensors.numpy.save(dict(arrays))}
+        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT), **own, **(more or {})})
 
 
 def register_kind(kind: str, maker: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import from_plain, to_plain
+from neuro_divergent.core.other_words import HOOKS as OTHER_HOOKS
 from neuro_divergent.core.registry import closest
 from neuro_divergent.training.callbacks.logs import given_logs, takes_logs
 
@@ -56,7 +57,7 @@ class Callback:
         super().__init_subclass__(**options)
         for name, value in vars(cls).items():
             if name.startswith("on_") and name not in HOOKS and callable(value):
-                near = closest(name, list(HOOKS))
+                near = [OTHER_HOOKS[name]] if name in OTHER_HOOKS else closest(name, list(HOOKS))
                 hint = f"did you mean {near[0]}?" if near else f"the hooks are {', '.join(HOOKS)}."
                 raise CallbackError(
                     f"a method of a callback that begins with on_ is a hook, but {cls.__name__}.{name} is none and "
