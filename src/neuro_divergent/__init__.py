@@ -226,6 +226,9 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
     from neuro_divergent.optim import WarmupCosine as WarmupCosine
     from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.search.auto.auto_forecaster import AutoForecaster as AutoForecaster
+    from neuro_divergent.search.auto.board import AutoLeaderboard as AutoLeaderboard
+    from neuro_divergent.search.auto.result import AutoResult as AutoResult
     from neuro_divergent.search.result import SearchResult as SearchResult
     from neuro_divergent.search.searches import BayesianOptimization as BayesianOptimization
     from neuro_divergent.search.searches import GridSearch as GridSearch
@@ -275,6 +278,9 @@ _HOMES = {
     "Aggregated": "data.hierarchy.aggregate",
     "Architecture": "diagnostics.architecture",
     "Augmentation": "data.windows.augmentation",
+    "AutoForecaster": "search.auto.auto_forecaster",
+    "AutoLeaderboard": "search.auto.board",
+    "AutoResult": "search.auto.result",
     "Autoformer": "models",
     "Averaging": "optim",
     "Backtest": "forecasting.evaluate.backtest",

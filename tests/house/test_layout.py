@@ -34,6 +34,8 @@ FACADES = {
         "forecasting.storage.save_load",
     ): "Forecaster.save, .save_weights, .load_weights",
     ("search.settings", "search.engine.run"): "Search.fit",
+    ("search.auto.auto_forecaster", "search.auto.run"): "AutoForecaster.fit",
+    ("search.auto.result", "report.auto"): "AutoResult.report",
 }
 """Who may import what stands above it, inside a function, and for which method."""
 

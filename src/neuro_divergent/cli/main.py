@@ -39,6 +39,7 @@ COMMANDS = {
     "evaluate": ("evaluate:evaluate", "Score a saved model on a table that it was not trained on."),
     "cv": ("cv:cv", "Compare models by cross-validation over time, beside a seasonal naive forecast."),
     "search": ("search:search", "Search better settings of a model; score the winner on rows that no trial saw."),
+    "auto": ("auto:auto", "Find a good forecast in a given time: many models, an ensemble, a search."),
     "init": ("init:init", "Write a commented run file for a table."),
     "inspect": ("inspect:inspect", "Show a run, a checkpoint, a saved model or a study."),
     "doctor": ("doctor:doctor", "Say what is wrong with a training, with evidence and remedy."),

@@ -107,6 +107,16 @@ class SearchResult:
                 raise StorageError(f"the database must have the study of {folder}, but has not") from error
         return cls(folder, study, document, using or {})
 
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the study to another directory, without its checkpoints; `nd.load` and `SearchResult.load` read it.
+
+        It has the trials, the tables, and the trained models that were kept. It can be loaded and looked at, and gives
+        its best forecaster; trials that were not finished begin again if the search is resumed there.
+        """
+        from neuro_divergent.search.copy_study import copy_study
+
+        copy_study(self.directory, self.study, path, overwrite=overwrite)
+
     @cached_property
     def directions(self) -> dict[str, str]:
         """Name and direction of each objective."""

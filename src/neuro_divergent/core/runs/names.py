@@ -29,6 +29,15 @@ study/
   trials/00012/model/    the trained model of a trial that may be the best
   best.yaml              the settings of the best trial, a run file
   claims/00012           a file that the process which works on the trial has locked
+
+The directory of an AutoForecaster:
+
+auto/
+  auto.json              its settings, the held-out rows, and how much of the time is used up
+  table/                 all rows
+  members/00003/         a model of the portfolio or of the search: member.json (model, training, steps), checkpoints/,
+                         model/ (trained without the held-out rows), held_out.safetensors (its forecasts of them),
+                         outcome.json; and final/ (trained on all rows), if the ensemble has it
 """
 
 from __future__ import annotations
@@ -47,6 +56,7 @@ MODEL = "model"
 MODEL_DOCUMENT = "model.json"
 INDEX = "index"
 INDEX_DOCUMENT = "index.json"
+INDEX_ARRAYS = "arrays.safetensors"
 REPORT = "report.html"
 ABOUT = "about.json"
 DETAILS = "details.json"
@@ -65,6 +75,13 @@ STUDY_TABLE = "table"
 STUDY_ROWS = "all_rows"
 TRIALS = "trials"
 CLAIMS = "claims"
+AUTO = "auto.json"
+AUTO_TABLE = "table"
+MEMBERS = "members"
+MEMBER = "member.json"
+OUTCOME = "outcome.json"
+HELD_OUT_FORECASTS = "held_out.safetensors"
+FINAL = "final"
 
 STOPPED_ON_REQUEST = "a stop was requested"
 """The value of `history.stopped` after a request to stop."""

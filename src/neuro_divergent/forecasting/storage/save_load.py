@@ -21,7 +21,7 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import check_format, dump_json, from_plain, to_plain
 from neuro_divergent.core.plain_files import settled
-from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, is_remote
+from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, STUDY, is_remote
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.schema.load_report import DataReport
@@ -53,7 +53,7 @@ from neuro_divergent.forecasting.storage.check_saved import (
 )
 from neuro_divergent.forecasting.storage.fetched import fetched
 from neuro_divergent.forecasting.storage.of_checkpoint import WHOLE_TABLE, Found, find_checkpoint
-from neuro_divergent.forecasting.storage.several import is_many, load_many
+from neuro_divergent.forecasting.storage.several import is_many, load_many, load_study
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.distribution import as_written
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -163,7 +163,9 @@ def load_one(path: str | os.PathLike[str], kind: type[Kind], **options: Unpack[R
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
 ) -> Forecaster[Any] | NeuralForecast | Ensemble:
-    """Read a saved Forecaster, NeuralForecast or Ensemble, or the Forecaster of a run or a checkpoint.
+    """Read a saved Forecaster, NeuralForecast, Ensemble or AutoResult, or the Forecaster of a run or a checkpoint.
+
+    The directory of a search gives its SearchResult.
 
     Nothing in the directory is executed. For a run, the model that it saved is read, else its newest checkpoint, with
     the weights that the run would have returned if it had ended there.
@@ -179,6 +181,8 @@ def load(
     if is_remote(path):
         with fetched(str(path)) as place:
             return load(place, device=device, using=using)
+    if (files.present(Path(path)) / STUDY).is_file():
+        return load_study(path, using=using)  # type: ignore[no-any-return]  # a SearchResult, of a room above
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside
