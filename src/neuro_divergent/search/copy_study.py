@@ -20,7 +20,8 @@ from neuro_divergent.core.runs.names import (
     STUDY_TABLE,
     TRIALS,
 )
-from neuro_divergent.search.study import NAME, quiet, storage_of
+from neuro_divergent.search.storage import quiet, storage_of
+from neuro_divergent.search.study import NAME
 
 if TYPE_CHECKING:
     from optuna.study import Study

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_divergent.core.errors import ConfigError, MissingExtraError
 from neuro_divergent.core.extras import require
 from neuro_divergent.search.auto.member import Wanted
-from neuro_divergent.search.study import quiet
+from neuro_divergent.search.storage import quiet
 
 if TYPE_CHECKING:
     from optuna.study import Study
