@@ -73,6 +73,7 @@ class TestByHand:
             scale=np.array([2.0]),
             early=one,
             late=~one,
+            part=np.zeros(1, dtype=np.int64),
         )
         assert held.scores().tolist() == [[[0.5], [-1.0], [2.0]]]
         assert np.isnan(half_offsets(held, np.array([0.8]))[1:]).all()  # there is no later half
