@@ -70,6 +70,17 @@ class DeepAR(LaggedModel):
             )
         return self
 
+    def lags_of(self, seasons: tuple[int, ...]) -> tuple[int, ...]:
+        """Multiples of the shortest season up to the longest, and every season with the steps beside it.
+
+        The network forecasts the change from the last value. It needs the change at the same place of a season.
+        """
+        if not seasons:
+            return ()
+        beside = {season + step for season in seasons for step in (-1, 0, 1)}
+        multiples = range(min(seasons), max(seasons) + 1, min(seasons))
+        return tuple(sorted(lag for lag in {*beside, *multiples} if 1 < lag <= self.input_size))
+
     def recipe(self, windows: int) -> TrainingConfig:
         """The recommended training for this many windows, with a distribution as its loss."""
         recipe = recipe_for(self.group, windows, steps=RECIPE_STEPS)

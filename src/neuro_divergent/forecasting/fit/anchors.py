@@ -37,7 +37,7 @@ def _lags(model: Model, seasons: Callable[[], Lengths], freq: str) -> Lengths:
     shown = _fitting(model, seasons()) if model.sees_target else ()
     # Where the data shows one season, the network may use the others that are usual at this frequency.
     usual = seasonality.suggest(freq) if shown else ()
-    return shown + tuple(length for length in usual if length not in shown and length <= model.input_size)
+    return model.lags_of(shown + tuple(length for length in usual if length not in shown and length <= model.input_size))
 
 
 def _anchor(model: Model, seasons: Callable[[], Lengths]) -> Lengths:

@@ -171,6 +171,10 @@ class Model(Description):
         """Whether the network reads its own forecasts as values. Then it forecasts no difference to an anchor."""
         return bool(getattr(self, "recursive", False))
 
+    def lags_of(self, seasons: tuple[int, ...]) -> tuple[int, ...]:
+        """The lags that lags="auto" stands for, in data with these seasons."""
+        return seasons
+
     def calendar_read(self, freq: str) -> tuple[str, ...]:  # noqa: ARG002
         """Columns of the calendar that the network reads in a table of this frequency, beside the table's own."""
         return ()
