@@ -35,7 +35,7 @@ from neuro_divergent.forecasting.fit.fit import job_of
 from neuro_divergent.forecasting.fit.prepare import prepare
 from neuro_divergent.forecasting.predict.historical import Origins
 
-LOOKBACK = {"panel": 168, "vic_elec": 336, "m4_hourly": 168, "tourism": 16}
+LOOKBACK = {"panel": 336, "vic_elec": 336, "m4_hourly": 336, "tourism": 16}
 SERIES = {"m4_hourly": 100, "tourism": 150}
 DAYS, SCORED_DAYS = 460, 28
 MEASURED_STEPS, LEAST_EPOCHS = 8, 5
