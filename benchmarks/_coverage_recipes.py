@@ -103,7 +103,7 @@ def measure(case: Case, name: str, *, validation: bool) -> Found:
     first = data.store.lengths - hidden
     origins = Origins.windows(data, first, steps=case.h, step_size=case.h)
     actual = origins.actual()
-    both = [origins.forecasts(one, columns) for one in (fitted, fitted.without(calibration=True))]
+    both = [origins.forecasts(one, columns) for one in (fitted, fitted._without(calibration=True))]
     checks = [coverage(actual, values) for values in both]
     negative = float(100 * np.mean(both[0] < 0))
     spent = time.process_time() - begin

@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 import neuro_divergent as nd
 
@@ -100,3 +101,8 @@ def test_models_that_are_older_than_the_field_read_no_calendar():
     saved = nd.LSTM(**SIZES).to_dict()
     del saved["calendar"]
     assert nd.LSTM.from_saved(saved).calendar is None
+
+
+def test_raw_windows_without_these_columns_are_refused(fitted):
+    with pytest.raises(nd.ConfigError, match=r"only the target and not 'hour', 'dayofweek'.*calendar=None"):
+        fitted.forward(torch.zeros(1, 24))
