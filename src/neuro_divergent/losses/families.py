@@ -177,7 +177,7 @@ class StudentT(Invertible):
         return raw[..., 1]
 
     def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
-        """The polar method for two uniform draws (Bailey 1994): no draw depends on the parameters of another element."""
+        """The polar method of two uniform draws (Bailey 1994). No draw depends on the parameters of another."""
         freedom = 2 + F.softplus(raw[..., 0])
         uniform = uniform_draws(freedom, generator).clamp(min=torch.finfo(freedom.dtype).eps / 4)
         radius = torch.expm1(-2 / freedom * torch.log(uniform))

@@ -70,7 +70,7 @@ class DeepAR(LaggedModel):
             )
         return self
 
-    def lags_of(self, seasons: tuple[int, ...]) -> tuple[int, ...]:
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:  # noqa: ARG002
         """Multiples of the shortest season up to the longest, and every season with the steps beside it.
 
         The network forecasts the change from the last value. It needs the change at the same place of a season.

@@ -138,9 +138,9 @@ class HINT(Model):
         """Whether the model reads its own forecasts."""
         return self.model.feeds_back
 
-    def lags_of(self, seasons: tuple[int, ...]) -> tuple[int, ...]:
-        """The lags of the model in data with these seasons."""
-        return self.model.lags_of(seasons)
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:
+        """The lags of the model in data with these seasons and so many training windows."""
+        return self.model.lags_of(seasons, windows)
 
     def calendar_read(self, freq: str) -> tuple[str, ...]:
         """Columns of the calendar that the model reads."""

@@ -13,6 +13,10 @@ from neuro_divergent.data.features.features import parse_features
 from neuro_divergent.data.time.seasonality import usual_calendar
 from neuro_divergent.forecasting.model.model import AnchorField, LagsField, Model
 
+LEAST_WINDOWS = 160
+"""With fewer training windows, a recurrent network with an anchor reads no lags. On monthly and quarterly series of 119
+to 211 rows lags raised the error of LSTM and GRU by several percent (docs/accuracy.md)."""
+
 CalendarField = Literal["auto"] | tuple[str, ...] | None
 
 
@@ -30,8 +34,8 @@ class LaggedModel(Model):
     the seasons that the data shows, else the last value, and none if the model feeds its forecasts back."""
     lags: Takes[LagsField, Literal["auto"] | Sequence[int] | None] = default("auto")
     """Lags of the target that the network reads beside a step: "auto" for the seasons that fit into input_size (those
-    that the data shows and, if it shows one, those usual at its frequency), your own lags, or none. With lags only the
-    last steps of the window are read one by one."""
+    that the data shows and, if it shows one, those usual at its frequency; none if the table is one short series), your
+    own lags, or none. With lags only the last steps of the window are read one by one."""
 
     calendar: Takes[CalendarField, Literal["auto"] | Sequence[str] | None] = default("auto")
     """Columns of the calendar that the network reads beside the table's own: "auto" for hour and day of the week, where
@@ -71,6 +75,11 @@ class LaggedModel(Model):
     def lags_read(self) -> LagsField:
         """Lags of the target that the network reads beside each step."""
         return self.lags
+
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:
+        """The seasons; no lags for a recurrent network that has few windows to learn from, see LEAST_WINDOWS."""
+        few = windows < LEAST_WINDOWS and self.group == "recurrent" and not self.feeds_back
+        return () if few else seasons
 
     def calendar_read(self, freq: str) -> tuple[str, ...]:
         """Columns of the calendar that the network reads in a table of this frequency."""

@@ -171,8 +171,8 @@ class Model(Description):
         """Whether the network reads its own forecasts as values. Then it forecasts no difference to an anchor."""
         return bool(getattr(self, "recursive", False))
 
-    def lags_of(self, seasons: tuple[int, ...]) -> tuple[int, ...]:
-        """The lags that lags="auto" stands for, in data with these seasons."""
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:  # noqa: ARG002
+        """The lags that lags="auto" stands for, in data with these seasons and so many training windows."""
         return seasons
 
     def calendar_read(self, freq: str) -> tuple[str, ...]:  # noqa: ARG002

@@ -81,8 +81,8 @@ class TestByHand:
         assert (check.values, round(check.inside, 1), check.corrected) == (3, 33.3, None)
 
     def test_the_stretch_that_asks_for_most_decides(self):
-        """Twenty scores of 0, then 1 to 9. All: ⌈30 · 0.8⌉ = 24, a score of 4, which holds 4 of the last 9. Those alone:
-        ⌈10 · 0.8⌉ = 8. Where the stretches do not differ, the score of all windows stays."""
+        """Twenty scores of 0, then 1 to 9. All: ⌈30 · 0.8⌉ = 24, a score of 4, which holds 4 of the last 9. Those nine
+        alone: ⌈10 · 0.8⌉ = 8. Where the stretches do not differ, the score of all windows stays."""
         actual = np.array([0.0] * 20 + list(range(1, 10)))[:, None]
         flags = np.zeros(29, dtype=bool)
         late = np.arange(29) // 20
