@@ -160,7 +160,8 @@ def main() -> None:
         lines += conformal_lines(arguments.data)
     print_table(lines)
     if arguments.write:
-        write("coverage", lines, command="python benchmarks/coverage.py")
+        some = arguments.part != "all" or bool(arguments.only or arguments.models)
+        write("coverage", lines, command="python benchmarks/coverage.py", partial=some)
     if any(item["ok"] is False for item in lines):
         sys.exit("an interval covers too much or too little")
 
