@@ -19,6 +19,7 @@ from neuro_divergent._version import __version__
 
 if TYPE_CHECKING:
     from neuro_divergent import metrics as metrics
+    from neuro_divergent import search as search
     from neuro_divergent.core.batch import Batch as Batch
     from neuro_divergent.core.batch import InputSpec as InputSpec
     from neuro_divergent.core.config import Description as Description
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import StorageError as StorageError
     from neuro_divergent.core.errors import TrainingError as TrainingError
     from neuro_divergent.core.errors import UnknownNameError as UnknownNameError
+    from neuro_divergent.core.executors.ray_executor import RayExecutor as RayExecutor
     from neuro_divergent.core.runs.read import read_run as read_run
     from neuro_divergent.core.runs.record import RunRecord as RunRecord
     from neuro_divergent.core.space.dimensions import choice as choice
@@ -377,6 +379,7 @@ _HOMES = {
     "RMoK": "models",
     "RNN": "models",
     "RandomSearch": "search.searches",
+    "RayExecutor": "core.executors.ray_executor",
     "RangeTest": "training",
     "ReduceOnPlateau": "optim",
     "RegistryError": "core.errors",
@@ -453,7 +456,7 @@ _HOMES = {
 }
 """Where each public name lives; read by `__getattr__` on first use."""
 
-_MODULES = {"metrics": "metrics", "samples": "data.samples"}
+_MODULES = {"metrics": "metrics", "samples": "data.samples", "search": "search"}
 
 __all__ = [
     "__version__",

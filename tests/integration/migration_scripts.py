@@ -191,6 +191,94 @@ def panel(ids: list[str], rows: int) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
+AUTO = {"input_size": 24, "max_steps": 4, "val_check_steps": 2, "batch_size": 4}
+
+
+def auto_ray(package: Modules) -> Frames:
+    """Automatic models with domains of Ray: a dictionary as the configuration, the results as a frame."""
+    core, auto, losses, utils = (package(name) for name in ("core", "auto", "losses.pytorch", "utils"))
+    tune, data = domains(package), utils.AirPassengersPanel[["unique_id", "ds", "y"]]
+    shared = AUTO | {"learning_rate": tune.loguniform(1e-3, 1e-2), "random_seed": tune.randint(1, 20)}
+    narrow = {"encoder_hidden_size": tune.choice([4, 8]), "decoder_hidden_size": 8}
+    settings: dict[str, Any] = {"h": H, "num_samples": 2, "backend": "ray"}
+    nf = core.NeuralForecast(
+        models=[
+            auto.AutoNHITS(
+                **settings, config=shared | NARROW | {"n_freq_downsample": tune.choice([[2, 1, 1], [4, 2, 1]])}
+            ),
+            auto.AutoMLP(
+                **settings, config=shared | {"hidden_size": tune.choice([4, 8])}, loss=losses.MQLoss(level=[80])
+            ),
+            auto.AutoLSTM(**settings, config=shared | narrow, alias="recurrent"),
+            auto.AutoTFT(
+                **settings, config=shared | {"hidden_size": 8, "n_head": tune.choice([2, 4])}, refit_with_val=True
+            ),
+        ],
+        freq="ME",
+    )
+    nf.fit(data, val_size=H)
+    told = nf.models[0].results.get_dataframe()
+    best = nf.models[1].results.get_best_result().config
+    return {
+        "predict": nf.predict(),
+        "results": told[["loss", "train_loss", "config/max_steps", "config/learning_rate"]],
+        "best": pd.DataFrame({"hidden_size": [best["hidden_size"] in (4, 8)], "steps": [best["max_steps"]]}),
+        "model": pd.DataFrame({"name": [type(one.model).__name__ for one in nf.models]}),
+    }
+
+
+def auto_optuna(package: Modules) -> Frames:
+    """Automatic models with functions of a trial: predict, folds, save and load."""
+    core, auto, utils = (package(name) for name in ("core", "auto", "utils"))
+    data = utils.AirPassengersPanel[["unique_id", "ds", "y"]]
+
+    def shared(trial: Any) -> dict[str, Any]:
+        return AUTO | {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2, log=True)}
+
+    def nhits(trial: Any) -> dict[str, Any]:
+        pools = trial.suggest_categorical("n_pool_kernel_size", ([2, 2, 1], [1, 1, 1]))
+        return shared(trial) | NARROW | {"n_freq_downsample": [2, 1, 1], "n_pool_kernel_size": pools}
+
+    def mlp(trial: Any) -> dict[str, Any]:
+        return shared(trial) | {"hidden_size": trial.suggest_int("hidden_size", 4, 8)}
+
+    def lstm(trial: Any) -> dict[str, Any]:
+        return shared(trial) | {"encoder_hidden_size": trial.suggest_categorical("size", [4, 8])}
+
+    def tft(trial: Any) -> dict[str, Any]:
+        return shared(trial) | {"hidden_size": 8, "n_head": trial.suggest_categorical("n_head", [2, 4])}
+
+    settings: dict[str, Any] = {"h": H, "num_samples": 2, "backend": "optuna"}
+    nf = core.NeuralForecast(
+        models=[
+            auto.AutoNHITS(**settings, config=nhits),
+            auto.AutoMLP(**settings, config=mlp),
+            auto.AutoLSTM(**settings, config=lstm),
+            auto.AutoTFT(**settings, config=tft, alias="attention"),
+        ],
+        freq="ME",
+    )
+    folds = nf.cross_validation(data, n_windows=2, step_size=H)
+    nf.fit(data, val_size=H)
+    with tempfile.TemporaryDirectory() as place:
+        nf.save(os.path.join(place, "models"), overwrite=True)
+        again = core.NeuralForecast.load(os.path.join(place, "models"))
+    forecasts = nf.predict()
+    return {
+        "cross_validation": folds,
+        "predict": forecasts,
+        "loaded": again.predict()[list(forecasts.columns)],  # the peer loads models in the order of their names
+        "results": nf.models[0].results.trials_dataframe()[["number", "value", "state"]],
+        "parameters": pd.DataFrame({"name": sorted(nf.models[1].results.best_params)}),
+    }
+
+
+def domains(package: Modules) -> Any:
+    """Ray's tune, or ours under the prefix."""
+    ours = package("core").__name__.startswith("neuro_divergent")
+    return importlib.import_module("neuro_divergent.compat.ray.tune" if ours else "ray.tune")
+
+
 def misuse(package: Modules) -> dict[str, Callable[[], Any]]:
     """Calls that are wrong, by what is wrong with them."""
     core, models, utils = (package(name) for name in ("core", "models", "utils"))
@@ -238,7 +326,10 @@ def misuse(package: Modules) -> dict[str, Callable[[], Any]]:
 
 SCRIPTS: dict[str, Callable[[Modules], Frames]] = {
     function.__name__: function
-    for function in (quick_start, exogenous, probabilistic, cross_validation, save_load, transfer, custom_loss)
+    for function in (
+        *(quick_start, exogenous, probabilistic, cross_validation, save_load, transfer, custom_loss),
+        *(auto_ray, auto_optuna),
+    )
 }
 
 

@@ -185,14 +185,6 @@ def test_what_has_no_counterpart_is_refused(arguments):
         MLP(**SMALL, **arguments)
 
 
-@pytest.mark.parametrize("name", ["AutoNHITS", "AutoLSTM", "BaseAuto"])
-def test_auto_classes_are_for_the_next_stage(name):
-    from neuro_divergent.compat.neuralforecast import auto
-
-    with pytest.raises(ConfigError, match="next stage"):
-        getattr(auto, name)
-
-
 def test_levels_outside_the_range_are_refused():
     nf = NeuralForecast([MLP(**SMALL, loss=MQLoss(level=[80]))], freq="ME")
     nf.fit(DATA)

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
 from neuro_divergent.core.config import Description, encode, reference
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.executors.workers import check_executor
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.core.registry import closest
 from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit
@@ -50,6 +51,11 @@ def _pruner(value: Any) -> Any:
 def _sampler(value: Any) -> Any:
     if value is not None and not hasattr(value, "sample_relative"):
         raise ConfigError(f"sampler must be None or a sampler of Optuna, but got {value!r}")
+    return value
+
+
+def _executor(value: Any) -> Any:
+    check_executor(value)
     return value
 
 
@@ -105,6 +111,9 @@ class Search(Description):
     """Time for one trial. A longer one fails."""
     n_jobs: int = 1
     """Processes that train at the same time; -1 for one per core. Each uses one thread."""
+    executor: Annotated[Any, BeforeValidator(_executor)] = None
+    """Where trials are trained instead of here: anything with the interface of `concurrent.futures`, such as
+    `nd.RayExecutor()` or dask's `client.get_executor()`. Its workers must see the directory of the study."""
     seeds: Annotated[Count | tuple[int, ...], BeforeValidator(_seeds)] = 1
     """Seeds of each training: how many from the configuration's seed on, or a list. The scores are averaged. The seed
     is never searched."""
@@ -130,8 +139,7 @@ class Search(Description):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.n_jobs == 0 or self.n_jobs < -1:
-            raise ConfigError(f"n_jobs must be -1 or at least 1, but got n_jobs={self.n_jobs}")
+        check_executor(self.executor, self.n_jobs)
         if self.model is None and (self.space is None or not self.space.chooses_model):
             raise ConfigError(
                 "a search needs a model whose fields it varies: give model=..., or let the space choose it with "
@@ -208,7 +216,7 @@ class Search(Description):
     @model_serializer(mode="plain")
     def to_dict(self) -> dict[str, Any]:
         """The plain-data form. Objects of Optuna and functions are written as a reference."""
-        fields = {name: _plain(getattr(self, name)) for name in type(self).model_fields}
+        fields = {name: _plain(getattr(self, name)) for name in type(self).model_fields if name != "executor"}
         return {"kind": self.kind} | fields
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from neuro_divergent.core.executors import InlineExecutor, ProcessExecutor, WorkerDiedError, WorkError
+from neuro_divergent.core.executors.processes import InlineExecutor, ProcessExecutor, WorkerDiedError, WorkError
 
 
 @pytest.mark.parametrize("make", [InlineExecutor, ProcessExecutor])

@@ -167,8 +167,8 @@ class PeerModel:
 
 def as_member(model: Any) -> Member:
     """A model of theirs, or a description of ours, with its training."""
-    if isinstance(model, PeerModel):
-        return model.member
+    if isinstance(model, PeerModel) or isinstance(getattr(model, "member", None), Member):  # an Auto class
+        return model.member  # type: ignore[no-any-return]
     if isinstance(model, Member):
         return model
     if isinstance(model, Model):

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel, as_member
+from neuro_divergent.compat.neuralforecast.common._base_auto import BaseAuto
 from neuro_divergent.compat.neuralforecast.errors import NoIntervalsError
 from neuro_divergent.compat.neuralforecast.explain import Asked, explainable, explanations, joined, lengthened
 from neuro_divergent.compat.neuralforecast.fitting import train
@@ -109,8 +110,9 @@ class NeuralForecast(TableMethods, RequestChecks):
         held_out = int(val_size or 0)
         self._check_validation(held_out, val_df)
         source = self._take(df, static_df, Columns(id_col, time_col, target_col))
-        tables = {member.name: source.table(member) for member in self.members}
         validation = None if val_df is None else self._later(plain_frame(val_df, source.columns.id_col)[0], source)
+        rows = [self._chosen(number, source, held_out, validation) for number in range(len(self.models))]
+        tables = {member.name: source.table(member) for member in self.members}
         begin = {} if use_init_models else self.forecasters
         for model in self.models:
             if isinstance(model, PeerModel):
@@ -119,16 +121,45 @@ class NeuralForecast(TableMethods, RequestChecks):
             member.name: train(
                 member,
                 tables[member.name],
-                held_out=held_out,
+                held_out=held,
                 validation=validation,
                 local_scaler=self.local_scaler_type,
-                begin=begin.get(member.name),
+                begin=None if isinstance(model, BaseAuto) else begin.get(member.name),
                 intervals=prediction_intervals,
             )
-            for member in self.members
+            for model, member, held in zip(self.models, self.members, rows, strict=True)
         }
+        for model, member in zip(self.models, self.members, strict=True):
+            if isinstance(model, BaseAuto) and model.model is not None:
+                model.model.fitted = self.forecasters[member.name]
         self.prediction_intervals = prediction_intervals
         self._note(source)
+
+    def _chosen(self, number: int, source: Source, held_out: int, validation: Any = None, *, behind: int = 0) -> int:
+        """Let a model search for its arguments, if it is one that does. Returns the rows that its training holds out.
+
+        Args:
+            number: its position.
+            source: the rows.
+            held_out: rows of each series for validation.
+            validation: later rows for validation instead.
+            behind: rows at the end of each series that it must not see.
+        """
+        auto = self.models[number]
+        if not isinstance(auto, BaseAuto):
+            return held_out
+
+        def fitted(member: Member, rows: int) -> Forecaster:
+            table = source.table(member)
+            return train(
+                member, before(table, behind) if behind else table, held_out=0 if validation is not None else rows,
+                validation=validation, local_scaler=self.local_scaler_type,
+            )  # fmt: skip
+
+        name = self.members[number].name
+        model, rows = auto.choose(fitted, held_out)
+        self.members[number] = model.member.renamed(model.member.description.replace(alias=name))
+        return 0 if validation is not None else rows
 
     def predict(
         self,
@@ -199,24 +230,27 @@ class NeuralForecast(TableMethods, RequestChecks):
         frame: pl.DataFrame | None = None
         trained: dict[str, Forecaster] = {}
         kept = dict(self.categorical_vocab_)
-        for member in self.members:
-            table, parts = source.table(member), []
-            forecaster = self.forecasters.get(member.name)
+        for number in range(len(self.members)):
+            parts: list[pl.DataFrame] = []
+            forecaster = self.forecasters.get(self.members[number].name)
             for first in range(0, windows, every):
                 last = min(first + every, windows)
                 behind = steps + (windows - 1 - first) * step_size
+                held = 0 if use_fitted else self._chosen(number, source, held_out, behind=behind)
+                member = self.members[number]
+                table = source.table(member)
                 if not use_fitted:
                     past = before(table, behind)
                     forecaster = train(
                         member,
                         past,
-                        held_out=held_out,
+                        held_out=held,
                         local_scaler=self.local_scaler_type,
                         intervals=prediction_intervals,
                     )
                 assert forecaster is not None
                 columns = forecast_columns(forecaster, member.facts, level, quantiles)
-                ahead = [steps + (windows - 1 - number) * step_size for number in range(first, last)]
+                ahead = [steps + (windows - 1 - place) * step_size for place in range(first, last)]
                 parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps), columns))
             assert forecaster is not None
             forecaster.data = forecaster.in_own_codes(table)

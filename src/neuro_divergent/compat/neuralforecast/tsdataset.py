@@ -200,7 +200,7 @@ def _index(names: list[str]) -> Any:
     return pd.Index(names)
 
 
-def _table(dataset: TimeSeriesDataset, member: Member) -> TimeSeriesDataFrame:
+def table_of(dataset: TimeSeriesDataset, member: Member) -> TimeSeriesDataFrame:
     """The dataset as a table with whole numbers for ids and times."""
     numbers = np.repeat(np.arange(dataset.n_groups), np.diff(dataset.indptr))
     steps = np.arange(len(numbers)) - np.asarray(dataset.indptr)[numbers]
@@ -217,14 +217,14 @@ def _table(dataset: TimeSeriesDataset, member: Member) -> TimeSeriesDataFrame:
 def fit_on(member: Member, dataset: TimeSeriesDataset, val_size: int, test_size: int) -> Forecaster:
     """A model trained on a dataset without its last rows."""
     seen = TimeSeriesDataset.trim_dataset(dataset, right_trim=test_size) if test_size else dataset
-    return train(member, _table(seen, member), held_out=val_size)
+    return train(member, table_of(seen, member), held_out=val_size)
 
 
 def predict_on(
     forecaster: Forecaster, member: Member, dataset: TimeSeriesDataset, test_size: int, step_size: int
 ) -> Array:
     """[series · windows · h, outputs] float32: forecasts after the dataset, or from every origin in its last rows."""
-    table, h = _table(dataset, member), forecaster.model.h
+    table, h = table_of(dataset, member), forecaster.model.h
     columns = forecast_columns(forecaster, member.facts, None, None)
     if not test_size:
         if member.facts.future:
@@ -244,7 +244,7 @@ def predict_on(
 
 def decompose_on(forecaster: Forecaster, member: Member, dataset: TimeSeriesDataset) -> Array:
     """[series, parts, h] the parts that a model reports for its forecasts after a dataset."""
-    told = dict(forecaster.explain(_table(dataset, member), method="decomposition").values)
+    told = dict(forecaster.explain(table_of(dataset, member), method="decomposition").values)
     if {"window_level", "level"} <= told.keys():  # what the scaler removed and where the network starts
         told["level"] = told.pop("window_level") + told["level"]
     return np.stack(list(told.values()), axis=1).astype(np.float32)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import torch
 
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.executors.workers import workers_for
 from neuro_divergent.data.scaling.per_series import SeriesScaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
@@ -172,6 +174,7 @@ def cross_validation(
     prediction_intervals: PredictionIntervals | None = None,
     h: int | None = None,
     n_jobs: int = 1,
+    executor: Any = None,
     season: int | None = None,
     short: str = "error",
     local_scaler: str | SeriesScaler | None = None,
@@ -197,13 +200,15 @@ def cross_validation(
         metrics: names of metrics, or your own metrics as in `evaluate`; None for the common ones.
         prediction_intervals: how point forecasts get intervals, calibrated on the end of each training part.
         h: steps of each forecast; None for the models' horizon. A longer test part is forecast h steps at a time.
-        n_jobs: processes that work on folds at the same time; folds that share a model are one job. A script needs
-            `if __name__ == "__main__":` around the call.
+        n_jobs: processes of this machine that work on folds at the same time, -1 for one per core; folds that share a
+            model are one job. The processes share the threads of this one.
+        executor: where the folds are trained instead: anything with the interface of `concurrent.futures`, such as
+            `nd.RayExecutor()` or dask's `client.get_executor()`.
         season: season length of the naive forecast; None infers it.
         short: what to do with series that are too short to train on: refuse, leave out, or pad them.
         local_scaler: how each series is scaled before the models see it; None does not scale.
         stacked: whether the trainings of a small model for all folds run together as one computation, with n_jobs=1;
-            see `fit_many`.
+            see `fit_many`. Folds in other processes are never stacked.
         aggregate: how the metrics of a fold summarise its series, "pooled" or "mean"; see `evaluate`.
         columns: arguments of `from_frame` when `data` is a plain frame.
     """
@@ -227,14 +232,15 @@ def cross_validation(
     folds = _folds(table, splitter, n_windows, step_size, plan.steps, together)
     jobs = _jobs(folds, refit)
     last: dict[str, Forecaster] = {}
-    if n_jobs == 1 or len(jobs) == 1:
+    workers = workers_for(executor, n_jobs, threads=torch.get_num_threads(), most=len(jobs))
+    if workers is None:
         parts = []
         known = _fitted_together(plan, table, jobs, stacked)
         for number, job in enumerate(jobs):
             done, last = run_job(plan, table, job, {name: fitted[number] for name, fitted in known.items()})
             parts += done
     else:
-        parts = run_jobs(plan, table, jobs, n_jobs)
+        parts = run_jobs(plan, table, jobs, workers)
     return _result(table, parts, metrics, season, last, aggregate)
 
 

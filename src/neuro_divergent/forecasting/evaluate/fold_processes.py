@@ -1,15 +1,13 @@
-"""Runs folds in worker processes. Each job and each result is written as files.
+"""Runs folds in other processes. Each job and each result is written as files.
 
 Only the path of the files is passed between the processes.
 """
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,9 @@ import numpy as np
 import safetensors.numpy
 
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, TrainingError
+from neuro_divergent.core.errors import TrainingError
+from neuro_divergent.core.executors.processes import WorkerDiedError, WorkError
+from neuro_divergent.core.executors.workers import Workers
 from neuro_divergent.core.json import parse_json
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.fold_job import FoldForecasts, Plan, run_job
@@ -28,69 +28,43 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import Columns
 from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.historical import Origins
-from neuro_divergent.training.config.other_process import not_in_files
+from neuro_divergent.training.config.other_process import own_modules, refuse_to_leave
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 
 def run_jobs(
-    plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], n_jobs: int
+    plan: Plan, table: TimeSeriesDataFrame, jobs: Sequence[Sequence[Fold]], workers: Workers
 ) -> list[FoldForecasts]:
-    """Run every job in a worker process, `n_jobs` at a time. The results are in the order of the jobs."""
-    if n_jobs < 1:
-        raise ConfigError(f"n_jobs must be at least 1, but got n_jobs={n_jobs}")
+    """Run every job in a worker. The results are in the order of the jobs."""
     document = _described(plan)
-    import torch
-
-    threads = max(1, torch.get_num_threads() // n_jobs)
-    with tempfile.TemporaryDirectory(prefix="neuro-divergent-folds-") as name:
+    modules = sorted(own_modules([*plan.models, *plan.configs.values(), plan.intervals]))
+    with workers, tempfile.TemporaryDirectory(prefix="neuro-divergent-folds-") as name:
         folder = Path(name)
-        document["table"] = write_table(table, folder / "table")
+        workers.probe(folder, modules)
+        document |= {"table": write_table(table, folder / "table"), "modules": modules}
         for number, job in enumerate(jobs):
             files.write_json(folder / f"job-{number}.json", document | {"folds": [fold_facts(fold) for fold in job]})
-        _in_processes(folder, len(jobs), n_jobs, threads)
+        tasks = [(str(folder.resolve()), str(number)) for number in range(len(jobs))]
+        for number, found in enumerate(workers.run(f"{__name__}:work", tasks, stop=lambda _: True)):
+            if found is not None and not isinstance(found, str):
+                raise _failure(found, number, len(jobs))
         return [part for number, job in enumerate(jobs) for part in _read(folder, number, job, table)]
 
 
-def _in_processes(folder: Path, count: int, n_jobs: int, threads: int) -> None:
-    # Spawn, not fork: a forked process can hang after torch has used threads.
-    with ProcessPoolExecutor(min(n_jobs, count), mp_context=get_context("spawn")) as pool:
-        try:
-            for number, failure in enumerate(
-                pool.map(_do, [(str(folder), number, threads) for number in range(count)])
-            ):
-                if failure is not None:
-                    pool.shutdown(cancel_futures=True)
-                    sentence, facts = failure
-                    raise TrainingError(
-                        f"training {number + 1} of {count} of a cross-validation failed: {sentence}", **facts
-                    )
-        except BrokenProcessPool as error:
-            raise TrainingError(
-                "a worker process of the cross-validation ended too early. If a script uses n_jobs, put "
-                "if __name__ == '__main__': around the call; if the machine ran out of memory, use fewer jobs"
-            ) from error
-
-
-def _do(job: tuple[str, int, int]) -> tuple[str, dict[str, Any]] | None:
-    """Run one job in a worker process. Returns None, or the sentence and the facts of its error."""
-    import torch
-
-    folder, number, threads = job
-    torch.set_num_threads(threads)
-    try:
-        work(Path(folder), number)
-    except NeuroDivergentError as error:
-        return f"{type(error).__name__}: {error}", error.facts
-    return None
+def _failure(error: WorkError | WorkerDiedError, number: int, count: int) -> TrainingError:
+    """The error of a fold that failed in its worker."""
+    if isinstance(error, WorkerDiedError):
+        return TrainingError(
+            f"a worker of the cross-validation ended too early, twice: {error}. If the machine ran out of memory, use "
+            "fewer jobs"
+        )
+    facts = {} if error.error is None else error.error.facts
+    return TrainingError(f"training {number + 1} of {count} of a cross-validation failed: {error}", **facts)
 
 
 def _described(plan: Plan) -> dict[str, Any]:
-    for name, config in plan.configs.items():
-        if found := not_in_files(config, *plan.models, plan.local_scaler):
-            raise ConfigError(
-                "worker processes get their folds as files, which cannot contain your own callables, but the "
-                f"configuration of {name} has some ({', '.join(found)}). Use n_jobs=1"
-            )
+    for config in plan.configs.values():
+        refuse_to_leave(config, *plan.models, plan.local_scaler, instead="Use n_jobs=1 and no executor")
     return {
         "models": [model.to_dict() for model in plan.models],
         "configs": {name: config.replace(progress=False).to_dict() for name, config in plan.configs.items()},
@@ -121,9 +95,12 @@ def fold_from(facts: Mapping[str, Any]) -> Fold:
     return Fold(facts["number"], rows("train"), rows("test"), facts["gap"], facts["group"], hidden)
 
 
-def work(folder: Path, number: int) -> None:
-    """Run one job of a folder in a worker process."""
+def work(place: str, number: str) -> str:
+    """Run one job of a folder in a worker; its forecasts are written to the folder."""
+    folder = Path(place)
     job = parse_json((folder / f"job-{number}.json").read_bytes(), "job")
+    for module in job["modules"]:  # those of the user's own models register themselves
+        importlib.import_module(module)
     plan = Plan(
         models=tuple(Model.from_dict(model) for model in job["models"]),
         configs={name: TrainingConfig.from_dict(config) for name, config in job["configs"].items()},
@@ -142,6 +119,7 @@ def work(folder: Path, number: int) -> None:
         files.write_bytes(folder / f"found-{number}-{position}.safetensors", data)
     columns = [[name, list(item.columns.names), list(item.columns.levels)] for name, item in parts[0].found.items()]
     files.write_json(folder / f"found-{number}.json", {"columns": columns})
+    return ""
 
 
 def _read(folder: Path, number: int, job: Sequence[Fold], table: TimeSeriesDataFrame) -> list[FoldForecasts]:

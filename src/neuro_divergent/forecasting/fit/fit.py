@@ -46,10 +46,12 @@ def fit(
     **options: Any,
 ) -> Forecaster:
     """The forecaster trained on a table; see `Model.fit` and `job_of` for the options."""
-    job = job_of(model, data, config, **options)
-    if prediction_intervals is not None:
-        return _with_intervals(job, prediction_intervals)
-    return prepare(job).finish()
+    return fit_job(job_of(model, data, config, **options), prediction_intervals)
+
+
+def fit_job(job: Job, intervals: PredictionIntervals | None = None) -> Forecaster:
+    """The forecaster of a job, with intervals if they are asked for."""
+    return prepare(job).finish() if intervals is None else _with_intervals(job, intervals)
 
 
 def job_of(

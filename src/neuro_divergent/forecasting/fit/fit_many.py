@@ -7,11 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
+from neuro_divergent.core.executors.workers import Workers, workers_for
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit import fit, job_of
 from neuro_divergent.forecasting.fit.prepare import prepare
-from neuro_divergent.forecasting.fit.resume_many import Source, beginnings, fit_each, results
+from neuro_divergent.forecasting.fit.resume_many import Beginning, Source, beginnings, fit_each, results
 from neuro_divergent.forecasting.fit.rows_task import RowsForecastTask
 from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.model.model import Model
@@ -32,6 +35,8 @@ def fit_many(
     stacked: Stacked = "auto",
     resume: Source = None,
     resume_with: Mapping[str, Any] | None = None,
+    n_jobs: int = 1,
+    executor: Any = None,
     **options: Any,
 ) -> list[Forecaster]:
     """Train several models and return their forecasters. Small models of one architecture train as one computation.
@@ -52,6 +57,10 @@ def fit_many(
         resume: "auto" resumes each training in the directory of its configuration: a finished training returns its
             result, an interrupted one continues, and one without a checkpoint starts.
         resume_with: fields of the configurations to change, the same for all.
+        n_jobs: processes of this machine that train at the same time, -1 for one per core. They share the threads of
+            this one. Trainings in other processes are not stacked.
+        executor: where to train instead: anything with the interface of `concurrent.futures`, such as
+            `nd.RayExecutor()` or dask's `client.get_executor()`.
         options: further arguments of `Model.fit`, the same for all.
     """
     check_choice(stacked)
@@ -62,7 +71,8 @@ def fit_many(
         if id(given) not in tables:
             tables[id(given)] = TimeSeriesDataFrame.from_frame(given, **columns)
     wanted = [(model, tables[id(given)], config) for model, given, config in members]
-    return fit_members(wanted, stacked=stacked, resume=resume, resume_with=resume_with, **options)
+    workers = workers_for(executor, n_jobs, threads=torch.get_num_threads(), most=len(wanted))
+    return fit_members(wanted, stacked=stacked, resume=resume, resume_with=resume_with, workers=workers, **options)
 
 
 _FIT_OPTIONS = ("validation", "short", "prediction_intervals")
@@ -77,16 +87,22 @@ def fit_members(
     stacked: Stacked = "auto",
     resume: Source = None,
     resume_with: Mapping[str, Any] | None = None,
+    workers: Workers | None = None,
     **options: Any,
 ) -> list[Forecaster]:
     """Train every (model, table, configuration); see `fit_many`."""
     wanted = [(model, table, config.replace(refit=None)) for model, table, config in wanted]
     _refuse_shared_directories(wanted)
     reason = _obstacle(wanted, options)
+    if workers is not None:
+        reason = "each one runs in a process of its own"
     if stacked is True and reason is not None:
         raise refusal(reason)
-    if resume is not None or resume_with is not None:  # a run with a directory can be resumed, and is never stacked
-        return _going_on(wanted, resume, resume_with, options)
+    going_on = resume is not None or resume_with is not None
+    if going_on or workers is not None:  # a run with a directory can be resumed, and is never stacked
+        begun = _begun(wanted, resume, resume_with)
+        members = [(model, table, begin) for (model, table, _), begin in zip(wanted, begun, strict=True)]
+        return results(fit_each(members, workers=workers, **options))
     if stacked is False or reason is not None:
         return _one_after_the_other(wanted, reason, options)
     return _stacked(wanted, stacked, options)
@@ -146,9 +162,8 @@ def _one_after_the_other(
     return results(found)
 
 
-def _going_on(
-    wanted: Sequence[Wanted], resume: Source, resume_with: Mapping[str, Any] | None, options: dict[str, Any]
-) -> list[Forecaster]:
+def _begun(wanted: Sequence[Wanted], resume: Source, resume_with: Mapping[str, Any] | None) -> list[Beginning]:
+    """How each training begins."""
     if resume not in (None, "auto"):
         raise ConfigError(
             "several trainings are resumed each in the directory of its configuration: use resume='auto', not "
@@ -156,9 +171,7 @@ def _going_on(
         )
     names = [f"training {number}" for number in range(1, len(wanted) + 1)]
     configs = {name: config for name, (_, _, config) in zip(names, wanted, strict=True)}
-    begun = beginnings(configs, resume, resume_with).values()
-    members = [(model, table, begin) for (model, table, _), begin in zip(wanted, begun, strict=True)]
-    return results(fit_each(members, **options))
+    return list(beginnings(configs, resume, resume_with).values())
 
 
 def _members(

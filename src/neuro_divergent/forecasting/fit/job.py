@@ -61,24 +61,36 @@ class Job:
 
     def write(self, folder: Path) -> None:
         """Write the job with its tables for another process; `read` reads it."""
-        tables = {"data": self.table} | ({} if self.validation is None else {"validation": self.validation})
-        document = {
+        tables = {name: write_table(table, folder / name) for name, table in self.tables.items()}
+        files.write_json(folder / JOB, self.facts() | {"tables": tables})
+
+    @classmethod
+    def read(cls, folder: Path) -> Job:
+        """The job that `write` wrote to a folder. It resumes from the newest checkpoint of its directory."""
+        document = parse_json(plain_bytes(folder / JOB, MAX_JSON_BYTES), JOB)
+        tables = {name: read_table(folder / name, facts) for name, facts in document["tables"].items()}
+        return cls.from_facts(document, tables)
+
+    @property
+    def tables(self) -> dict[str, TimeSeriesDataFrame]:
+        """The tables by name."""
+        return {"data": self.table} | ({} if self.validation is None else {"validation": self.validation})
+
+    def facts(self) -> dict[str, Any]:
+        """The job as plain data, without its tables."""
+        return {
             "model": self.model.to_dict(),
             "config": self.config.to_dict(),
             "short": self.short,
             "local_scaler": self.local_scaler,
             "may_refit": self.may_refit,
             "resume_with": sorted(self.resume.changes or {}),
-            "tables": {name: write_table(table, folder / name) for name, table in tables.items()},
         }
-        files.write_json(folder / JOB, document)
 
     @classmethod
-    def read(cls, folder: Path) -> Job:
-        """The job that `write` wrote to a folder. It resumes from the newest checkpoint of its directory."""
-        document = parse_json(plain_bytes(folder / JOB, MAX_JSON_BYTES), JOB)
+    def from_facts(cls, document: Mapping[str, Any], tables: Mapping[str, TimeSeriesDataFrame]) -> Job:
+        """The job from the result of `facts`. It resumes from the newest checkpoint of its directory."""
         config = TrainingConfig.from_dict(document["config"])
-        tables = {name: read_table(folder / name, facts) for name, facts in document["tables"].items()}
         changes = {name: getattr(config, name) for name in document["resume_with"]}
         return cls(
             model=Model.from_dict(document["model"]),

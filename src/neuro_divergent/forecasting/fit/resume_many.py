@@ -17,9 +17,12 @@ from neuro_divergent.core.errors import (
     StorageError,
     TrainingError,
 )
+from neuro_divergent.core.executors.workers import Workers
 from neuro_divergent.data.table import TimeSeriesDataFrame
-from neuro_divergent.forecasting.fit.fit import check_resumable, fit
+from neuro_divergent.forecasting.fit.elsewhere.fit_elsewhere import Wanted, fit_elsewhere
+from neuro_divergent.forecasting.fit.fit import check_resumable, fit, job_of
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.predict.conformal import PredictionIntervals
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.training.config.checkpoints import Checkpoints
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -80,12 +83,28 @@ def _changes_of(
 
 
 def fit_each(
-    members: Sequence[tuple[Model, TimeSeriesDataFrame, Beginning]], **options: Any
+    members: Sequence[tuple[Model, TimeSeriesDataFrame, Beginning]],
+    *,
+    workers: Workers | None = None,
+    prediction_intervals: PredictionIntervals | None = None,
+    **options: Any,
 ) -> list[Forecaster | NeuroDivergentError]:
-    """Train one after the other, each from its own starting point. A failed training gives its error.
+    """Train each from its own starting point: one after the other, or in workers. A failed training gives its error.
 
     A run that cannot be resumed is refused before the first one is trained: they may take hours.
     """
+    if workers is not None:
+        wanted = [
+            Wanted(
+                job_of(model, table, config, resume=begin.source, resume_with=begin.changes, **options),
+                prediction_intervals,
+            )
+            for model, table, (config, begin) in members
+        ]
+        for model, table, beginning in members:
+            _check(model, table, *beginning, prediction_intervals=prediction_intervals, **options)
+        return fit_elsewhere(wanted, workers)
+    options |= {"prediction_intervals": prediction_intervals}
     for model, table, beginning in members[1:]:  # the first one is checked when it starts
         _check(model, table, *beginning, **options)
     found: list[Forecaster | NeuroDivergentError] = []

@@ -314,6 +314,8 @@ def seed_ensemble(
     seeds: int | Sequence[int] = 5,
     method: Combination = "mean",
     stacked: Stacked = "auto",
+    n_jobs: int = 1,
+    executor: Any = None,
     **options: Any,
 ) -> Ensemble:
     """Train one model with several seeds and return the ensemble. Small models train as one computation.
@@ -325,11 +327,14 @@ def seed_ensemble(
         seeds: the number of seeds, or a list of them.
         method: how the members are combined; see `ensemble`.
         stacked: whether the seeds are trained as one computation; see `fit_many`.
+        n_jobs: processes of this machine that train at the same time; see `fit_many`.
+        executor: where the seeds are trained instead; see `fit_many`.
         options: further arguments of `Model.fit`.
     """
     config = config or TrainingConfig()
     numbers = list(range(config.seed, config.seed + seeds)) if isinstance(seeds, int) else list(seeds)
     if not numbers:
         raise ConfigError(f"an ensemble of seeds needs at least one, but got seeds={seeds!r}")
-    members = fit_many(model, data, config, seeds=numbers, stacked=stacked, **options)
+    where: dict[str, Any] = {"n_jobs": n_jobs, "executor": executor}
+    members = fit_many(model, data, config, seeds=numbers, stacked=stacked, **where, **options)
     return ensemble(members, method, name=model.name)

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import polars as pl
+import torch
 
 from neuro_divergent.core.errors import ConfigError, NotFittedError, UnknownNameError
+from neuro_divergent.core.executors.workers import workers_for
 from neuro_divergent.data.scaling.per_series import SeriesScaler, series_scaler
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.cross_validation import Configs, CrossValidation, configs_of, cross_validation
@@ -116,6 +118,8 @@ class NeuralForecast:
         short: str = "error",
         resume: Source = None,
         resume_with: Mapping[str, Any] | None = None,
+        n_jobs: int = 1,
+        executor: Any = None,
         **columns: Any,
     ) -> Self:
         """Train every model on a table.
@@ -133,6 +137,10 @@ class NeuralForecast:
                 model that cannot be resumed is refused before anything is trained.
             resume_with: fields of the configuration to change on resume, for all models ({"max_epochs": 50}) or by name
                 ({"NHITS": {"max_epochs": 50}}).
+            n_jobs: processes of this machine that train at the same time, -1 for one per core. They share the threads
+                of this one.
+            executor: where the models are trained instead: anything with the interface of `concurrent.futures`, such
+                as `nd.RayExecutor()` or dask's `client.get_executor()`.
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
         table = self._read(data, columns)
@@ -141,6 +149,7 @@ class NeuralForecast:
         options: dict[str, Any] = {"prediction_intervals": prediction_intervals, "local_scaler": self.local_scaler_type}
         options |= {"validation": validation, "short": short}
         begun = beginnings(configs, resume, resume_with)
+        options["workers"] = workers_for(executor, n_jobs, threads=torch.get_num_threads(), most=len(self.models))
         fitted = results(fit_each([(model, table, begun[model.name]) for model in self.models], **options))
         self.forecasters = {model.name: forecaster for model, forecaster in zip(self.models, fitted, strict=True)}
         return self

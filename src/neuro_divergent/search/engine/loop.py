@@ -8,20 +8,22 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any
 
-from neuro_divergent.core.executors import InlineExecutor, WorkerDiedError, WorkError
+from neuro_divergent.core.executors.processes import InlineExecutor, WorkerDiedError, WorkError
 from neuro_divergent.search.amounts import in_words
 from neuro_divergent.search.engine.groups import Groups
 from neuro_divergent.search.engine.ledger import Ledger
 from neuro_divergent.search.engine.progress import Progress
 from neuro_divergent.search.engine.rungs import Stage, rule_of
 from neuro_divergent.search.engine.slots import Running, Slot, slots_of
-from neuro_divergent.search.engine.work import Order, Outcome, Workshop, order_text, outcomes_from, work
+from neuro_divergent.search.engine.work import TIME_OVER, Order, Outcome, Workshop, order_text, outcomes_from, work
 from neuro_divergent.search.plan import Plan
 from neuro_divergent.search.settings import Search
 from neuro_divergent.search.study import Trials
 
 TICK = 0.5
 """Longest time in seconds between two looks at the clock, if there is a time limit."""
+LONGEST_END = 30.0
+"""Longest time in seconds to wait for workers of a given executor whose time is over."""
 
 
 class Engine:
@@ -39,8 +41,9 @@ class Engine:
     ) -> None:
         self.search, self.plan, self.directory = search, plan, directory
         self.deadline = None if search.timeout is None else time.monotonic() + search.timeout
-        self.slots = slots_of(search)
+        self.slots = slots_of(search, directory)
         self.inline = isinstance(self.slots[0].executor, InlineExecutor)
+        self._shared = search.deterministic or self.slots[0].shared
         self.rule, pruner = rule_of(search, len(plan.folds))
         self.trials = Trials(search, directory, plan, pruner)
         self.workshop = Workshop(directory, plan)
@@ -100,12 +103,13 @@ class Engine:
             trials=tuple(one.wanted for one in slot.group),
             share=stage.share,
             folds=stage.folds,
-            save=self.rule.pauses or self.search.deterministic,
-            drop=self.search.deterministic,
+            save=self.rule.pauses or self._shared,
+            drop=self._shared,
             keep=self.ledger.bound(),
             forget=tuple(slot.forget),
             stacked=self.search.stacked if self.groups.size > 1 or len(self.plan.parts) > 1 else False,
             checkpoint_every=self.search.checkpoint_every,
+            seconds=self._seconds_left() if slot.shared else None,
         )
         slot.forget = []
         if self.inline:
@@ -114,6 +118,12 @@ class Engine:
         else:
             slot.start()
             slot.future = slot.executor.submit(work, str(self.directory.resolve()), order_text(order))
+
+    def _seconds_left(self) -> float | None:
+        """How long a task may take that cannot be ended from here."""
+        limits = [] if self.search.trial_timeout is None else [self.search.trial_timeout]
+        limits += [] if self.deadline is None else [max(0.0, self.deadline - time.monotonic())]
+        return min(limits, default=None)
 
     # Waiting
 
@@ -152,6 +162,8 @@ class Engine:
     def _stop_all(self) -> None:
         """End all processes. Their trials can go on later from their last checkpoint."""
         self.ledger.stopped = True
+        if self.slots[0].shared:  # their tasks save their trials and end by themselves
+            wait([slot.future for slot in self.slots if slot.future is not None], timeout=LONGEST_END)
         for slot in self.slots:
             slot.end()
             for running in slot.group:
@@ -163,7 +175,9 @@ class Engine:
         """End the processes of trials that take longer than they may."""
         limit = self.search.trial_timeout
         for slot in self.slots:
-            if limit is not None and slot.future is not None and not slot.future.done() and slot.seconds() > limit:
+            if slot.shared or slot.future is None or slot.future.done():
+                continue
+            if limit is not None and slot.seconds() > limit:
                 future = slot.future
                 slot.slow = True
                 slot.end()
@@ -179,10 +193,16 @@ class Engine:
         try:
             result = future.result()
         except WorkerDiedError as error:
+            if error.with_executor:  # the trials may not even have begun
+                self._queue.append(group)
+                return []
             return self._died(slot, group, str(error))
         except WorkError as error:
             return [(slot, one, Outcome(error=str(error))) for one in group]
         outcomes = outcomes_from(result) if isinstance(result, str) else result
+        if outcomes[group[0].number].error == TIME_OVER:
+            slot.slow = not self._out_of_time()
+            return self._died(slot, group, TIME_OVER) if slot.slow else self._left(group)
         return [(slot, one, outcomes[one.number]) for one in group]
 
     def _died(self, slot: Slot, group: list[Running], why: str) -> list[tuple[Slot, Running, Outcome]]:
@@ -196,6 +216,12 @@ class Engine:
         if slow:
             why = f"it took longer than trial_timeout, {in_words(self.search.trial_timeout or 0.0)}"
         return [(slot, group[0], Outcome(error=why))]
+
+    def _left(self, group: list[Running]) -> list[tuple[Slot, Running, Outcome]]:
+        """Trials that another search may go on with, because the time of this one is over."""
+        for one in group:
+            self.trials.claims.release(one.number)
+        return []
 
     def _judge(self, slot: Slot, running: Running, outcome: Outcome) -> None:
         """Tell the study what became of a trial, and decide whether it goes on."""

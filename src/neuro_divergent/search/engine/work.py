@@ -9,7 +9,7 @@ import importlib
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ from neuro_divergent.training.state.state import TrainState
 FIRST_SLICE = 32
 """Steps of the first part of a training. Later parts take about SECONDS_PER_SLICE."""
 SECONDS_PER_SLICE = 1.0
+TIME_OVER = "its time was over"
+"""The error of a trial that took longer than it may."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Order:
     """Trials that this process need not keep."""
     stacked: Stacked = "auto"
     checkpoint_every: float = 30.0
+    seconds: float | None = None
+    """How long this may take. Trials that need more are saved, and fail with the time as the reason."""
 
 
 @dataclass
@@ -99,17 +103,22 @@ class _Live:
     seconds: float = 0.0
 
 
+class StoppedError(Exception):
+    """The time of an order is over."""
+
+
 class Workshop:
     """The trials of one study in one process."""
 
     def __init__(self, directory: Path, plan: Plan) -> None:
         self.directory, self.plan = directory, plan
         self._live: dict[int, _Live] = {}
+        self.asked: Callable[[], bool] = lambda: False
+        """Whether the work is asked to stop: then it raises StoppedError between two parts of it."""
 
     def do(self, order: Order) -> dict[int, Outcome]:
         """Do an order. A trial that fails has its error as the outcome, and does not disturb the others."""
-        for number in order.forget:
-            self._drop(number)
+        self.forget(order.forget)
         outcomes: dict[int, Outcome] = {}
         live: list[_Live] = []
         for wanted in order.trials:
@@ -131,10 +140,19 @@ class Workshop:
                 self._drop(number)
         return outcomes
 
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Keep these trials no longer in this process."""
+        for number in numbers:
+            self._drop(number)
+
     def save_all(self) -> None:
         """Save every trial of this process that is not finished."""
         for trial in self._live.values():
             self._save(trial)
+
+    def _stop_if_asked(self) -> None:
+        if self.asked():
+            raise StoppedError
 
     def _drop(self, number: int) -> None:
         trial = self._live.pop(number, None)
@@ -176,13 +194,14 @@ class Workshop:
         saved = [time.monotonic()]
 
         def between(loop: StackedLoop, states: list[TrainState]) -> None:
-            if states and time.monotonic() - saved[0] >= order.checkpoint_every:
+            if states and (self.asked() or time.monotonic() - saved[0] >= order.checkpoint_every):
                 loop.up_to_date(states)
                 own = {id(state) for state in states}
                 for trial, run in members:
                     if id(run.training.state) in own:
                         self._save_run(trial, run)
                 saved[0] = time.monotonic()
+            self._stop_if_asked()
 
         left, errors = advance_stacked(
             [(run.training.task, run.training.state) for _, run in members],
@@ -202,6 +221,8 @@ class Workshop:
             begun = time.process_time()
             try:
                 self._alone(trial, run, _until(run, order.share), order.checkpoint_every)
+            except StoppedError:
+                raise
             except Exception as error:
                 failed[trial.wanted.number] = error
             trial.seconds += time.process_time() - begun
@@ -211,6 +232,7 @@ class Workshop:
         """Train one run up to a step, with a checkpoint now and then."""
         saved, size, state = time.monotonic(), FIRST_SLICE, run.training.state
         while state.step < until and not _ended(run):
+            self._stop_if_asked()
             begun, before = time.monotonic(), state.step
             run.advance(min(until, state.step + size))
             if state.step == before:
@@ -333,8 +355,20 @@ def work(study: str, text: str) -> str:
         importlib.import_module(module)
     trials = tuple(Wanted.from_dict(one) for one in document.pop("trials"))
     order = Order(trials=trials, **document | {"forget": tuple(document["forget"])})
-    found = _WORKSHOPS[study].do(order)
+    found = _in_time(_WORKSHOPS[study], order)
     return json.dumps({number: outcome.__dict__ for number, outcome in found.items()})
+
+
+def _in_time(workshop: Workshop, order: Order) -> dict[int, Outcome]:
+    """Do an order. When its time is over, its trials are saved, and their outcome says so."""
+    end = None if order.seconds is None else time.monotonic() + order.seconds
+    workshop.asked = lambda: end is not None and time.monotonic() > end
+    try:
+        return workshop.do(order)
+    except StoppedError:
+        workshop.save_all()
+        workshop.forget([one.number for one in order.trials])
+        return {one.number: Outcome(error=TIME_OVER) for one in order.trials}
 
 
 def order_text(order: Order) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from neuro_divergent.core.config import Description, encode
+from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 
@@ -44,6 +45,29 @@ def own_modules(value: Any) -> set[str]:
     if isinstance(value, list | tuple):
         found = found.union(*(own_modules(item) for item in value))
     return {name for name in found if name.partition(".")[0] != __name__.partition(".")[0]}
+
+
+def refuse_to_leave(config: TrainingConfig, *others: Any, instead: str) -> None:
+    """Refuse work for another process that cannot be sent there.
+
+    Args:
+        config: the training.
+        others: further descriptions, names or live objects.
+        instead: what to do, as the end of the sentence.
+    """
+    reason = obstacle(config, *others)
+    if reason is not None:
+        raise ConfigError(f"worker processes get their work as files, which cannot contain {reason}. {instead}")
+
+
+def obstacle(config: TrainingConfig, *others: Any) -> str | None:
+    """What a file for another process cannot contain: callables, live objects, classes of a script or notebook."""
+    found = not_in_files(config, *others)
+    if found:
+        return f"your own callables ({', '.join(found)})"
+    if "__main__" in own_modules([config, *others]):
+        return "classes of your script or notebook: a worker cannot import them. Put them into a module of their own"
+    return None
 
 
 def _references(value: Any) -> Iterator[str]:

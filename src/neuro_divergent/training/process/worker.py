@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from neuro_divergent.core import errors, files
+from neuro_divergent.core import files
 from neuro_divergent.core.errors import (
     DeviceError,
     NeuroDivergentError,
@@ -16,6 +16,7 @@ from neuro_divergent.core.errors import (
     StorageError,
     TrainingError,
 )
+from neuro_divergent.core.executors.processes import error_from, told_of
 from neuro_divergent.core.json import parse_json
 from neuro_divergent.core.runs.names import step_name
 from neuro_divergent.training.callbacks.base import Callback
@@ -52,9 +53,8 @@ def main(arguments: list[str], run: Callable[[Path], None]) -> int:
         run(folder)
     except NeuroDivergentError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
         with suppress(StorageError):  # of a full disk the exit code must be enough
-            files.write_json(folder / ERROR, {"kind": kind.__name__, "sentence": str(error), "facts": error.facts})
+            files.write_json(folder / ERROR, told_of(error))
         return POINTLESS if _would_come_again(error) else 1
     return 0
 
@@ -70,11 +70,8 @@ def _would_come_again(error: NeuroDivergentError) -> bool:
 
 
 def error_of(folder: Path) -> NeuroDivergentError | None:
-    """The error that a process left behind, of the class that it had there; only classes of our own are looked up."""
+    """The error that a process left behind, of the class that it had there."""
     try:
-        left = parse_json((folder / ERROR).read_bytes(), ERROR)
-        kind = getattr(errors, left["kind"])
-        known = isinstance(kind, type) and issubclass(kind, NeuroDivergentError)
-        return kind(str(left["sentence"]), **left["facts"]) if known else None
-    except (OSError, NeuroDivergentError, AttributeError, KeyError, TypeError):
+        return error_from(parse_json((folder / ERROR).read_bytes(), ERROR))
+    except (OSError, NeuroDivergentError):
         return None

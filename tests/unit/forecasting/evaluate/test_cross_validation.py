@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import neuro_divergent as nd
+from neuro_divergent.core.executors.workers import Workers
 from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
 from neuro_divergent.forecasting.evaluate.fold_job import Plan
 from neuro_divergent.forecasting.evaluate.fold_processes import run_jobs
@@ -136,7 +137,7 @@ def test_a_failure_in_another_process_says_what_it_was():
     plan = Plan(models=tuple(MODELS[:1]), configs={"DLinear": FAST})
     folds = TimeSeriesSplit(n_splits=2, test_size=6).folds(table, 6)
     with pytest.raises(nd.TrainingError, match=r"training 1 of 1 .* failed: DataError: .*lookback 24") as caught:
-        run_jobs(plan, table, [folds], 2)
+        run_jobs(plan, table, [folds], Workers(processes=1))
     assert caught.value.advice == (("data.short", "drop"), ("data.short", "pad"))
 
 

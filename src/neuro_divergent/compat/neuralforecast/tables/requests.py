@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from neuro_divergent.compat.neuralforecast.common._base_auto import BaseAuto
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.core.errors import ConfigError
 
@@ -11,6 +12,7 @@ from neuro_divergent.core.errors import ConfigError
 class RequestChecks:
     """Checks that several methods of a NeuralForecast share."""
 
+    models: list[Any]
     members: list[Member]
     h: int
 
@@ -19,7 +21,11 @@ class RequestChecks:
             raise ConfigError(f"give val_size or val_df, one of the two, but got val_size={held_out} and a val_df")
         if held_out < 0 or 0 < held_out < self.h:
             raise ConfigError(f"val_size must be 0 or at least the horizon h={self.h}, but got val_size={held_out}")
-        stopping = [member.name for member in self.members if member.config.early_stopping is not None]
+        stopping = [
+            member.name
+            for model, member in zip(self.models, self.members, strict=True)
+            if member.config.early_stopping is not None and not isinstance(model, BaseAuto)  # a search holds rows out
+        ]
         if stopping and not held_out and val_df is None:
             raise ConfigError(
                 f"early stopping ({', '.join(stopping)}) needs validation rows, but got none. Set val_size>0 "

@@ -3,8 +3,9 @@
 A function is handed over by its name, "package.module:function", and its arguments and result are strings, such as JSON
 documents and paths. So any engine can run it: this process, another process, or a cluster. Nothing is pickled.
 
-Each executor here has one worker. Tasks of one executor run one after the other, in the same process, which may keep
-objects between them. Use several executors for parallel work.
+`InlineExecutor` and `ProcessExecutor` have one worker. Tasks of one executor run one after the other, in the same
+process, which may keep objects between them. A `ProcessPool` has several, and any of them may get a task. Executors of
+other libraries are used through workers.py.
 """
 
 from __future__ import annotations
@@ -13,25 +14,65 @@ import ctypes
 import importlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core import errors
+from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
+
+THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Environment variables that the math libraries read when they are loaded."""
 
 
 class WorkerDiedError(BrokenExecutor):
     """The worker process ended before the task was done."""
 
+    with_executor = False
+    """Whether the executor ended with it: then the task may not even have begun."""
+
 
 class WorkError(Exception):
-    """The function raised in the worker process. The text has the type and the message of the error."""
+    """The function raised in the worker process. The text has the type and the message of the error.
+
+    Args:
+        text: type and message.
+        told: the result of `told_of` in the other process.
+    """
+
+    def __init__(self, text: str, told: Mapping[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.told = told
+
+    @property
+    def error(self) -> NeuroDivergentError | None:
+        """The error itself, with its fields; None if it is none of ours."""
+        return None if self.told is None else error_from(self.told)
+
+
+def told_of(error: Exception) -> dict[str, Any] | None:
+    """An error as plain data for another process; None if it is none of ours."""
+    if not isinstance(error, NeuroDivergentError):
+        return None
+    kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
+    return {"kind": kind.__name__, "sentence": str(error), "facts": error.facts}
+
+
+def error_from(told: Mapping[str, Any]) -> NeuroDivergentError | None:
+    """The error from the result of `told_of`; only classes of our own are looked up. None for anything else."""
+    try:
+        kind = getattr(errors, told["kind"])
+        known = isinstance(kind, type) and issubclass(kind, NeuroDivergentError)
+        return kind(str(told["sentence"]), **told["facts"]) if known else None
+    except (AttributeError, KeyError, TypeError):
+        return None
 
 
 class InlineExecutor(Executor):
@@ -76,12 +117,11 @@ class ProcessExecutor(Executor):
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            count = str(self._threads)
-            limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count)
+            limits = dict.fromkeys(THREAD_LIMITS, str(self._threads))
             # The worker finds the package and its plugins where this process finds them.
             path = os.pathsep.join(part for part in sys.path if part)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "neuro_divergent.core.executors"],
+                [sys.executable, "-m", "neuro_divergent.core.executors.processes"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | limits | {"PYTHONPATH": path},
@@ -108,7 +148,7 @@ class ProcessExecutor(Executor):
                 line = process.stdout.readline()
                 if not line.endswith(b"\n"):
                     raise OSError("no answer")
-                good, text = json.loads(line)
+                good, text, told = json.loads(line)
             except (OSError, ValueError):
                 code = _code(process)
                 _close(process)
@@ -117,7 +157,7 @@ class ProcessExecutor(Executor):
         if good:
             future.set_result(text)
         else:
-            future.set_exception(WorkError(text))
+            future.set_exception(WorkError(text, told))
 
     def kill(self) -> None:
         """End the process at once. The running task fails with WorkerDiedError; the next task starts a new process."""
@@ -143,6 +183,47 @@ class ProcessExecutor(Executor):
             process.wait()
             _close(process)
         self._process = None
+
+
+class ProcessPool(Executor):
+    """Runs tasks in several other processes, each task in any of them.
+
+    Args:
+        processes: how many there are. Each starts with its first task.
+        threads: the number of threads of the math libraries in each process.
+    """
+
+    def __init__(self, processes: int, threads: int = 1) -> None:
+        self.processes, self.threads = processes, threads
+        self._all = [ProcessExecutor(threads) for _ in range(processes)]
+        self._idle: queue.SimpleQueue[ProcessExecutor] = queue.SimpleQueue()
+        for process in self._all:
+            self._idle.put(process)
+        self._waiting = ThreadPoolExecutor(processes, thread_name_prefix="process-pool")
+
+    def submit(self, fn: str | Callable[..., str], /, *arguments: str, **_: Any) -> Future[str]:  # type: ignore[override]
+        """Run a function of strings, named "package.module:function", in the process that is free first."""
+        return self._waiting.submit(self._run, fn, arguments)
+
+    def _run(self, fn: str | Callable[..., str], arguments: tuple[str, ...]) -> str:
+        process = self._idle.get()
+        try:
+            return process.submit(fn, *arguments).result()
+        finally:
+            self._idle.put(process)
+
+    def kill(self) -> None:
+        """End all processes at once. Their tasks fail with WorkerDiedError."""
+        for process in self._all:
+            process.kill()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes after their tasks; with cancel_futures at once."""
+        self._waiting.shutdown(wait=wait and not cancel_futures, cancel_futures=cancel_futures)
+        for process in self._all:
+            process.shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            self._waiting.shutdown()
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
@@ -192,9 +273,9 @@ def _serve() -> None:
     for line in tasks:
         function, *arguments = json.loads(line)
         try:
-            answer: tuple[bool, str] = True, named(function)(*arguments)
+            answer: tuple[bool, str, Any] = True, named(function)(*arguments), None
         except Exception as error:
-            answer = False, f"{type(error).__name__}: {error}"
+            answer = False, f"{type(error).__name__}: {error}", told_of(error)
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
 

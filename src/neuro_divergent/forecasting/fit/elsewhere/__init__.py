@@ -1,0 +1,1 @@
+"""Trainings that run in other processes."""
