@@ -357,8 +357,8 @@ def test_each_family_has_its_own_rate_and_schedule(model, rate, schedule):
 )
 def test_recipes_of_slow_starters_learn_the_airline_passengers(model, seed, known, limit):
     # The values of a year ago have errors of 47 and 48 in the two years. LSTM and BiTCN stand still for more than ten
-    # epochs: stopped there, their errors in the last year are 66 and 70. The last year is not easy for any variant of an
-    # LSTM: two layers of 128 without lags and anchor have errors of 19 to 24 there with three seeds.
+    # epochs: stopped there, their errors in the last year are 66 and 70. The last year is not easy for any LSTM
+    # that was tried: two layers of 128 without lags and anchor have errors of 19 to 24 there with three seeds.
     table = nd.samples.air_passengers()
     forecast = model(h=12, input_size=24).fit(table.head(known), nd.TrainingConfig(seed=seed, progress=False)).predict()
     actual = table["y"].slice(known, 12)
