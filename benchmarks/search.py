@@ -1,22 +1,25 @@
-"""Searches: trials per CPU minute beside neuralforecast's Auto, CPU time to a score beside random search, fixed costs.
+"""Searches: trials per CPU minute beside neuralforecast's Auto and plain Optuna, CPU time to a score, fixed costs.
 
-    python benchmarks/search.py [--quick] [--peer-python PYTHON] [--write]
+    python benchmarks/search.py [--quick] [--part PART ...] [--peer-python PYTHON] [--write]
 
-Trials per CPU minute: the same number of steps, windows per step, widths and learning rates on both sides, one thread.
-The peer is neuralforecast's Auto with backend "optuna". It trains the winner once more, which counts as a training.
-Ours is `nd.RandomSearch` with its checkpoints, its database and its score on unseen rows. Stacked: the same perceptrons
-with stacked="auto" divided by stacked=False.
+Trials per CPU minute (per_minute): the same number of steps, windows per step, widths and learning rates on all sides,
+one thread. One peer is neuralforecast's Auto with backend "optuna"; it trains the winner once more, which counts as a
+training. The other is plain Optuna: `study.optimize` on SQLite with an objective that fits and evaluates our model.
+Ours is `nd.RandomSearch` with its checkpoints, its database and its score on unseen rows, one trial after the other
+(stacked=False) and stacked.
 
-CPU seconds to a score: random search, one trial after the other, ends with a validation score. How much CPU time does
-`nd.TPESearch` with successive halving need to reach it? Both end with the winner's error on the last rows, which
-no trial saw.
+CPU seconds to a score (to_score): random search, one trial after the other, ends with a validation score. How much CPU
+time does `nd.TPESearch` with successive halving need to reach it, and how much plain Optuna's TPE? The winners' errors
+on the last rows, which no trial saw, are compared. Three tables, three seeds, trials of about a second.
 
-Fixed costs: a trial of one step on a tiny table, beyond Optuna's own ask and tell on SQLite and beyond one training.
+Fixed costs (overhead): a trial that does nothing, beyond Optuna's own ask and tell on SQLite; and by how much a search
+with a trial that hangs in a step ends after its timeout, in another process and in this one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -32,7 +35,11 @@ import optuna
 import torch
 
 import neuro_divergent as nd
+from _sleeping_model import Sleeps, absolute
 from harness import Line, line, peer_python, print_table, write
+from neuro_divergent.search.engine.loop import Engine
+from neuro_divergent.search.engine.work import Order, Outcome
+from neuro_divergent.search.plan import make_plan
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -84,20 +91,33 @@ def fixed_steps(steps: int, **fields: Any) -> nd.TrainingConfig:
     )
 
 
-def ours(model: nd.Model, data: Any, trials: int, steps: int, stacked: Any = "auto") -> float:
+def ours(model: nd.Model, data: Any, trials: int, steps: int, stacked: Any = False) -> float:
     """Trainings per CPU minute of a random search."""
     with tempfile.TemporaryDirectory() as folder:
         search = nd.RandomSearch(
-            SPACE,
-            model=model,
-            config=fixed_steps(steps),
-            n_trials=trials,
-            directory=Path(folder) / "study",
-            stacked=stacked,
-            progress=False,
-        )
+            SPACE, model=model, config=fixed_steps(steps), n_trials=trials, directory=Path(folder) / "study",
+            stacked=stacked, progress=False,
+        )  # fmt: skip
         begun = cpu_seconds()
         search.fit(data)
+        return 60 * trials / (cpu_seconds() - begun)
+
+
+def plain_study(folder: str, sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+    return optuna.create_study(storage=f"sqlite:///{folder}/plain.db", sampler=sampler)
+
+
+def plain(model: nd.Model, data: nd.TimeSeriesDataFrame, trials: int, steps: int) -> float:
+    """The same of plain Optuna, as a user writes it: fit on the rows before, score the last horizon."""
+    scores = make_plan(nd.RandomSearch(SPACE, model=model), model, data)[0].scores[0]
+
+    def objective(trial: optuna.Trial) -> float:
+        rate = trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)
+        return scores.of(model.fit(scores.past, fixed_steps(steps, learning_rate=rate)))["mae"]
+
+    with tempfile.TemporaryDirectory() as folder:
+        begun = cpu_seconds()
+        plain_study(folder, optuna.samplers.RandomSampler(seed=1)).optimize(objective, n_trials=trials)
         return 60 * trials / (cpu_seconds() - begun)
 
 
@@ -115,25 +135,30 @@ def peer(python: str, kind: str, table: Path, trials: int, steps: int) -> float 
     return 60 * (trials + 1) / float(found["cpu"])
 
 
-def per_minute(python: str, trials: int, steps: int) -> list[Line]:
+def per_minute(python: str, quick: bool) -> list[Line]:
+    trials, steps = (4, 100) if quick else (10, 300)
     frame = nd.samples.hourly_panel(20, 600)
     data = nd.TimeSeriesDataFrame.from_frame(frame)
-    lines = []
+    small = nd.MLP(h=H, input_size=24, hidden_size=32)
+    lines, auto = [], {}
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.csv"
         frame.write_csv(table)
         for kind, model in MODELS.items():
-            own, other = ours(model, data, trials, steps), peer(python, kind, table, trials, steps)
-            if other is not None:
-                note = f"{own:.0f} and {other:.0f} trainings per CPU minute, {steps} steps each"
-                lines.append(
-                    line(f"{kind}: trials per CPU minute over Auto's", own / other, at_least=RATIOS[kind], note=note)
-                )
-    small = nd.MLP(h=H, input_size=24, hidden_size=32)
-    stacked, alone = (ours(small, data, 2 * trials, steps, how) for how in ("auto", False))
-    note = f"{stacked:.0f} and {alone:.0f} trials per CPU minute"
-    text = "small MLPs: trials per CPU minute, stacked over one by one"
-    return [*lines, line(text, stacked / alone, at_least=STACKED_RATIO, note=note)]
+            own, by_hand = ours(model, data, trials, steps), plain(model, data, trials, steps)
+            auto[kind] = peer(python, kind, table, trials, steps)
+            text = "trials per CPU minute, one by one, over"
+            if auto[kind] is not None:
+                note = f"{own:.0f} and {auto[kind]:.0f} trainings per CPU minute, {steps} steps each"
+                lines.append(line(f"{kind}: {text} Auto's", own / auto[kind], at_least=RATIOS[kind], note=note))
+            note = f"{by_hand:.0f} trainings per CPU minute"
+            lines.append(line(f"{kind}: {text} plain Optuna's", own / by_hand, note=note))
+    stacked, alone = ours(small, data, 2 * trials, steps, "auto"), ours(small, data, 2 * trials, steps)
+    note = f"{stacked:.0f} trainings per CPU minute, {alone:.0f} one by one"
+    if auto["MLP"] is not None:
+        text = "small MLPs, stacked: trials per CPU minute over Auto's"
+        lines.append(line(text, stacked / auto["MLP"], at_least=STACKED_RATIO, note=note))
+    return [*lines, line("small MLPs: trials per CPU minute, stacked over one by one", stacked / alone, note=note)]
 
 
 def tables() -> dict[str, Any]:
@@ -145,101 +170,158 @@ def tables() -> dict[str, Any]:
     }
 
 
-def to_score(seeds: int, trials: int) -> list[Line]:
+def to_score(quick: bool) -> list[Line]:
     """CPU time of our search to the score with which plain random search ends, in shares of its CPU time."""
-    shares, errors = [], []
+    seeds, trials, steps = (1, 8, 200) if quick else (3, 30, 600)
+    found: list[tuple[float, float, float]] = []
     for name, frame in tables().items():
         data = nd.TimeSeriesDataFrame.from_frame(frame)
         for seed in range(1, seeds + 1):
-            share, error = one_race(data, seed, trials)
-            print(f"{name}, seed {seed}: CPU time {share:.2f}, nested error {error:.3f} of random search's", flush=True)
-            shares.append(share)
-            errors.append(error)
-    mean = sum(errors) / len(errors)
+            one = one_race(data, seed, trials, steps)
+            print("{}, seed {}: CPU time {:.2f}, plain Optuna {:.2f}, nested error {:.3f}".format(name, seed, *one))
+            sys.stdout.flush()
+            found.append(one)
+    share, by_hand, error = (sum(values) / len(values) for values in zip(*found, strict=True))
+    shares = ", ".join(f"{one[0]:.2f}" for one in found)
     return [
-        line("CPU time to the score of random search", sum(shares) / len(shares), at_most=SEARCH_RATIO, unit="x"),
-        line("error of the winner on unseen rows over random search's", mean, at_most=1.0, unit="x"),
+        line("CPU time to the score of random search", share, at_most=SEARCH_RATIO, unit="x", note=shares),
+        line("the same of plain Optuna's TPE", by_hand, unit="x"),
+        line("error of the winner on unseen rows over random search's", error, at_most=1.0, unit="x"),
     ]
 
 
-def one_race(data: Any, seed: int, trials: int) -> tuple[float, float]:
-    model = nd.MLP(h=H, input_size=24, hidden_size=64)
-    config = nd.TrainingConfig(max_steps=300, batch_size=32, threads=1, progress=False)
+def race_space(model: nd.Model, config: nd.TrainingConfig) -> nd.SearchSpace:
+    """The default space of the model, without networks and batches that make single trials take most of the time."""
     space = model.search_space(config)
+    smaller = {"hidden_size": nd.choice(64, 128, 256), "batch_size": nd.choice(32, 64), "layers": nd.integers(1, 3)}
+    return space.replace(dimensions=dict(space.dimensions) | smaller)
+
+
+def one_race(data: nd.TimeSeriesDataFrame, seed: int, trials: int, steps: int) -> tuple[float, float, float]:
+    """CPU time to the score, of ours and of plain Optuna, and our nested error, all over random search's."""
+    model = nd.MLP(h=H, input_size=24, hidden_size=64)
+    config = nd.TrainingConfig(max_steps=steps, batch_size=32, threads=1, progress=False)
+    space = race_space(model, config)
+    usual: dict[str, Any] = {"model": model, "config": config, "n_trials": trials, "progress": False}
     with tempfile.TemporaryDirectory() as folder:
-        plain = nd.RandomSearch(
-            space, model=model, config=config, n_trials=trials, directory=Path(folder) / "a", seed=seed, stacked=False,
-            progress=False,
-        )  # fmt: skip
         begun = cpu_seconds()
-        random = plain.fit(data)
+        random = nd.RandomSearch(space, directory=Path(folder) / "a", seed=seed, stacked=False, **usual).fit(data)
         spent = cpu_seconds() - begun
-        reached: list[float] = []
+        goal, reached = random.best.value, list[float]()
 
         def good_enough(_: optuna.Study, trial: optuna.trial.FrozenTrial) -> bool:
-            if trial.values and trial.values[0] <= random.best.value and not reached:
+            if trial.values and trial.values[0] <= goal and not reached:
                 reached.append(cpu_seconds() - begun)
-            return bool(reached)
+            return False
 
         better = nd.TPESearch(
-            space, model=model, config=config, n_trials=trials, directory=Path(folder) / "b", seed=seed + 100,
-            pruner="successive_halving", callbacks=[good_enough], progress=False,
+            space, directory=Path(folder) / "b", seed=seed + 100, pruner="successive_halving", callbacks=[good_enough],
+            **usual,
         )  # fmt: skip
         begun = cpu_seconds()
         found = better.fit(data)
         own = reached[0] if reached else cpu_seconds() - begun
+        by_hand = plain_to_score(data, model, config, goal, seed, trials, spent)
         assert found.nested is not None
         assert random.nested is not None
-        return own / spent, found.nested.nested / random.nested.nested
+        return own / spent, by_hand / spent, found.nested.nested / random.nested.nested
 
 
-def overhead(trials: int) -> Line:
-    """Milliseconds of a trial beyond Optuna's own ask and tell, and beyond the training itself."""
-    data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
-    model, config = nd.NLinear(h=1, input_size=2), fixed_steps(1)
+def plain_to_score(
+    data: nd.TimeSeriesDataFrame, model: nd.Model, config: nd.TrainingConfig, goal: float, seed: int, trials: int,
+    limit: float,
+) -> float:  # fmt: skip
+    """CPU seconds of plain Optuna's TPE over the same space and folds until the score; at most `limit`."""
+    space = race_space(model, config)
+    search = nd.TPESearch(space, model=model, config=config)
+    scores = make_plan(search, model, data)[0].scores[0]
+
+    def objective(trial: optuna.Trial) -> float:
+        own, how = space.apply(space.suggest(trial), model, config)
+        return scores.of(own.fit(scores.past, how))["mae"]
+
+    def stop(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        if (trial.value is not None and trial.value <= goal) or cpu_seconds() - begun > limit:
+            study.stop()
+
     with tempfile.TemporaryDirectory() as folder:
-        study = optuna.create_study(
-            storage=f"sqlite:///{folder}/plain.db", sampler=optuna.samplers.RandomSampler(seed=1)
-        )
+        begun = cpu_seconds()
+        study = plain_study(folder, optuna.samplers.TPESampler(seed=seed + 100))
+        study.optimize(objective, n_trials=trials, callbacks=[stop], catch=(nd.NeuroDivergentError,))
+        return cpu_seconds() - begun
+
+
+def overhead(quick: bool) -> list[Line]:
+    """Milliseconds of a trial that does nothing, beyond Optuna's own ask and tell."""
+    trials, rounds = (50, 1) if quick else (300, 3)
+    both = [(plain_trials(trials), our_trials(trials)) for _ in range(rounds)]
+    beyond, optunas = min(own - other for other, own in both), min(other for other, _ in both)
+    note = f"{1000 * optunas:.1f} ms are Optuna's; study of {trials} trials"
+    return [line("overhead of a trial", 1000 * beyond, at_most=5.0, unit="ms", note=note), *overshoot()]
+
+
+def plain_trials(trials: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        study = plain_study(folder, optuna.samplers.RandomSampler(seed=1))
         begun = time.perf_counter()
         for _ in range(trials):
             trial = study.ask()
             trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)
             study.tell(trial, 1.0)
-        plain = time.perf_counter() - begun
+        return (time.perf_counter() - begun) / trials
+
+
+def our_trials(trials: int) -> float:
+    data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
+    model = nd.NLinear(h=1, input_size=2)
+
+    def nothing(order: Order) -> dict[int, Outcome]:
+        return {one.number: Outcome(scores={"mae": 1.0}, by_part=[{"mae": 1.0}], finished=True) for one in order.trials}
+
+    with tempfile.TemporaryDirectory() as folder:
+        search = nd.RandomSearch(SPACE, model=model, n_trials=trials, stacked=False, progress=False)
+        engine = Engine(search, make_plan(search, model, data)[0], Path(folder), do=nothing)
         begun = time.perf_counter()
-        for _ in range(trials):
-            model.fit(data, config).evaluate(data, metrics=["mae"])
-        trained = time.perf_counter() - begun
-        spent = []
-        for number in (trials, 2 * trials):  # the difference has no start-up
-            where = Path(folder) / f"study-{number}"
-            search = nd.RandomSearch(
-                SPACE, model=model, config=config, n_trials=number, directory=where, progress=False
-            )
-            begun = time.perf_counter()
+        engine.run()
+        spent = time.perf_counter() - begun
+        engine.close()
+        return spent / trials
+
+
+def overshoot() -> list[Line]:
+    """Seconds after its timeout at which a search ends whose trial hangs in a step."""
+    data = nd.TimeSeriesDataFrame.from_frame(nd.samples.air_passengers())
+    lines = []
+    for where, loss in (("another process", "mae"), ("this process", absolute)):
+        config = fixed_steps(100, loss=loss)
+        timeout = 8.0  # the other process starts in that time
+        search = nd.RandomSearch(SPACE, model=Sleeps(h=4, input_size=8), config=config, n_trials=2, timeout=timeout)
+        begun = time.perf_counter()
+        with contextlib.suppress(nd.TrainingError):  # no trial has ended
             search.fit(data)
-            spent.append(time.perf_counter() - begun)
-        whole = spent[1] - spent[0]
-    beyond = 1000 * (whole - plain - trained) / trials
-    note = f"{1000 * plain / trials:.0f} ms are Optuna's, {1000 * trained / trials:.0f} ms the training's"
-    return line("overhead of a trial", beyond, at_most=5.0, unit="ms", note=note)
+        late = time.perf_counter() - begun - timeout
+        lines.append(line(f"timeout overshoot, a trial hangs in {where}", late, at_most=2.0, unit="s"))
+    return lines
 
 
 def main(argv: Sequence[str] | None = None) -> list[Line]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few trials and one seed")
+    parser.add_argument("--part", action="append", choices=["per_minute", "to_score", "overhead"], help="only this")
     parser.add_argument("--peer-python", default=peer_python(), help="a Python that has neuralforecast")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/search.json")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
-    trials, steps, seeds = (4, 100, 1) if arguments.quick else (10, 300, 3)
-    lines = per_minute(arguments.peer_python, trials, steps)
-    lines += to_score(seeds, 8 if arguments.quick else 30)
-    lines.append(overhead(10 if arguments.quick else 50))
+    quick = arguments.quick
+    parts = {
+        "per_minute": lambda: per_minute(arguments.peer_python, quick),
+        "to_score": lambda: to_score(quick),
+        "overhead": lambda: overhead(quick),
+    }
+    lines = [one for name in arguments.part or parts for one in parts[name]()]
     print_table(lines)
     if arguments.write:
-        write("search", lines, "python benchmarks/search.py", packages=("optuna",))
+        write("search", lines, "python benchmarks/search.py", packages=("optuna",), partial=bool(arguments.part))
     return lines
 
 

@@ -29,10 +29,13 @@ PICTURES = {
     "demand.png": "docs/intermittent-demand.md",
     "losses.png": "docs/best-practices.md",
     "training-report.png": "docs/evaluating.md",
+    "dashboard.png": "docs/dashboard.md",
 }
 """The page whose Python blocks write each picture, under the same name."""
 DRAWING = ("src/neuro_divergent/plotting", "src/neuro_divergent/forecasting/plots.py")
 """The code that draws; a change of it makes every picture stale."""
+DASHBOARD = "src/neuro_divergent/dashboard/static"
+"""The page of the dashboard."""
 REPORT = "src/neuro_divergent/report"
 """The code that makes reports."""
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -49,6 +52,7 @@ def script(page: str) -> str:
 def made_from(picture: str) -> str:
     """A hash of the snippets and the code that a picture is made from."""
     places = [REPORT] if picture.endswith("report.png") else list(DRAWING)
+    places = [DASHBOARD] if picture == "dashboard.png" else places
     digest = hashlib.sha256(script(PICTURES[picture]).encode())
     for place in places:
         path = ROOT / place
@@ -71,7 +75,9 @@ def draw(page: str, pictures: list[str]) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
         subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
         for picture in pictures:
-            if picture.endswith("report.png"):
+            if picture == "dashboard.png":
+                photograph_dashboard(Path(folder) / "runs", IMAGES / picture)
+            elif picture.endswith("report.png"):
                 photograph(Path(folder) / picture.replace(".png", ".html"), IMAGES / picture)
             else:
                 (IMAGES / picture).write_bytes((Path(folder) / picture).read_bytes())
@@ -86,6 +92,24 @@ def photograph(page: Path, picture: Path) -> None:
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
         shown = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         shown.goto(page.as_uri())
+        shown.screenshot(path=picture)
+        browser.close()
+
+
+def photograph_dashboard(runs: Path, picture: Path) -> None:
+    """The dashboard's page of the first run."""
+    from playwright.sync_api import sync_playwright
+
+    import neuro_divergent as nd
+
+    with nd.Dashboard(runs) as board, sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
+        shown = browser.new_page(viewport={"width": 1280, "height": 1130})
+        shown.goto(board.url)
+        shown.click("tr[data-run] a")
+        shown.wait_for_selector("figure.chart path[stroke]")
+        shown.wait_for_timeout(500)
         shown.screenshot(path=picture)
         browser.close()
 

@@ -16,10 +16,12 @@ PAGES = ROOT / "docs" / "reference"
 GROUPS = {
     "forecasting": ("Models and forecasts", ("forecasting",)),
     "data": ("Data", ("data",)),
-    "training": ("Training", ("training",)),
+    "training": ("Training", ("training", "distributed")),
     "optimizers": ("Optimizers and schedules", ("optim",)),
     "losses": ("Losses and metrics", ("losses", "metrics")),
     "search": ("Search", ("search",)),
+    "diagnostics": ("Diagnostics", ("diagnostics",)),
+    "dashboard": ("Dashboard", ("dashboard",)),
     "core": ("Errors, runs and base classes", ("core",)),
 }
 """File name: title, and the folders of the source whose names it has."""

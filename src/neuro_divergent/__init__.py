@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.errors import DataError as DataError
     from neuro_divergent.core.errors import DataFileError as DataFileError
     from neuro_divergent.core.errors import DeviceError as DeviceError
+    from neuro_divergent.core.errors import DistributedError as DistributedError
     from neuro_divergent.core.errors import MembersFailedError as MembersFailedError
     from neuro_divergent.core.errors import MissingExtraError as MissingExtraError
     from neuro_divergent.core.errors import NeuroDivergentError as NeuroDivergentError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from neuro_divergent.core.space.dimensions import integers as integers
     from neuro_divergent.core.space.dimensions import loguniform as loguniform
     from neuro_divergent.core.space.dimensions import uniform as uniform
+    from neuro_divergent.dashboard.dashboard import Dashboard as Dashboard
     from neuro_divergent.data import samples as samples
     from neuro_divergent.data.hierarchy.aggregate import Aggregated as Aggregated
     from neuro_divergent.data.hierarchy.aggregate import aggregate as aggregate
@@ -68,16 +70,39 @@ if TYPE_CHECKING:
     from neuro_divergent.data.windows.augmentation import WindowWarp as WindowWarp
     from neuro_divergent.data.windows.loader import DataLoader as DataLoader
     from neuro_divergent.data.windows.windows import Windows as Windows
+    from neuro_divergent.diagnostics.architecture import Architecture as Architecture
+    from neuro_divergent.diagnostics.architecture import architecture as architecture
+    from neuro_divergent.diagnostics.doctor.callback import Doctor as Doctor
+    from neuro_divergent.diagnostics.doctor.catalogue import Check as Check
+    from neuro_divergent.diagnostics.doctor.diagnose import diagnose as diagnose
+    from neuro_divergent.diagnostics.doctor.evidence import Evidence as Evidence
+    from neuro_divergent.diagnostics.doctor.treat import treat as treat
+    from neuro_divergent.diagnostics.doctor.verdict import Diagnosis as Diagnosis
+    from neuro_divergent.diagnostics.doctor.verdict import Verdict as Verdict
+    from neuro_divergent.diagnostics.first_nonfinite import FirstNonfinite as FirstNonfinite
+    from neuro_divergent.diagnostics.gradient_report import GradientReport as GradientReport
+    from neuro_divergent.diagnostics.gradient_report import gradient_report as gradient_report
+    from neuro_divergent.diagnostics.gradients import GradientAnalyzer as GradientAnalyzer
+    from neuro_divergent.diagnostics.learning_curve_result import LearningCurveResult as LearningCurveResult
+    from neuro_divergent.diagnostics.learning_curves import LearningCurves as LearningCurves
+    from neuro_divergent.diagnostics.weights import WeightAnalyzer as WeightAnalyzer
+    from neuro_divergent.diagnostics.weights import WeightReport as WeightReport
+    from neuro_divergent.distributed.cluster import Cluster as Cluster
+    from neuro_divergent.distributed.cluster import Node as Node
+    from neuro_divergent.distributed.group import main_process as main_process
+    from neuro_divergent.distributed.settings import Distributed as Distributed
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
     from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation as cross_validation
+    from neuro_divergent.forecasting.evaluate.errors import ForecastErrors as ForecastErrors
     from neuro_divergent.forecasting.evaluate.folds import TimeSeriesSplit as TimeSeriesSplit
     from neuro_divergent.forecasting.evaluate.leaderboard import Leaderboard as Leaderboard
     from neuro_divergent.forecasting.evaluate.scores import Evaluation as Evaluation
     from neuro_divergent.forecasting.fit.continue_training import resume_training as resume_training
     from neuro_divergent.forecasting.fit.distillation import distill as distill
     from neuro_divergent.forecasting.fit.fit_many import fit_many as fit_many
+    from neuro_divergent.forecasting.fit.shown.snapshots import ForecastSnapshots as ForecastSnapshots
     from neuro_divergent.forecasting.model.model import Capabilities as Capabilities
     from neuro_divergent.forecasting.model.model import Model as Model
     from neuro_divergent.forecasting.predict.conformal import PredictionIntervals as PredictionIntervals
@@ -201,6 +226,9 @@ if TYPE_CHECKING:
     from neuro_divergent.optim import TorchOptimizer as TorchOptimizer
     from neuro_divergent.optim import WarmupCosine as WarmupCosine
     from neuro_divergent.optim import WarmupLinear as WarmupLinear
+    from neuro_divergent.search.auto.auto_forecaster import AutoForecaster as AutoForecaster
+    from neuro_divergent.search.auto.board import AutoLeaderboard as AutoLeaderboard
+    from neuro_divergent.search.auto.result import AutoResult as AutoResult
     from neuro_divergent.search.result import SearchResult as SearchResult
     from neuro_divergent.search.searches import BayesianOptimization as BayesianOptimization
     from neuro_divergent.search.searches import GridSearch as GridSearch
@@ -223,6 +251,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import JsonLines as JsonLines
     from neuro_divergent.training import LearningRateMonitor as LearningRateMonitor
     from neuro_divergent.training import LossPlot as LossPlot
+    from neuro_divergent.training import Monitor as Monitor
     from neuro_divergent.training import RangeTest as RangeTest
     from neuro_divergent.training import Regularization as Regularization
     from neuro_divergent.training import TeacherForcing as TeacherForcing
@@ -230,6 +259,7 @@ if TYPE_CHECKING:
     from neuro_divergent.training import Timer as Timer
     from neuro_divergent.training import Trainer as Trainer
     from neuro_divergent.training import TrainingConfig as TrainingConfig
+    from neuro_divergent.training import Visualizer as Visualizer
     from neuro_divergent.training import check_gradients as check_gradients
     from neuro_divergent.training import find_learning_rate as find_learning_rate
     from neuro_divergent.training.compute_gradients import compute_gradients as compute_gradients
@@ -246,7 +276,11 @@ _HOMES = {
     "AdamW": "optim",
     "AdaptiveClip": "optim",
     "Aggregated": "data.hierarchy.aggregate",
+    "Architecture": "diagnostics.architecture",
     "Augmentation": "data.windows.augmentation",
+    "AutoForecaster": "search.auto.auto_forecaster",
+    "AutoLeaderboard": "search.auto.board",
+    "AutoResult": "search.auto.result",
     "Autoformer": "models",
     "Averaging": "optim",
     "Backtest": "forecasting.evaluate.backtest",
@@ -259,11 +293,13 @@ _HOMES = {
     "CallbackError": "core.errors",
     "CallbackSettings": "training",
     "Capabilities": "forecasting.model.model",
+    "Check": "diagnostics.doctor.catalogue",
     "Checkpoints": "training",
     "ClipBoth": "optim",
     "ClipByNorm": "optim",
     "ClipByValue": "optim",
     "Clipping": "optim",
+    "Cluster": "distributed.cluster",
     "Compose": "data.windows.augmentation",
     "ConfigError": "core.errors",
     "Constant": "optim",
@@ -277,6 +313,7 @@ _HOMES = {
     "CustomLoss": "losses",
     "CustomSchedule": "optim",
     "DLinear": "models",
+    "Dashboard": "dashboard.dashboard",
     "DataError": "core.errors",
     "DataFileError": "core.errors",
     "DataLoader": "data.windows.loader",
@@ -286,24 +323,34 @@ _HOMES = {
     "DeepNPTS": "models",
     "Description": "core.config",
     "DeviceError": "core.errors",
+    "Diagnosis": "diagnostics.doctor.verdict",
     "DilatedRNN": "models",
+    "Distributed": "distributed.settings",
+    "DistributedError": "core.errors",
     "DistributionLoss": "losses",
+    "Doctor": "diagnostics.doctor.callback",
     "EMA": "optim",
     "EarlyStopping": "training",
     "EasySeriesFirst": "training",
     "Ensemble": "forecasting.several.ensemble",
     "Evaluation": "forecasting.evaluate.scores",
+    "Evidence": "diagnostics.doctor.evidence",
     "Explanation": "forecasting.predict.explain",
     "ExponentialDecay": "optim",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
     "FileFormat": "data.schema.file_format",
+    "FirstNonfinite": "diagnostics.first_nonfinite",
+    "ForecastErrors": "forecasting.evaluate.errors",
+    "ForecastSnapshots": "forecasting.fit.shown.snapshots",
     "Forecaster": "forecasting.predict.forecaster",
     "FreDF": "losses",
     "GMM": "losses",
     "GRU": "models",
+    "GradientAnalyzer": "diagnostics.gradients",
     "GradientNoise": "optim",
     "GradientNormMonitor": "training",
+    "GradientReport": "diagnostics.gradient_report",
     "GradientTape": "training",
     "GridSearch": "search.searches",
     "GrowingHorizon": "training",
@@ -324,6 +371,8 @@ _HOMES = {
     "LAMB": "optim",
     "LSTM": "models",
     "Leaderboard": "forecasting.evaluate.leaderboard",
+    "LearningCurveResult": "diagnostics.learning_curve_result",
+    "LearningCurves": "diagnostics.learning_curves",
     "LearningRateMonitor": "training",
     "LinearDecay": "optim",
     "Lion": "optim",
@@ -344,6 +393,7 @@ _HOMES = {
     "MissingExtraError": "core.errors",
     "Mixup": "data.windows.augmentation",
     "Model": "forecasting.model.model",
+    "Monitor": "training",
     "MultiObjectiveSearch": "search.searches",
     "MultiStepDecay": "optim",
     "Muon": "optim",
@@ -357,6 +407,7 @@ _HOMES = {
     "NeuralForecast": "forecasting.several.neural_forecast",
     "NeuroDivergentError": "core.errors",
     "NoCheckpointError": "core.errors",
+    "Node": "distributed.cluster",
     "NonFiniteError": "core.errors",
     "NormalMixture": "losses",
     "NotFittedError": "core.errors",
@@ -424,8 +475,12 @@ _HOMES = {
     "Tukey": "losses",
     "UnknownNameError": "core.errors",
     "VanillaTransformer": "models",
+    "Verdict": "diagnostics.doctor.verdict",
+    "Visualizer": "training",
     "WarmupCosine": "optim",
     "WarmupLinear": "optim",
+    "WeightAnalyzer": "diagnostics.weights",
+    "WeightReport": "diagnostics.weights",
     "Weighted": "losses",
     "WindowScaler": "data.scaling.per_window",
     "WindowSlice": "data.windows.augmentation",
@@ -433,24 +488,29 @@ _HOMES = {
     "Windows": "data.windows.windows",
     "XLinear": "models",
     "aggregate": "data.hierarchy.aggregate",
+    "architecture": "diagnostics.architecture",
     "backtest": "forecasting.evaluate.backtest",
     "check_gradients": "training",
     "choice": "core.space.dimensions",
     "compute_gradients": "training.compute_gradients",
     "cross_validation": "forecasting.evaluate.cross_validation",
+    "diagnose": "diagnostics.doctor.diagnose",
     "distill": "forecasting.fit.distillation",
     "ensemble": "forecasting.several.ensemble",
     "find_learning_rate": "training",
     "fit_many": "forecasting.fit.fit_many",
+    "gradient_report": "diagnostics.gradient_report",
     "iTransformer": "models",
     "integers": "core.space.dimensions",
     "load": "forecasting.storage.save_load",
     "loguniform": "core.space.dimensions",
+    "main_process": "distributed.group",
     "read_run": "core.runs.read",
     "resume_training": "forecasting.fit.continue_training",
     "seed_ensemble": "forecasting.several.ensemble",
     "train_from_csv": "forecasting.several.neural_forecast",
     "train_from_parquet": "forecasting.several.neural_forecast",
+    "treat": "diagnostics.doctor.treat",
     "uniform": "core.space.dimensions",
     "xLSTM": "models",
 }

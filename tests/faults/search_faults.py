@@ -1,4 +1,5 @@
-"""Kills searches: `kill COUNT SEED` one process again and again, `many PROCESSES TRIALS SEED` half of several at once.
+"""Kills searches: `kill COUNT SEED` one process again and again, `many PROCESSES TRIALS SEED` half of several at once,
+`database URL FOLDER` one of two that share a study in a database.
 
 Prints a JSON object. The searches run in forked processes, so that imports are paid once.
 """
@@ -156,6 +157,30 @@ def many(processes: int, trials: int, seed: int) -> dict[str, Any]:
     return {"tried": trials, "survived": trials - len(bad), "bad": bad}
 
 
+def database(url: str, name: str) -> dict[str, Any]:
+    """Two processes on a grid of 8 points in a database, one of them killed; then another study in that database."""
+    directory, bad = Path(name) / "study", []
+    children = [begin(directory, 8, grid=True, storage=url) for _ in range(2)]
+    if ended(children[0], 0.8) is None:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
+    codes = [ended(children[1], 120.0), ended(begin(directory, 8, grid=True, storage=url), 120.0)]
+    codes.append(ended(begin(Path(name) / "other" / "study", 3, grid=True, storage=url), 120.0))
+    if any(codes):
+        bad.append(f"exit codes {codes}")
+    found = nd.SearchResult.load(directory, storage=url).trials
+    rates = [1e-3 * (number + 1) for number in range(8)]
+    if found["state"].to_list() != ["complete"] * 8 or sorted(found["learning_rate"]) != rates:
+        bad.append(f"{found}")
+    if nd.SearchResult.load(Path(name) / "other" / "study", storage=url).trials.height != 3:
+        bad.append("two studies in one database were mixed")
+    return {"tried": 8, "survived": 8 - len(bad), "bad": bad}
+
+
 if __name__ == "__main__":
-    command, *numbers = sys.argv[1:]
-    sys.stdout.write(json.dumps({"kill": kill, "many": many}[command](*map(int, numbers))) + "\n")
+    command, *arguments = sys.argv[1:]
+    if command == "database":
+        found = database(*arguments)
+    else:
+        found = {"kill": kill, "many": many}[command](*map(int, arguments))
+    sys.stdout.write(json.dumps(found) + "\n")

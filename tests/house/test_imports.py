@@ -15,16 +15,27 @@ ALLOWED = {
     "core": set(),
     **{room: {"core"} for room in LEAVES},
     "training": {"core", *LEAVES},
-    "forecasting": {"core", *LEAVES, "training"},
+    "distributed": {"core", *LEAVES, "training"},
+    "forecasting": {"core", *LEAVES, "training", "distributed"},
     "models": {"core", *LEAVES, "training", "forecasting"},
     "search": {"core", *LEAVES, "training", "forecasting", "models"},
+    "diagnostics": {"core", *LEAVES, "training", "forecasting", "models"},
     "compat": {"core", *LEAVES, "training", "forecasting", "models", "search"},
-    "report": {"core", *LEAVES, "training", "forecasting", "models", "search"},
+    "report": {"core", *LEAVES, "training", "forecasting", "models", "search", "diagnostics"},
     "conformance": {"core", *LEAVES, "training", "forecasting", "models"},
-    "cli": {"core", *LEAVES, "training", "forecasting", "models", "search", "report", "conformance"},
+    "dashboard": {"core"},
+    "cli": {
+        *("core", *LEAVES, "training", "distributed", "forecasting", "models", "search", "diagnostics", "report"),
+        *("dashboard", "conformance"),
+    },
 }
-FACADES = {("forecasting/model/model.py", "search")}
-"""Methods that only hand on, and may import a room that stands after theirs: Model.search_space."""
+FACADES = {
+    ("forecasting/model/model.py", "search"),
+    ("forecasting/predict/forecaster.py", "diagnostics"),
+    ("search/auto/result.py", "report"),
+}
+"""Methods that only hand on, and may import a room that stands after theirs: Model.search_space,
+Forecaster.architecture and .gradient_report, AutoResult.report."""
 
 
 def imported_rooms(path: Path) -> set[str]:

@@ -18,10 +18,13 @@ PACKAGE = "neuro_divergent"
 FACADES = {
     ("data.store.store", "data.read.stream_parquet"): "SeriesStore.create",
     ("data.store.store", "data.store.files"): "SeriesStore.save, .open, .fingerprint",
+    ("distributed.settings", "distributed.build"): "Distributed.build",
     ("forecasting.fit.run", "forecasting.storage.save_load"): "Run.save_checkpoint",
     ("forecasting.model.model", "forecasting.fit.fit"): "Model.fit",
     ("forecasting.model.model", "forecasting.fit.parameters"): "Model.num_parameters",
     ("forecasting.model.model", "search.space.default_spaces"): "Model.search_space",
+    ("forecasting.predict.forecaster", "diagnostics.architecture"): "Forecaster.architecture",
+    ("forecasting.predict.forecaster", "diagnostics.gradient_report"): "Forecaster.gradient_report",
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",
     ("forecasting.predict.forecaster", "forecasting.evaluate.scores"): "Forecaster.evaluate",
     ("forecasting.predict.forecaster", "forecasting.fit.continue_training"): "Forecaster.update, .fine_tune",
@@ -31,6 +34,8 @@ FACADES = {
         "forecasting.storage.save_load",
     ): "Forecaster.save, .save_weights, .load_weights",
     ("search.settings", "search.engine.run"): "Search.fit",
+    ("search.auto.auto_forecaster", "search.auto.run"): "AutoForecaster.fit",
+    ("search.auto.result", "report.auto"): "AutoResult.report",
 }
 """Who may import what stands above it, inside a function, and for which method."""
 
@@ -162,7 +167,7 @@ def test_imports_follow_the_order_of_the_map():
 
 
 def test_every_sub_room_has_its_place_in_the_map():
-    assert order().keys() - {"rooms"} == {"data", "training", "forecasting", "search", "cli"}
+    assert order().keys() - {"rooms"} == {"data", "training", "distributed", "forecasting", "search", "cli"}
     for room, places in order().items():
         folder = SRC if room == "rooms" else SRC / room
         inside = {path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}

@@ -13,7 +13,13 @@ FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "mars
 # The supervisor of a fault-tolerant run starts the same program again; no text of a user's reaches it.
 # `bench --against` starts the interpreters that its user named, each with a fixed list of arguments, without a shell.
 # An executor starts this package's own module, which runs functions that the code names; no file names one.
-MAY_START_PROCESSES = {"training/process/supervisor.py", "cli/peers/registry.py", "core/executors/processes.py"}
+# `nd.Dashboard` starts this package's own module, with its settings on the standard input.
+MAY_START_PROCESSES = {
+    "training/process/supervisor.py",
+    "cli/peers/registry.py",
+    "core/executors/processes.py",
+    "dashboard/dashboard.py",
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "src" / "neuro_divergent")))

@@ -9,6 +9,7 @@ NeuroDivergentError
 ├── TrainingError            training could not continue
 │   ├── NonFiniteError       a loss or a gradient became infinite or NaN
 │   ├── CallbackError        a user's callback raised
+│   ├── DistributedError     a process of a run in several processes lost the others, or differs from them
 │   └── MembersFailedError   some of several trainings failed; it has the forecasters of the others
 ├── StorageError             a run, checkpoint or model on disk cannot be written or read
 │   ├── CorruptFileError     the bytes are not the bytes that were written
@@ -97,6 +98,10 @@ class TrainingError(NeuroDivergentError):
 
 class NonFiniteError(TrainingError):
     """A loss or a gradient became infinite or NaN."""
+
+
+class DistributedError(TrainingError):
+    """A process of a run in several processes lost the others, or does not train the same."""
 
 
 class CallbackError(TrainingError):

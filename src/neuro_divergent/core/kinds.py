@@ -25,12 +25,17 @@ KINDS: dict[str, dict[str, str]] = {
     "callback": {
         "CsvLog": "training",
         "CustomCallback": "training",
+        "GradientAnalyzer": "diagnostics.gradients",
+        "Doctor": "diagnostics.doctor.callback",
+        "ForecastSnapshots": "forecasting.fit.shown.snapshots",
         "GradientNormMonitor": "training",
         "JsonLines": "training",
         "LearningRateMonitor": "training",
         "LossPlot": "training",
+        "Monitor": "training",
         "TensorBoard": "training",
         "Timer": "training",
+        "Visualizer": "training",
     },
     "clipping": {
         "AdaptiveClip": "optim",
@@ -151,6 +156,9 @@ KINDS: dict[str, dict[str, str]] = {
         "StepDecay": "optim",
         "WarmupCosine": "optim",
         "WarmupLinear": "optim",
+    },
+    "strategy": {
+        "Distributed": "distributed.settings",
     },
     "search": {
         "BayesianOptimization": "search.searches",

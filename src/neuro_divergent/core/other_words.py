@@ -10,7 +10,11 @@ NAMES = {
     "EarlyStoppingCallback": "nd.TrainingConfig(early_stopping=nd.EarlyStopping(patience=n, min_delta=delta))",
     "FaultTolerantTraining": "nd.TrainingConfig(fault_tolerance=nd.FaultTolerance(), checkpoints=path)",
     "GradientClipping": "nd.ClipByNorm(1.0) or nd.ClipByValue(0.5)",
+    "ClusterConfig": "nd.Cluster(nodes=[nd.Node(address, gpus=[0, 1], role='master'), ...])",
+    "DistributedTraining": "nd.TrainingConfig(distributed=nd.Distributed(processes=2))",
+    "GPUConfig": "nd.Distributed(devices=[0, 1], strategy='ddp', batch_size_per_device=256)",
     "HyperparameterSpace": "nd.SearchSpace(learning_rate=nd.loguniform(1e-5, 1e-1), hidden_size=nd.choice(64, 128))",
+    "LearningCurveAnalyzer": "nd.LearningCurves(train_sizes=[0.2, 0.5, 1.0], cv_folds=5, scoring='mae')",
     "LearningRateScheduler": "a schedule: nd.Constant, nd.StepDecay, nd.ExponentialDecay, nd.CosineAnnealing, ...",
     "LoggingCallback": "nd.TrainingConfig(log_every=1), or nd.CsvLog(path=...) in callbacks",
     "LossFunction": "a loss: nd.MAE, nd.MSE, nd.Huber, nd.MQLoss, nd.Weighted, nd.DistributionLoss, ...",
@@ -18,6 +22,7 @@ NAMES = {
     "LSTMConfig": "nd.LSTM(h=12, input_size=24, ...)",
     "MultiObjectiveOptimization": "nd.MultiObjectiveSearch(space, model=model, objectives={...})",
     "NHITSTrainer": "nd.NHITS(h=12, input_size=24).fit(data, config)",
+    "NodeConfig": "nd.Node('10.0.0.10:29500', gpus=[0, 1], role='master')",
     "NegativeLogLikelihood": "nd.DistributionLoss(distribution='Normal')",
     "OptimizerConfig": "nd.AdamW(learning_rate=1e-3, weight_decay=0.01)",
     "StepLR": "nd.StepDecay(every=30, factor=0.1)",
@@ -42,10 +47,19 @@ FIELDS = {
         "strategy": "write every_n_epochs, every_n_steps, on_best=True or keep_best=3",
         "metadata": "every checkpoint has the configuration, the position and the versions by itself",
     },
+    "Distributed": {
+        "batch_size_per_gpu": "write batch_size_per_device={}",
+        "gradient_synchronization": "write synchronization={}",
+    },
     "FaultTolerance": {
         "auto_checkpoint": "write nd.TrainingConfig(checkpoints=nd.Checkpoints(...)) beside it",
         "graceful_shutdown": "every training with checkpoints saves when it is told to end",
     },
+    "GradientAnalyzer": {
+        "layer_analysis": "write layers={}",
+        "gradient_flow_visualization": "write flow={}, and gradient_report().plot_flow(path) after the training",
+    },
+    "LearningCurves": {"scoring_metric": "write scoring={}"},
     "Quantile": {"quantiles": "write nd.MQLoss(quantiles={})"},
     "Weighted": {"base": "write loss={}", "weight_function": "write by=function, a function of (time, value)"},
     "TimeSeriesSplit": {
@@ -55,3 +69,25 @@ FIELDS = {
     },
 }
 """Fields that people look for in a description, by its kind or family, and what to do instead; {} is the value."""
+
+HOOKS = {
+    "on_batch_begin": "on_batch_start",
+    "on_before_optimizer_step": "on_gradients",
+    "on_epoch_begin": "on_epoch_start",
+    "on_step_begin": "on_batch_start",
+    "on_step_end": "on_batch_end",
+    "on_step_start": "on_batch_start",
+    "on_train_batch_begin": "on_batch_start",
+    "on_train_batch_end": "on_batch_end",
+    "on_train_batch_start": "on_batch_start",
+    "on_train_begin": "on_fit_start",
+    "on_train_end": "on_fit_end",
+    "on_train_epoch_end": "on_epoch_end",
+    "on_train_epoch_start": "on_epoch_start",
+    "on_train_start": "on_fit_start",
+    "on_training_end": "on_fit_end",
+    "on_training_start": "on_fit_start",
+    "on_validation_epoch_end": "on_validation_end",
+    "on_validation_epoch_start": "on_validation_start",
+}
+"""Hooks of other libraries' callbacks, and ours."""

@@ -12,13 +12,13 @@ import polars as pl
 
 from neuro_divergent.core.errors import Advice, ConfigError, DataError
 from neuro_divergent.core.extras import require
-from neuro_divergent.core.registry import closest
 from neuro_divergent.data.features.attach import add_features, horizon_features
 from neuro_divergent.data.read.build import build
 from neuro_divergent.data.read.files import scan_parquet, take_over
 from neuro_divergent.data.read.future_values import FutureValues, read_future
 from neuro_divergent.data.read.keys import with_joined_keys, with_parts
 from neuro_divergent.data.read.load_file import assumed_roles, load_file, raise_all
+from neuro_divergent.data.read.request import named_roles, schema_and_static, schema_of, without_keys
 from neuro_divergent.data.read.series_checks import cut_rows, ensure_length, select_series
 from neuro_divergent.data.read.sniff.roles import Roles
 from neuro_divergent.data.read.sniff.unpack import PathLike, Source
@@ -79,13 +79,13 @@ class TimeSeriesDataFrame:
             **options: the fields of `DataSchema`: id_col, time_col, target_col, freq, wide, static, future,
                 historical, ...
         """
-        request, static = _request(schema, options)
+        request, static = schema_and_static(schema, options)
         given = {
             "separator": separator, "encoding": encoding, "decimal_comma": decimal_comma, "thousands": thousands,
             "header_line": header_line, "sheet": sheet,
         }  # fmt: skip
-        loaded = load_file(path, given, options if schema is None else _named_roles(schema), request.file)
-        request = _without_keys(request.replace(**loaded.roles, file=loaded.file), static)
+        loaded = load_file(path, given, options if schema is None else named_roles(schema), request.file)
+        request = without_keys(request.replace(**loaded.roles, file=loaded.file), static)
         parts = request.time_parts  # load_file has joined them
         store, built, report = build(loaded.frame.lazy(), request.replace(time_parts=()) if parts else request, static)
         built = built.replace(time_parts=parts) if parts else built
@@ -103,12 +103,12 @@ class TimeSeriesDataFrame:
             schema: as in `from_csv`.
             **options: as in `from_csv`.
         """
-        request, static = _request(schema, options)
+        request, static = schema_and_static(schema, options)
         lazy, found = scan_parquet(path), Roles()
         if schema is None:
             found = assumed_roles(lazy, options)
             raise_all(found.problems)
-            request = _without_keys(request.replace(**found.fields), static)
+            request = without_keys(request.replace(**found.fields), static)
         built = build(lazy, request, static, from_file=True)
         return cls._checked(*built, assumptions=found.assumptions, new=schema is None)
 
@@ -125,7 +125,7 @@ class TimeSeriesDataFrame:
             if options or schema is not None:
                 raise ConfigError("a TimeSeriesDataFrame has its roles already, but got roles again. Leave them out.")
             return frame
-        request, static = _request(schema, options)
+        request, static = schema_and_static(schema, options)
         lazy, library = take_over(frame)
         return cls._checked(*build(lazy, request, static), library=library, new=schema is None)
 
@@ -137,7 +137,7 @@ class TimeSeriesDataFrame:
             store: the series.
             schema: names and roles of the columns; None uses the default names.
         """
-        return cls(store, schema or _schema_of(store), _fresh_report(store, len(store.y)))
+        return cls(store, schema or schema_of(store), _fresh_report(store, len(store.y)))
 
     @classmethod
     def _checked(
@@ -422,56 +422,6 @@ class TimeSeriesDataFrame:
         return f"<b>TimeSeriesDataFrame</b>: {html.escape(self._facts())}{head._repr_html_()}"
 
 
-def _request(schema: DataSchema | None, options: LoadOptions) -> tuple[DataSchema, pl.DataFrame | None]:
-    """The options as a schema, and the static table if there is one."""
-    given: dict[str, Any] = dict(options)
-    for name in given:
-        if name not in DataSchema.model_fields:
-            known = list(LoadOptions.__annotations__)
-            near = closest(name, known)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"those about the table are: {', '.join(known)}."
-            raise ConfigError(f"there is no argument {name!r}; {hint}")
-    static = given.pop("static", None)
-    table = None
-    if static is not None and not isinstance(static, str | list | tuple):
-        table = take_over(static)[0].collect()
-    elif static is not None:
-        given["static"] = static
-    if schema is not None:
-        if given:
-            raise ConfigError(f"a schema replaces all options, but got {listing(given)} as well. Use one of the two.")
-        return schema, table
-    request = DataSchema(**given)
-    return _without_keys(request, table), table
-
-
-def _without_keys(schema: DataSchema, static: pl.DataFrame | None) -> DataSchema:
-    """The schema, with the columns of a static table that do not name series. The file says which ones do."""
-    if static is None or schema.resolved:
-        return schema
-    names = tuple(name for name in static.columns if name not in (schema.id_col, *schema.id_parts))
-    return schema.replace(static_table=names)
-
-
-def _named_roles(schema: DataSchema) -> dict[str, Any]:
-    """The roles of a schema as loading options."""
-    names = (
-        "time_col",
-        "time_parts",
-        "target_col",
-        "future",
-        "historical",
-        "static",
-        "categorical",
-        "weight",
-        "available_mask",
-    )
-    roles = {name: getattr(schema, name) for name in (*names, "freq", "time_zone", "time_format")}
-    roles["id_col"] = list(schema.id_parts) or schema.id_col
-    roles["static"] = [name for name in schema.static if name not in schema.static_table]
-    return roles | ({"wide": True} if schema.wide else {})
-
-
 def _fresh_report(store: SeriesStore, rows_read: int) -> DataReport:
     return DataReport(
         rows_read=rows_read,
@@ -480,26 +430,6 @@ def _fresh_report(store: SeriesStore, rows_read: int) -> DataReport:
         masked=hidden_count(store),
         freq=store.freq,
         time_zone=store.time_zone,
-    )
-
-
-def _schema_of(store: SeriesStore) -> DataSchema:
-    names = tuple(store.categories)
-    varying = 0 if store.categorical is None else store.categorical.shape[1]
-    return DataSchema(
-        freq=store.freq,
-        time_zone=store.time_zone,
-        future=store.future_names,
-        historical=store.historical_names,
-        static=store.static_names,
-        categorical=names,
-        weight=None if store.weight is None else "weight",
-        dtype=str(store.y.dtype),
-        id_type="text" if store.ids.dtype.kind == "U" else "integer",
-        time_type="int64" if store.start.dtype.kind != "M" else "datetime[us]",
-        future_categorical=names[:varying],
-        static_categorical=names[varying:],
-        categories=store.categories,
     )
 
 

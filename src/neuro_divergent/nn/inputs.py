@@ -23,7 +23,11 @@ def embedding_width(categories: int) -> int:
 
 
 class CategoryEmbedding(nn.Module):
-    """Codes [..., K] → [..., D], one table per column; code 0 is the unknown value."""
+    """Codes [..., K] → [..., D], one table per column; code 0 is the unknown value.
+
+    Explanations give real numbers, 2 · code + presence: the embedding goes in a straight line from the mean of the
+    known values (presence 0) to that of the code (presence 1). An unknown value stays what it is.
+    """
 
     def __init__(self, categories: tuple[int, ...]) -> None:
         super().__init__()
@@ -32,7 +36,21 @@ class CategoryEmbedding(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         """The embeddings of all columns side by side."""
-        return torch.cat([table(codes[..., column]) for column, table in enumerate(self.tables)], dim=-1)
+        found = _partly if codes.is_floating_point() else _embedded
+        return torch.cat([found(table, codes[..., column]) for column, table in enumerate(self.tables)], dim=-1)
+
+
+def _embedded(table: nn.Module, codes: Tensor) -> Tensor:
+    known: Tensor = table(codes)
+    return known
+
+
+def _partly(table: nn.Module, numbers: Tensor) -> Tensor:
+    """[...] → [..., D] for numbers 2 · code + presence."""
+    codes = (numbers.detach() / 2).floor().long()
+    own = _embedded(table, codes)
+    neutral = torch.where((codes == 0).unsqueeze(-1), own, table.get_parameter("weight")[1:].mean(0))
+    return neutral + (numbers - 2 * codes).unsqueeze(-1) * (own - neutral)
 
 
 class FlatInputs(nn.Module):

@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent._version import __version__
+from neuro_divergent.diagnostics.doctor.diagnose import diagnose
+from neuro_divergent.diagnostics.doctor.verdict import Diagnosis
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
 from neuro_divergent.forecasting.predict.ahead import asked_ahead
@@ -14,6 +16,7 @@ from neuro_divergent.forecasting.predict.validated import BEFORE_REFIT, refit_wo
 from neuro_divergent.metrics.base import metric_name
 from neuro_divergent.report import sections
 from neuro_divergent.report.again import CROSS_VALIDATION, Again, do_it_again
+from neuro_divergent.report.diagnostics import error_sentences, gradient_items
 from neuro_divergent.report.forecast_charts import EXTREMES, Ranking, future_charts, held_out_charts
 from neuro_divergent.report.page import CHOOSER_SIZE, Page
 from neuro_divergent.report.sections import figure
@@ -32,6 +35,7 @@ def training_report(
     future: Any = None,
     held: HeldOut | None = None,
     metric: str | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> Page:
     """A page about a fitted model; `page.save("report.html")` writes it, a notebook shows it.
 
@@ -45,6 +49,7 @@ def training_report(
             the last rows of the table stand in for models that need such columns.
         held: forecasts of the held-out rows, if `held_out_forecasts` made them already.
         metric: the figure that colours and charts follow; the first of the training's `metrics`, or MAE, unless given.
+        diagnosis: the result of `nd.diagnose`; without it, everything is examined but other learning rates.
     """
     model, data = fitted.model, fitted.data
     again = again or Again(source=source, train=command)
@@ -68,6 +73,8 @@ def training_report(
     _quality(page, fitted, held, by, again)
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
+    gradient_items(page, fitted)
+    _diagnosis(page, diagnose(fitted, probes=False) if diagnosis is None else diagnosis)
     page.heading("Data")
     page.items(data.report().lines())
     page.chooser(sections.series_charts(data), "Series", total=data.n_series)
@@ -149,6 +156,9 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
     page.parts.append("<h3>Error by horizon</h3>")
     page.text("The error of the held-out forecasts at each step ahead. Lower is better.")
     page.chart(sections.horizon_chart(held.by_step(), metric or "mae"))
+    uneven = error_sentences(held, fitted.model.name)
+    if uneven:
+        page.items(uneven)
     residuals = sections.residual_charts(held)
     if residuals:
         page.parts.append("<h3>Distribution of the errors</h3>")
@@ -173,6 +183,16 @@ def _quality(page: Page, fitted: Forecaster, held: HeldOut | None, metric: str |
                 soft=True,
             )
         page.pair([calibration])
+
+
+def _diagnosis(page: Page, found: Diagnosis) -> None:
+    """What is wrong with the training, with evidence and remedy."""
+    page.heading("Diagnosis")
+    page.table(
+        ["cause", "what", "evidence", "what to change"],
+        [[item.cause, item.what, item.figures(), item.change()] for item in found.verdicts],
+    )
+    page.items([f"Not examined: {item}" for item in found.not_examined])
 
 
 def _held_out(page: Page, fitted: Forecaster, held: HeldOut) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
@@ -27,6 +28,7 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.metrics.base import AnyMetric, Metric
 from neuro_divergent.search.scoring import FoldScores
 from neuro_divergent.search.settings import Search
+from neuro_divergent.search.storage import without_password
 from neuro_divergent.training.runs.resume import differences
 
 FORMAT = 1
@@ -49,6 +51,14 @@ FREE = frozenset(
     )
 )
 """Fields of a search that may differ when it is resumed. The others change what a trial is or how it is scored."""
+
+PARTS = {
+    "search": {"space", "model", "config"},
+    "plan": {"folds", "seeds", "metrics", "level"},
+    "table": {"schema", "library"},
+    "directions": set[str](),
+}
+"""The parts of study.json without which it cannot be read, and their fields."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +92,17 @@ class Plan:
         }
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any], table: TimeSeriesDataFrame) -> Plan:
-        """The plan from the result of `facts`."""
+    def from_facts(
+        cls, facts: Mapping[str, Any], table: TimeSeriesDataFrame, *, using: Mapping[str, Any] | None = None
+    ) -> Plan:
+        """The plan from the result of `facts`; `using` has the callables that it names only by reference."""
         return cls(
             table=table,
             folds=tuple(fold_from(fold) for fold in facts["folds"]),
             seeds=tuple(facts["seeds"]),
-            metrics=tuple(Metric.from_dict(one) if isinstance(one, Mapping) else one for one in facts["metrics"]),
+            metrics=tuple(
+                Metric.from_dict(one, using=using) if isinstance(one, Mapping) else one for one in facts["metrics"]
+            ),
             level=None if facts["level"] is None else tuple(facts["level"]),
         )
 
@@ -122,7 +136,8 @@ def document_of(search: Search, plan: Plan, whole: TimeSeriesDataFrame) -> dict[
     assert search.space is not None
     return {
         "format": FORMAT,
-        "search": search.to_dict() | {"directory": None},
+        "id": uuid4().hex,
+        "search": search.to_dict() | {"directory": None, "storage": without_password(search.storage)},
         "metric": search.metric,
         "space": search.space.fingerprint(),
         "data": whole.store.fingerprint(),
@@ -143,15 +158,20 @@ def write_plan(directory: Path, document: Mapping[str, Any], plan: Plan, whole: 
     files.write_json(directory / STUDY, dict(document) | {"table": facts})
 
 
+def _has(part: Any, keys: set[str]) -> bool:
+    return isinstance(part, dict) and bool(part) and keys <= part.keys()
+
+
 def read_document(directory: Path) -> dict[str, Any] | None:
     """The contents of study.json; None if there is none."""
     if not (directory / STUDY).exists():
         return None
     found = parse_json(plain_bytes(directory / STUDY, MAX_JSON_BYTES), STUDY)
-    if not isinstance(found, dict) or not {"format", "search", "plan", "table", "directions"} <= found.keys():
+    if not isinstance(found, dict) or not all(_has(found.get(name), keys) for name, keys in PARTS.items()):
         raise CorruptFileError(f"{directory / STUDY} must describe a study, but does not")
-    if found["format"] != FORMAT:
-        raise StorageError(f"this version reads studies of format {FORMAT}, but {directory} has {found['format']!r}")
+    if found.get("format") != FORMAT:
+        got = found.get("format")
+        raise StorageError(f"this version reads studies of format {FORMAT}, but {directory} has {got!r}")
     return found
 
 

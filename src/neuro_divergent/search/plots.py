@@ -38,14 +38,13 @@ def best_so_far(scores: Sequence[float], direction: str) -> list[float]:
     return better(np.asarray(scores, dtype=np.float64)).tolist()  # type: ignore[no-any-return]
 
 
-def convergence_figure(table: pl.DataFrame, metric: str, direction: str, naive: float | None = None) -> Figure:
+def convergence_figure(table: pl.DataFrame, metric: str, direction: str) -> Figure:
     """Return a figure of the score of each trial, and of the best score so far.
 
     Args:
         table: a row per trial.
         metric: the column of the score.
         direction: "minimize" or "maximize".
-        naive: the score of the naive forecast, on other rows; None draws none.
     """
     ended = complete(table, "a convergence plot").sort("number")
     figure = new_figure(7.0, 3.8)
@@ -59,8 +58,6 @@ def convergence_figure(table: pl.DataFrame, metric: str, direction: str, naive: 
     axes.plot(
         [*ended["number"], last], [*best, best[-1]], drawstyle="steps-post", color=COLOURS[1], label="best so far"
     )
-    if naive is not None:
-        axes.axhline(naive, color=GREY, linestyle=":", linewidth=1.2, label="naive forecast, last rows")
     _whole_numbers(axes)
     _maybe_log(axes, [*ended[metric], *pruned[metric]])
     axes.legend(fontsize=8, frameon=False)
@@ -173,7 +170,7 @@ def parallel_figure(
         colour = COLOURS[1] if best else colormaps["viridis_r"](0.1 + 0.85 * shares[place])
         axes.plot(
             *zip(*line, strict=True), color=colour, alpha=1.0 if best else 0.45, linewidth=2.4 if best else 1.0,
-            label="best trial" if best else None,
+            label=f"best {metric}" if best else None,
         )  # fmt: skip
     for x, name in enumerate(names):
         axes.axvline(x, color=INK, linewidth=0.8)

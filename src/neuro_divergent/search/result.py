@@ -25,7 +25,8 @@ from neuro_divergent.search.plan import Plan, read_all_rows, read_document
 from neuro_divergent.search.scoring import FoldScores
 from neuro_divergent.search.space import SearchSpace
 from neuro_divergent.search.space.points import every_name
-from neuro_divergent.search.study import ERROR, EXCLUDED, FACTS, NAME, NESTED, best_of, quiet, storage_of
+from neuro_divergent.search.storage import quiet, storage_of
+from neuro_divergent.search.study import ERROR, EXCLUDED, FACTS, NESTED, best_of, study_name
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -86,20 +87,35 @@ class SearchResult:
 
         Args:
             directory: the directory of the search.
-            storage: the URL of its database, if the search had one.
+            storage: the URL of its database, if the search had one. The file is not trusted to name it.
             using: your own callables that the study names only by reference, such as {"my_loss": my_loss}.
         """
         folder = Path(directory)
         document = read_document(folder)
         if document is None:
             raise StorageError(f"{folder} must be the directory of a search, but has no {STUDY}")
-        url = storage or document["search"].get("storage")
+        known = document["search"].get("storage")
+        if known is not None and storage is None:
+            raise StorageError(f"the study of {folder} is in a database, {known}. Give its URL: storage=...")
         import optuna
 
         with quiet():
-            name = NAME if url is None else f"{NAME}-{folder.name}"
-            study = optuna.load_study(study_name=name, storage=storage_of(folder, url, create=False))
+            where = storage_of(folder, storage, create=False)
+            try:
+                study = optuna.load_study(study_name=study_name(folder, storage), storage=where)
+            except KeyError as error:
+                raise StorageError(f"the database must have the study of {folder}, but has not") from error
         return cls(folder, study, document, using or {})
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the study to another directory, without its checkpoints; `nd.load` and `SearchResult.load` read it.
+
+        It has the trials, the tables, and the trained models that were kept. It can be loaded and looked at, and gives
+        its best forecaster; trials that were not finished begin again if the search is resumed there.
+        """
+        from neuro_divergent.search.copy_study import copy_study
+
+        copy_study(self.directory, self.study, path, overwrite=overwrite)
 
     @cached_property
     def directions(self) -> dict[str, str]:
@@ -318,7 +334,7 @@ def score_winner(result: SearchResult, table: TimeSeriesDataFrame, fold: Fold) -
     known = result.nested
     if known is not None and known.trial == winner.number:
         return
-    plan = Plan.from_facts(result.document["plan"], table)
+    plan = Plan.from_facts(result.document["plan"], table, using=result.using)
     metric = result.metric
     scores = FoldScores(table, fold, plan.metrics, plan.level)
     fitted = result.best_forecaster(refit=False)

@@ -49,13 +49,13 @@ class ByNumber(BaseSampler):
         return self._random.sample_independent(study, trial, param_name, param_distribution)
 
 
-_GRIDS: dict[tuple[str, int, int], ByNumber] = {}
+_GRIDS: dict[tuple[str, int, int | None], ByNumber] = {}
 
 
-def by_number(space: SearchSpace, points: int, most: int = 1_000_000) -> ByNumber:
-    """The sampler of a grid; the points are listed once."""
+def by_number(space: SearchSpace, points: int, most: int | None) -> ByNumber:
+    """The sampler of the first `most` points of a grid. They are listed once."""
     key = (space.fingerprint(), points, most)
     if key not in _GRIDS:
         _GRIDS.clear()
-        _GRIDS[key] = ByNumber(list(islice(space.grid(points), most)))
+        _GRIDS[key] = ByNumber(list(islice(space.grid(points, most=None), most)))
     return _GRIDS[key]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from neuro_divergent.forecasting.evaluate.scores import (
 )
 from neuro_divergent.forecasting.evaluate.seasonal_naive import season_of
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.losses.base import Loss
 from neuro_divergent.metrics.base import AnyMetric, badness, goal_of
+from neuro_divergent.metrics.by_name import PROBABILISTIC
 
 SIGNED = ("bias", "bias_percent", "coverage")
 """Metrics whose best value is neither the lowest nor the highest: their distance to the best value is the score."""
@@ -33,6 +36,16 @@ def direction_of(name: str) -> str:
     if name.partition("-")[0] in SIGNED:
         return "minimize"
     return "maximize" if goal_of(name) == "max" else "minimize"
+
+
+def refuse_without_quantiles(names: Sequence[str], loss: Any) -> None:
+    """Refuse a metric of intervals or quantiles if the loss trains a model that forecasts only points."""
+    for name in names:
+        if name in PROBABILISTIC and isinstance(loss, Loss) and not loss.probabilistic:
+            raise ConfigError(
+                f"{name} needs intervals or quantiles, but {loss.kind} forecasts a point. Train with "
+                "loss=nd.MQLoss(level=[80]), or another loss of quantiles or distributions"
+            )
 
 
 def score_of(name: str, value: float) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.core.field_types import Takes, default
+from neuro_divergent.core.registry import normalise
 from neuro_divergent.metrics.base import canonical
 from neuro_divergent.search.scoring import direction_of
 from neuro_divergent.search.settings import Count, Search
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
 
 LARGEST_GRID = 1000
 """Most points of a grid without `n_trials`."""
+
+
+def _spelled(name: str, short: str) -> BeforeValidator:
+    """A validator that also takes another spelling of a name: "Matern52", "NSGA-II"."""
+    known = {normalise(name), short}
+    return BeforeValidator(lambda given: name if isinstance(given, str) and normalise(given) in known else given)
+
+
 COSTS = ("training_time", "model_size")
 """Objectives that are no metrics: CPU seconds of the trainings, and the number of parameters."""
 
@@ -65,15 +75,18 @@ class GridSearch(Search):
 
     @property
     def budget(self) -> int:
-        """How many trials the search has at most."""
-        return self.grid_size if self.n_trials is None else min(self.n_trials, self.grid_size)
+        """How many trials the search has at most: a grid ends with its last point that the constraints allow."""
+        assert self.space is not None
+        if not self.space.constraints:
+            return min(self.n_trials or self.grid_size, self.grid_size)
+        return len(list(islice(self.space.grid(self.points, most=None), self.n_trials)))
 
     def own_sampler(self, seed: int) -> BaseSampler:  # noqa: ARG002
         """The point whose position in the grid is the number of the trial."""
         from neuro_divergent.search.samplers import by_number
 
         assert self.space is not None
-        return by_number(self.space, self.points)
+        return by_number(self.space, self.points, self.n_trials)
 
 
 class TPESearch(Search):
@@ -107,9 +120,9 @@ class BayesianOptimization(Search):
     """Number of trials."""
     n_initial_points: Count = 10
     """Random trials before the Gaussian process is used."""
-    acquisition: str = "expected_improvement"
+    acquisition: Annotated[str, _spelled("expected_improvement", "ei")] = "expected_improvement"
     """The acquisition function. Its logarithm is used, which has the same maximum and is numerically stable."""
-    kernel: str = "matern52"
+    kernel: Annotated[str, _spelled("matern52", "matern")] = "matern52"
     """The kernel of the Gaussian process: Matérn 5/2, one length scale per dimension."""
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-6
     """Least variance of the noise of a score, in units of the variance of all scores."""
@@ -147,8 +160,10 @@ def _objectives(value: Any) -> Any:
 
 
 def _objective(name: str, given: Any) -> tuple[str, float]:
-    """Direction and weight from a weight, a text ("minimize 0.2") or a pair ("minimize", 0.2)."""
+    """Direction and weight from a weight, a text ("minimize 0.2"), a pair ("minimize", 0.2) or {"minimize": 0.2}."""
     usual = "maximize" if name == "accuracy" else "minimize" if name in COSTS else direction_of(name)
+    if isinstance(given, Mapping) and len(given) == 1:
+        given = next(iter(given.items()))
     parts = given.split() if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else [given]
     direction, weight = (parts[0], parts[1]) if len(parts) == 2 else (usual, parts[0])
     try:
@@ -176,7 +191,7 @@ class MultiObjectiveSearch(Search):
     ] = default({"accuracy": ("maximize", 0.7), "training_time": ("minimize", 0.2), "model_size": ("minimize", 0.1)})
     """The objectives with direction and weight: accuracy (the scoring metric, negated where smaller is better),
     training_time (CPU seconds), model_size (parameters), or a metric. A weight alone takes the usual direction."""
-    algorithm: Literal["nsga2"] = "nsga2"
+    algorithm: Annotated[Literal["nsga2"], _spelled("nsga2", "nsgaii")] = "nsga2"
     """How the points are chosen."""
     population_size: Annotated[int, Field(ge=2)] = 50
     """Trials of a generation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -26,8 +26,6 @@ from neuro_divergent.training.stacked.train_many import Stacked
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
     from neuro_divergent.search.result import SearchResult
 
@@ -140,6 +138,8 @@ class Search(Description):
     @model_validator(mode="after")
     def _together(self) -> Self:
         check_executor(self.executor, self.n_jobs)
+        if self.space is not None and not self.space.dimensions:
+            raise ConfigError("a search space needs a dimension, such as learning_rate=nd.loguniform(1e-5, 1e-1)")
         if self.model is None and (self.space is None or not self.space.chooses_model):
             raise ConfigError(
                 "a search needs a model whose fields it varies: give model=..., or let the space choose it with "
@@ -228,6 +228,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "split") and not isinstance(value, str):  # a splitter of another library
         return {"reference": reference(value)}
     return encode(value)
-
-
-Callback = Callable[["Study", "FrozenTrial"], Any]

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_divergent.core.errors import ConfigError, StorageError, TrainingError, first_line
-from neuro_divergent.core.extras import require
-from neuro_divergent.core.runs.names import STUDY_DATABASE
+from neuro_divergent.core.errors import ConfigError, TrainingError
 from neuro_divergent.search.claims import Claims
-from neuro_divergent.search.plan import Plan
+from neuro_divergent.search.plan import Plan, read_document
 from neuro_divergent.search.settings import Search
+from neuro_divergent.search.storage import quiet, storage_of
 
 if TYPE_CHECKING:
-    from optuna.storages import BaseStorage
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 NAME = "search"
-"""The name of the study in its database."""
+"""The name of the study in its SQLite file; in another database its id follows."""
 FACTS = "facts"
 """User attribute of a finished trial: seconds, steps, parameters, scores of its folds."""
 ERROR = "error"
@@ -39,54 +34,12 @@ MOST_EXCLUDED = 1000
 """Largest number of points in a row that constraints exclude."""
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Context in which Optuna logs no information and does not warn of its experimental parts."""
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="optuna")
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
-def storage_of(directory: Path, url: str | None, *, create: bool = True) -> BaseStorage:
-    """The storage of a study: a database of the given URL, or an SQLite file in the directory."""
-    require("optuna", extra="search", purpose="A search")
-    from optuna.storages import RDBStorage
-    from sqlalchemy import event
-
-    file = (directory / STUDY_DATABASE).resolve()
-    if url is None and not create and not file.exists():
-        raise StorageError(f"{directory} must be a study, but has no {STUDY_DATABASE}")
-    try:
-        if url is not None:
-            return RDBStorage(url)
-        if create:
-            _prepare_file(file)
-        # Several processes may write: each waits for its turn.
-        storage = RDBStorage(f"sqlite:///{file}", engine_kwargs={"connect_args": {"timeout": 100}})
-        storage.engine.dispose()
-        event.listen(storage.engine, "connect", _set_up)
-        return storage
-    except Exception as error:
-        raise StorageError(f"the database of the study could not be opened: {first_line(error)}") from error
-
-
-def _prepare_file(file: Path) -> None:
-    """Let SQLite append changes to a log of its own (WAL): a killed process loses none, and a commit is cheap."""
-    with closing(sqlite3.connect(file, timeout=100)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-
-
-def _set_up(connection: Any, _: Any) -> None:
-    """Settings of each connection. The log is flushed when it is written back, not at each commit."""
-    connection.execute("PRAGMA synchronous=NORMAL")
+def study_name(directory: Path, url: str | None) -> str:
+    """The name of a study in its storage. A database may have several, each with the id that study.json has."""
+    if url is None:
+        return NAME
+    document = read_document(directory)
+    return f"{NAME}-{directory.name if document is None else document.get('id', directory.name)}"
 
 
 class Trials:
@@ -103,11 +56,14 @@ class Trials:
         self.search, self.plan, self.space = search, plan, search.space
         self.claims = Claims(directory)
         self.given_sampler = search.sampler
+        self.budget = search.budget
+        if not self.budget:
+            raise ConfigError("the constraints of a space must allow points, but they exclude the whole grid")
         with self.claims.asking():  # two processes that begin at once make one study
             storage = storage_of(directory, search.storage)
             self.study: Study = optuna.create_study(
                 storage=storage,
-                study_name=NAME if search.storage is None else f"{NAME}-{directory.name}",
+                study_name=study_name(directory, search.storage),
                 directions=list(search.directions.values()),  # type: ignore[arg-type]  # two words
                 sampler=self.given_sampler or search.own_sampler(search.seed),
                 pruner=pruner or optuna.pruners.NopPruner(),
@@ -121,7 +77,9 @@ class Trials:
 
     def _enqueue_first(self) -> None:
         """The model as it is, then the points to try first. A grid has its own order."""
-        if hasattr(self.search, "points"):
+        from optuna.samplers import GridSampler
+
+        if hasattr(self.search, "points") or isinstance(self.given_sampler, GridSampler):
             return
         default = self.space.default_point(self.search.model, self.search.config)
         for point in [*([] if default is None else [default]), *self.space.first]:
@@ -142,7 +100,7 @@ class Trials:
             begun = [one for one in self.all() if one.state != TrialState.WAITING]
             count = sum(EXCLUDED not in one.user_attrs for one in begun)
             number = len(begun)
-            while len(found) < most and count < self.search.budget:
+            while len(found) < most and count < self.budget and not self.exhausted:
                 if self.given_sampler is None:
                     self.study.sampler = self.search.own_sampler(self.search.seed + 1_000_003 * (number + 1))
                 trial = self.study.ask()
@@ -161,6 +119,11 @@ class Trials:
                 self.claims.claim(trial.number)
                 found.append((trial.number, point))
         return found
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a sampler of Optuna has said that there are no more points to try."""
+        return self.study._stop_flag
 
     def abandoned(self) -> list[FrozenTrial]:
         """Running trials that no process works on."""
@@ -236,6 +199,7 @@ class Trials:
         trial_id = self._id(number)
         for name, value in attributes.items():
             self._storage.set_trial_user_attr(trial_id, name, value)
+        self.study._thread_local.in_optimize_loop = True  # else samplers may not stop the study
         with quiet():
             self.study.tell(number, **told)
         self.claims.release(number)

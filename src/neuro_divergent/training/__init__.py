@@ -9,8 +9,10 @@ from neuro_divergent.training.callbacks import (
     JsonLines,
     LearningRateMonitor,
     LossPlot,
+    Monitor,
     TensorBoard,
     Timer,
+    Visualizer,
 )
 from neuro_divergent.training.config.checkpoints import FaultTolerance
 from neuro_divergent.training.config.curriculum import EasySeriesFirst, GrowingHorizon, TeacherForcing
@@ -44,6 +46,7 @@ __all__ = [
     "JsonLines",
     "LearningRateMonitor",
     "LossPlot",
+    "Monitor",
     "RangeTest",
     "Regularization",
     "TeacherForcing",
@@ -51,6 +54,7 @@ __all__ = [
     "Timer",
     "Trainer",
     "TrainingConfig",
+    "Visualizer",
     "check_gradients",
     "find_learning_rate",
 ]

@@ -223,9 +223,26 @@ class Trainer:
         run.advance((state.epoch + 1) * state.steps_per_epoch)
         return dict(state.history.epochs[-1])
 
-    def validate_epoch(self, data: Any = None) -> dict[str, float]:
-        """Score the held-out rows, or the given ones, with the weights as they are: validation_loss and the metrics."""
+    def validate_epoch(self, module: Any = None, data: Any = None) -> dict[str, float]:
+        """Score the held-out rows, or the given ones, with the weights as they are: validation_loss and the metrics.
+
+        Args:
+            module: the module that is trained, which may be left out: `validate_epoch(data)`. Before a training, any
+                module.
+            data: the rows; None for the held-out ones.
+        """
+        if module is not None and not isinstance(module, nn.Module):
+            module, data = None, module if data is None else data
+        if module is not None and data is not None and self.run is None:
+            apart = Trainer(self.config.unsaved())  # a training that begins later may have other rows
+            apart.prepare(module, data)
+            return apart.validate_epoch(data)
         run = self._current()
+        if module is not None and module is not self._given[0]:
+            raise ConfigError(
+                "validate_epoch scores the module that is trained, but got another one. Leave it out, or use a Trainer "
+                "of its own"
+            )
         state = run.state
         source = state.validation_source
         if data is not None:
@@ -248,13 +265,17 @@ class Trainer:
         """End a training of single epochs: the last checkpoint, the best weights for the module, the last hooks."""
         return self._current().finish().history
 
-    def predict(self, x: Any, *, module: nn.Module | None = None) -> Tensor:
+    def predict(self, x: Any, rows: Any = None, *, module: nn.Module | None = None) -> Tensor:
         """The module's outputs for rows (for classes: their logits), computed in evaluation mode, on the CPU.
 
         Args:
-            x: as in `fit`: an array, a frame, a dict of arrays, or a DataLoader of which only the inputs are used.
+            x: as in `fit`: an array, a frame, a dict of arrays, or a DataLoader of which only the inputs are used. Or
+                the module, and the rows after it: `predict(module, x)`.
+            rows: the rows, if the module came first.
             module: instead of the trained one.
         """
+        if isinstance(x, nn.Module):
+            x, module = rows, x
         used = self.module if module is None else module
         config = self.config.resolved()
         precision = Precision(config.precision, resolve_device(config.device), config.loss_scale)

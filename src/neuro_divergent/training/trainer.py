@@ -103,7 +103,8 @@ def prepare(
             "a training needs at least one parameter that is not frozen, but the module has none. Unfreeze some"
         )
     assert isinstance(config.optimizer, Optimizer)
-    strategy: Strategy = Eager() if config.strategy is None else config.strategy.build()
+    chosen = config.strategy or config.distributed
+    strategy: Strategy = Eager() if chosen is None else chosen.build()
     refused = strategy.refuses(config, module)
     if refused is not None:
         raise ConfigError(
@@ -119,7 +120,7 @@ def prepare(
         module=module,
         optimizer=optimizer,
         precision=precision,
-        source=source,
+        source=strategy.source(source, config),
         validation_source=validation_source,
         total_steps=total,
         strategy=strategy,

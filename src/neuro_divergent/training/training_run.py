@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.errors import StorageError, TrainingError
 from neuro_divergent.core.runs.names import is_remote
 from neuro_divergent.training.callbacks.base import Callback, CallbackList, CallbackSettings
-from neuro_divergent.training.callbacks.progress import ProgressLine, watched
+from neuro_divergent.training.callbacks.plain_progress import progress_of
 from neuro_divergent.training.compiled.assemble import engine_callbacks, network_ready
 from neuro_divergent.training.compiled.choose import Decided, decide
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -27,7 +27,7 @@ from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.runs.requested import write_checkpoint
 from neuro_divergent.training.runs.resume import Resume, find, run_facts
 from neuro_divergent.training.runs.resume import begin as begin_run
-from neuro_divergent.training.runs.run_directory import events_of, write_config, write_context
+from neuro_divergent.training.runs.run_directory import events_of, write_about, write_config, write_context
 from neuro_divergent.training.state.state import TrainState
 from neuro_divergent.training.state.task import Task
 from neuro_divergent.training.step.strategy import Strategy
@@ -148,10 +148,12 @@ class TrainingRun:
             self._open.enter_context(_watched_inside(state, self._callbacks))
             state.facts = lambda: run_facts(state, self._identity(), decided.facts())
             begin_run(state, self._callbacks, self.resume, self._identity, snapshot, decided.facts(), save=main)
+            self._strategy.begin(state, self._identity)
             if config.checkpoints is not None and state.saver is not None:
                 try:
                     write_config(config.checkpoints.directory, config)
                     write_context(config.checkpoints.directory, state.context())
+                    write_about(config.checkpoints.directory, state)
                 except StorageError as error:
                     state.saver.report(error, state)
         self._first = True
@@ -160,8 +162,8 @@ class TrainingRun:
         state, config = self.state, self.state.config
         callbacks = [item.build() if isinstance(item, CallbackSettings) else item for item in config.callbacks]
         callbacks += engine_callbacks(state.module, config)
-        if main and (config.progress is True or (config.progress == "auto" and watched())):
-            callbacks.append(ProgressLine(self._title))
+        if main:
+            callbacks += progress_of(config.progress, self._title)
         if main and config.checkpoints is not None:
             callbacks += events_of(config.checkpoints.directory, state)
         return [*callbacks, *self._extra, *heartbeat()]
@@ -255,13 +257,18 @@ def _watched_inside(state: TrainState, callbacks: CallbackList) -> Iterator[None
     """Context in which callbacks can read the gradients and outputs that they declared in `looks_at`."""
     if callbacks.has("on_gradients"):
         state.on_gradients = lambda state: callbacks("on_gradients", state)
+        state.observers = lambda state: _shown_to(callbacks, callbacks.observers(state))
     stop = _show_outputs(state) if callbacks.look_at("outputs") else None
     try:
         yield
     finally:
-        state.on_gradients = state.outputs = None
+        state.on_gradients = state.observers = state.outputs = None
         if stop is not None:
             stop()
+
+
+def _shown_to(callbacks: CallbackList, some: list[Callback]) -> Callable[[TrainState], None] | None:
+    return (lambda state: callbacks.call(some, "on_gradients", state)) if some else None
 
 
 def _show_outputs(state: TrainState) -> Callable[[], None]:

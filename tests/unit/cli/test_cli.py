@@ -134,13 +134,16 @@ def test_lists_for_people_and_for_machines():
     assert "MQLoss" in call("losses").stdout
 
 
-def test_demo_writes_its_three_files_and_no_progress_characters(tmp_path):
+def test_demo_writes_its_files_and_runs_and_no_progress_characters(tmp_path):
     done = run("demo", "--quick", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "seasonal naive (12)" in done.stdout
     assert "nd.NHITS(h=24, input_size=168).fit(data).predict()" in done.stdout
     assert not set("\r\x1b━") & set(done.stdout + done.stderr)
-    assert {path.name for path in (tmp_path / "shown").iterdir()} == {"forecast.csv", "forecast.png", "report.html"}
+    written = {path.name for path in (tmp_path / "shown").iterdir()}
+    assert written == {"forecast.csv", "forecast.png", "report.html", "runs"}
+    assert "dashboard shown/runs" in done.stdout
+    assert [len(run.snapshots) > 0 for run in nd.read_run(tmp_path / "shown" / "runs" / "hourly").runs] == [True, True]
     forecast = pl.read_csv(tmp_path / "shown" / "forecast.csv")
     assert forecast.height == 12 + 50 * 24
     assert {"NHITS", "DLinear", "MLP", "LSTM", "seasonal_naive"} <= set(forecast.columns)
@@ -567,9 +570,9 @@ def test_the_demo_without_matplotlib(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "without pictures" in done.stderr
     found = json.loads(done.stdout)
-    assert found["written"] == ["shown/forecast.csv", "shown/report.html"]
+    assert found["written"] == ["shown/forecast.csv", "shown/report.html", "shown/runs"]
     assert all(row["mae"] > 0 for rows in found["scores"].values() for row in rows)
-    assert {path.name for path in (tmp_path / "shown").iterdir()} == {"forecast.csv", "report.html"}
+    assert {path.name for path in (tmp_path / "shown").iterdir()} == {"forecast.csv", "report.html", "runs"}
 
 
 def test_a_terminal_gets_tables_that_fit(hours):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import torch
 from small_search import CONFIG
 
 import neuro_divergent as nd
@@ -46,10 +49,10 @@ def test_a_trial_that_takes_too_long_fails_and_the_others_go_on(random_search: M
     """The second point needs hours; both run in another process, which is ended."""
     space = nd.SearchSpace(max_steps=nd.choice(20, 50_000_000))
     config = CONFIG.replace(max_steps=20)
-    search = random_search(nd.GridSearch, space=space, config=config, trial_timeout="3s", stacked=False)
+    search = random_search(nd.GridSearch, space=space, config=config, trial_timeout="1s", stacked=False)
     result = search.fit(table)
     assert result.trials["state"].to_list() == ["complete", "failed"]
-    assert result.trials["error"][1] == "it took longer than trial_timeout, 3 s"
+    assert result.trials["error"][1] == "it took longer than trial_timeout, 1 s"
     assert nd.read_run(result.directory).what == "runs"
 
 
@@ -79,6 +82,85 @@ def test_a_trial_whose_process_is_killed_goes_on(
     search = random_search(model=own.Killed(h=4, input_size=8), n_trials=1, trial_timeout="500s", stacked=False)
     assert search.fit(table).trials["state"].to_list() == ["complete"]
     assert (tmp_path / "asleep").exists()
+
+
+def absolute(output: Any, target: Any) -> Any:
+    """A loss of one's own: no file has it, so its trials stay in this process."""
+    return (output - target).abs()
+
+
+class Disturbed(nd.Model):
+    """Does something in the middle of its tenth step."""
+
+    def build(self, spec: Any) -> torch.nn.Module:
+        """The network for these sizes."""
+        return _Disturbed(spec)
+
+
+class _Disturbed(torch.nn.Module):
+    what: ClassVar[Callable[[], Any] | None] = None
+
+    def __init__(self, spec: Any) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(spec.lookback, spec.horizon)
+        self.calls = 0
+
+    def forward(self, batch: Any) -> Any:
+        self.calls += 1
+        if self.calls == 10 and self.what is not None:
+            type(self).what, what = None, type(self).what
+            what()
+        return self.layer(batch.y[:, :, 0])[:, :, None, None]
+
+
+def hang() -> None:
+    """Sleep, and go on sleeping when something is raised."""
+    while True:
+        with suppress(Exception):
+            time.sleep(3600)
+
+
+@pytest.mark.parametrize("limit", ["timeout", "trial_timeout"])
+def test_a_trial_that_hangs_in_this_process_is_interrupted(
+    random_search: Make, table: Any, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(_Disturbed, "what", staticmethod(hang))
+    search = random_search(
+        model=Disturbed(h=4, input_size=8), config=CONFIG.replace(loss=absolute), n_trials=2, stacked=False
+    )
+    if limit == "timeout":
+        with pytest.raises(nd.TrainingError, match="none did within timeout"):
+            search.replace(timeout=1.0).fit(table)
+    else:
+        found = search.replace(trial_timeout=1.0).fit(table)
+        assert "it took longer than trial_timeout, 1 s" in found.trials["error"].to_list()
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+    monkeypatch.setattr(_Disturbed, "what", None)  # a busy machine may not have come so far
+    result = search.fit(table, resume="auto")
+    straight = search.replace(directory=search.directory.parent / "straight").fit(table)
+    done = result.trials["mae"].drop_nulls().to_list()
+    assert done == straight.trials["mae"].to_list()[2 - len(done) :]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_ctrl_c_in_the_middle_of_a_step_loses_no_bit(
+    random_search: Make, table: Any, monkeypatch: pytest.MonkeyPatch, count: int, stacked: bool
+) -> None:
+    """Once: the trials are saved after the step. Twice: it stops at once, and the step is taken again."""
+
+    def interrupt() -> None:
+        for _ in range(count):
+            signal.raise_signal(signal.SIGINT)
+
+    search = random_search(model=Disturbed(h=4, input_size=8), n_trials=2, stacked=stacked, checkpoint_every=0.001)
+    straight = search.replace(directory=search.directory.parent / "straight").fit(table)
+    monkeypatch.setattr(_Disturbed, "what", staticmethod(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(table)
+    assert list((search.directory / "trials").rglob("step-*")) or count == 2
+    result = search.fit(table, resume="auto")
+    assert result.trials["mae"].to_list() == straight.trials["mae"].to_list()
 
 
 def test_a_search_ends_on_time_with_a_trial_that_hangs(random_search: Make, table: Any) -> None:

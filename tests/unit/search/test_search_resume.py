@@ -131,7 +131,7 @@ def test_a_study_of_something_else_is_not_resumed(random_search: Make, table: An
 
 
 def test_a_deterministic_search_does_not_depend_on_the_processes(random_search: Make, table: Any) -> None:
-    fields: Any = {"n_trials": 6, "deterministic": True, "pruner": "median"}
+    fields: Any = {"n_trials": 5, "deterministic": True, "pruner": "median"}
     one = random_search(nd.TPESearch, n_initial_points=2, **fields).fit(table)
     two = random_search(
         nd.TPESearch, n_initial_points=2, n_jobs=2, directory=one.directory.parent / "two", **fields

@@ -26,6 +26,7 @@ Make = Callable[..., Any]
         ({"sampler": "tpe"}, "sampler must be None or a sampler of Optuna, but got 'tpe'"),
         ({"storage": "study.db"}, "storage must be the URL of a database"),
         ({"model": None}, "a search needs a model whose fields it varies"),
+        ({"space": nd.SearchSpace()}, "a search space needs a dimension"),
         ({"config": CONFIG.replace(checkpoints="runs")}, "are saved in its directory"),
         ({"config": nd.TrainingConfig(refit_on_all=True)}, "never trained on its test rows"),
     ],
@@ -59,9 +60,20 @@ def test_an_unknown_field_is_refused_before_the_first_trial(random_search: Make,
         random_search(space=nd.SearchSpace(learning_rat=nd.loguniform(1e-4, 1e-1))).fit(table)
 
 
-def test_a_metric_that_the_model_cannot_give_fails_with_a_sentence(random_search: Make, table: Any) -> None:
-    with pytest.raises(nd.NeuroDivergentError, match="scaled_crps is a metric of intervals or quantiles: give level="):
-        random_search(n_trials=1, scoring="scaled_crps").fit(table)
+def test_a_metric_that_the_loss_cannot_give_is_refused_before_the_first_trial(random_search: Make, table: Any) -> None:
+    search = random_search(n_trials=1, scoring="scaled_crps")
+    with pytest.raises(nd.ConfigError, match="scaled_crps needs intervals or quantiles, but MAE forecasts a point"):
+        search.fit(table)
+    assert not search.directory.exists()
+
+
+def test_other_spellings_of_names_are_understood() -> None:
+    search = nd.BayesianOptimization(SPACE, model=MODEL, acquisition="EI", kernel="Matern")
+    assert (search.acquisition, search.kernel) == ("expected_improvement", "matern52")
+    objectives = {"accuracy": {"maximize": 0.7}, "model_size": "minimize 0.3"}
+    trade_off = nd.MultiObjectiveSearch(SPACE, model=MODEL, algorithm="NSGA-II", objectives=objectives)
+    assert trade_off.algorithm == "nsga2"
+    assert trade_off.objectives == {"accuracy": ("maximize", 0.7), "model_size": ("minimize", 0.3)}
 
 
 def test_own_callables_stay_in_this_process(random_search: Make, table: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -161,9 +162,39 @@ def test_constraints_exclude_points(random_search: Make, table: Any) -> None:
     assert result.trials["learning_rate"].min() > 1e-3
 
 
+def test_a_grid_ends_with_its_last_allowed_point(random_search: Make, table: Any) -> None:
+    """By hand: of 3 rates and 2 batch sizes, five points are allowed. No other point is tried instead."""
+    space = nd.SearchSpace(learning_rate=nd.loguniform(1e-3, 1e-1), batch_size=nd.choice(8, 16))
+    allowed = space.where(lambda point: point["learning_rate"] > 1e-3 or point["batch_size"] == 8)
+    found = random_search(nd.GridSearch, space=allowed, points=3).fit(table).trials
+    points = sorted(zip(found["learning_rate"].to_list(), found["batch_size"].to_list(), strict=True))
+    assert [size for _, size in points] == [8, 8, 16, 8, 16]
+    np.testing.assert_allclose([rate for rate, _ in points], [1e-3, 1e-2, 1e-2, 1e-1, 1e-1])
+    with pytest.raises(nd.ConfigError, match="exclude the whole grid"):
+        random_search(nd.GridSearch, space=space.where(lambda _: False), directory=None).fit(table)
+
+
+def test_a_large_grid_may_be_limited(random_search: Make, table: Any) -> None:
+    result = random_search(nd.GridSearch, points=20_000, n_trials=2).fit(table)
+    np.testing.assert_allclose(result.trials["learning_rate"], [1e-4, 1e-4], rtol=1e-3)
+
+
+def test_a_metric_of_the_user_decides(random_search: Make, table: Any) -> None:
+    """Twice the mean absolute error, by another name."""
+
+    def doubled(actual: Any, forecast: Any) -> Any:
+        return 2 * (actual - forecast).abs()
+
+    result = random_search(n_trials=2, scoring=doubled, stacked=False).fit(table)
+    usual = random_search(n_trials=2, stacked=False, directory=None).fit(table)
+    assert result.best.value == pytest.approx(2 * usual.best.value)
+    assert result.nested.nested == pytest.approx(2 * usual.nested.nested)
+
+
 @pytest.mark.parametrize(
     ("cls", "fields"),
     [
+        (nd.RandomSearch, {"n_trials": 2, "sampler": optuna.samplers.GridSampler({"learning_rate": [0.01, 0.05]})}),
         (nd.TPESearch, {"n_trials": 5, "n_initial_points": 2}),
         (nd.BayesianOptimization, {"n_calls": 5, "n_initial_points": 3}),
         (nd.RandomSearch, {"n_trials": 4, "sampler": optuna.samplers.TPESampler(seed=1)}),
@@ -173,6 +204,16 @@ def test_adaptive_searches_run_their_budget(random_search: Make, table: Any, cls
     result = random_search(cls, **fields).fit(table)
     assert result.trials["state"].to_list() == ["complete"] * next(iter(fields.values()))
     assert result.best.value == result.trials["mae"].min()
+
+
+def test_a_sampler_that_ends_the_study_ends_the_search(random_search: Make, table: Any) -> None:
+    """Optuna's brute force stops when all three points are tried."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.BruteForceSampler(seed=1)
+    space = nd.SearchSpace(batch_size=nd.choice(8, 16, 32))
+    result = random_search(space=space, n_trials=9, sampler=sampler, stacked=False).fit(table)
+    assert sorted(result.trials["batch_size"]) == [8, 16, 32]
 
 
 def test_several_objectives_give_a_front_and_a_point_by_weights(random_search: Make, table: Any) -> None:

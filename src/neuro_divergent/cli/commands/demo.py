@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.output_paths import writable_directory
 from neuro_divergent.cli.io.tables_out import write_frame
 from neuro_divergent.cli.io.terminal import note, say, say_json, table
-from neuro_divergent.core.runs.names import REPORT
+from neuro_divergent.core.runs.names import CONFIG, REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def demo(
     Parameters
     ----------
     out
-        The directory for forecast.csv, forecast.png and report.html.
+        The directory for forecast.csv, forecast.png, report.html, and runs to look at in the dashboard.
     quick
         Train for a few steps only, to check that everything works.
     json
@@ -82,12 +82,54 @@ def demo(
         written.append(out / "forecast.png")
     files.write_text(out / REPORT, _report(results, png))
     written.append(out / REPORT)
+    written.append(_recorded(out / "runs", results, 10 if quick else 120))
     if json:
         say_json({"scores": {title: _plain(result) for title, result in results.items()}, "written": written})
         return
     say(f"\nWritten: {', '.join(map(str, written))}")
+    say(f"\nHow they learned, in a browser: {_typed()} dashboard {out / 'runs'}")
     say("\nThe same on a file of yours:\n")
     say(OWN_FILE)
+
+
+def _recorded(folder: Path, results: dict[str, Backtest], steps: int) -> Path:
+    """Train two models on each table with a run directory, for the dashboard. Returns the directory of the runs."""
+    import shutil
+
+    from neuro_divergent.forecasting.fit.shown.snapshots import ForecastSnapshots
+    from neuro_divergent.losses import MQLoss
+    from neuro_divergent.training.config.checkpoints import Checkpoints
+    from neuro_divergent.training.config.training_config import TrainingConfig
+
+    for result, place in zip(results.values(), ("passengers", "hourly"), strict=False):
+        for name in ("NHITS", "DLinear"):
+            directory = folder / place / name.lower()
+            if (directory / CONFIG).is_file():  # of an earlier demo
+                shutil.rmtree(directory)
+            config = TrainingConfig(
+                loss=MQLoss(level=[80, 95]),
+                max_steps=steps,
+                steps_per_epoch=max(1, steps // 6),
+                metrics=("mae", "smape"),
+                early_stopping=None,
+                refit=None,
+                progress=False,
+                callbacks=[ForecastSnapshots()],
+                checkpoints=Checkpoints(directory=directory, keep_last=1),
+            )
+            result.fitted[name].model.fit(result.data, config)
+    return folder
+
+
+def _typed() -> str:
+    """The command as it can be typed here: `make demo` installs it into .venv."""
+    import shutil
+    import sys
+
+    if shutil.which("neuro-divergent"):
+        return "neuro-divergent"
+    own = Path(sys.argv[0])
+    return str(own) if own.name == "neuro-divergent" else "python -m neuro_divergent"
 
 
 def _plain(result: Backtest) -> list[dict[str, float | str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -19,6 +19,7 @@ from neuro_divergent.core.counts import at_least_one
 if TYPE_CHECKING:
     from neuro_divergent.data.table import TimeSeriesDataFrame
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.several.ensemble import Ensemble
 
 
 LOOKED_AT = 100
@@ -66,15 +67,17 @@ def evaluate(
     n_windows = at_least_one("n_windows", n_windows)
     step_size = None if step_size is None else at_least_one("step_size", step_size)
     asked = levels(level)
-    fitted = load_model(model)
+    fitted = load_model(model, "evaluate")
     read = read_again(data, fitted.data.schema, sections(None, {}, set)["data"])
-    seen = already_seen(fitted, read, fitted.model.h + (n_windows - 1) * (step_size or fitted.model.h))
-    if seen:
+    one = alone(fitted)  # an ensemble refuses rows that it was trained on
+    seen = one and already_seen(one, read, one.model.h + (n_windows - 1) * (step_size or one.model.h))
+    if one and seen:
         layout = sections(None, {}, set)["data"]
         fields = fields_of(fitted.data.schema) | marks_of(read.schema.file) | layout
-        note(f"{seen}: {cv_command(data, fitted, fields)}")
+        note(f"{seen}: {cv_command(data, one, fields)}")
     named = None if metrics is None else split((metrics,))
-    found = fitted.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
+    scores: Any = fitted  # load_model has seen that it has the method
+    found = scores.evaluate(read, metrics=named, level=asked, n_windows=n_windows, step_size=step_size)
     if out is not None:
         write_frame(out, as_polars(found.frame))
         note(f"forecasts and actual values written to {out}")
@@ -86,6 +89,13 @@ def evaluate(
     say(score_text(found.table))
     if found.coverage:
         say(coverage_text(found))
+
+
+def alone(fitted: Forecaster | Ensemble) -> Forecaster | None:
+    """The model, if it is a single one."""
+    from neuro_divergent.forecasting.predict.forecaster import Forecaster
+
+    return fitted if isinstance(fitted, Forecaster) else None
 
 
 def already_seen(fitted: Forecaster, read: TimeSeriesDataFrame, rows: int) -> str:

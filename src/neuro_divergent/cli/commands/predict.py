@@ -56,7 +56,7 @@ def predict(
     table_file(out)
     wanted = levels(level)
     layout = sections(None, {}, set)["data"]
-    fitted = load_model(model)
+    fitted = load_model(model, "predict")
     table = None if data is None else read_again(data, fitted.data.schema, layout)
     ahead = None if future is None else read_ahead(future, fitted.data.schema, layout)
     forecast = as_polars(fitted.predict(table, level=wanted, future=ahead, h=h, point=point))

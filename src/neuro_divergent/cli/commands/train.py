@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time as clock
@@ -91,6 +92,7 @@ def train(
     json
         Print JSON.
     """
+    others = launched_with_others(out)
     named = {"kind": model, "h": h, "input_size": input_size}
     flags = {
         "data": columns.fields(),
@@ -106,7 +108,7 @@ def train(
     train_config(fields, described, training.level, Path())  # refuse a wrong request before the work
     table = read_table(path, fields["data"])
     check_horizon(table, described.h)
-    directory = run_directory(out, path, described.kind, overwrite=overwrite, resume=resume)
+    directory = run_directory(out, path, described.kind, overwrite=overwrite or others, resume=resume)
     show = aside(json)
     show("\n".join(table.report().lines(spelled)))
     _show_series(table, show)
@@ -126,7 +128,7 @@ def train(
         how |= {"resume": "auto", "resume_with": changes(settings, flags, set)}
         found = _last_checkpoint(settings)
         show(f"resuming in {directory}, after {found}" if found else f"nothing to resume in {directory}: it starts")
-    else:
+    elif not others:
         keep_command(directory)
     try:
         fitted = described.fit(table, settings, **how)
@@ -135,6 +137,8 @@ def train(
         if (found := _last_checkpoint(settings)) is not None:
             show(f"stopped; {found} is saved in {directory}. Resume: {resume_hint(directory)}")
         raise
+    if others:  # the main process writes the model and says what came out
+        return
     seconds = clock.perf_counter() - begun
     keep_command(directory)  # of a resumed run only now: a refused command must not replace it
     fitted.save(directory / MODEL, overwrite=overwrite or resume or out is None)
@@ -147,6 +151,22 @@ def train(
         say_json(summary)
         return
     _say_summary(fitted, summary, held, predict_command(fitted, directory, fields["data"]))
+
+
+def launched_with_others(out: Path | None) -> bool:
+    """Whether a launcher started this process beside the main one, which alone speaks and writes."""
+    from neuro_divergent.distributed.launched import launched
+
+    place = launched()
+    if place is None or place.world == 1:
+        return False
+    if out is None:
+        raise ConfigError("several processes write to one directory, but --out is missing. Name it: --out runs/sales")
+    if place.rank > 0:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+    return place.rank > 0
 
 
 def run_directory(out: Path | None, data: Path, kind: str, *, overwrite: bool, resume: bool) -> Path:

@@ -112,11 +112,15 @@ class Training:
     """Seed of every random draw. The same seed gives the same bits."""
     device: Annotated[str | None, Parameter(completer=complete_device)] = None
     """auto, cpu, cuda, cuda:N or mps."""
+    processes: int | None = None
+    """Train in so many processes. --set training.distributed.exact=true gives the same bits for 1, 2, 4 or 8."""
 
     def fields(self) -> dict[str, Any]:
         """The given settings, under the field names of `TrainingConfig`."""
         plain = ("max_epochs", "batch_size", "loss", "seed", "device")
         given = {name: getattr(self, name) for name in plain if getattr(self, name) is not None}
+        if self.processes is not None:
+            given["distributed"] = {"kind": "Distributed", "processes": self.processes}
         if self.learning_rate is not None:
             given["optimizer"] = {"learning_rate": self.learning_rate}
         if self.point is not None:

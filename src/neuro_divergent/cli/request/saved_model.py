@@ -12,12 +12,14 @@ from neuro_divergent.core.runs.names import CHECKPOINTS, MODEL
 
 if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.several.ensemble import Ensemble
 
 
-def load_model(path: Path) -> Forecaster:
-    """A saved model, or the model of a run."""
+def load_model(path: Path, method: str) -> Forecaster | Ensemble:
+    """A saved model, the model of a run, or a saved ensemble that has the method which the command needs."""
     from neuro_divergent.core import files
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
+    from neuro_divergent.forecasting.several.ensemble import Ensemble
     from neuro_divergent.forecasting.storage.save_load import load
 
     if not files.present(path).exists():
@@ -35,6 +37,6 @@ def load_model(path: Path) -> Forecaster:
             f"it: {resume_hint(path)}"
         )
     loaded: Any = load(path)
-    if not isinstance(loaded, Forecaster):
+    if not isinstance(loaded, Forecaster) and not (isinstance(loaded, Ensemble) and hasattr(loaded, method)):
         raise ConfigError(f"{path} must be one saved model, but it has several. Name the directory of one of them")
     return loaded

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from torch import nn
 
 from neuro_divergent.compat.neuralforecast.arguments import Checked, Entry, Field, Only, Unused
+from neuro_divergent.compat.neuralforecast.errors import ArgumentError
 from neuro_divergent.compat.neuralforecast.losses.pytorch import Accuracy, DistributionLoss, as_peer_loss
 from neuro_divergent.compat.neuralforecast.members import Facts, Member
+from neuro_divergent.compat.neuralforecast.single.network import NetworkFace
 from neuro_divergent.compat.neuralforecast.table import MODELS, SHARED
 from neuro_divergent.compat.neuralforecast.training import TRAINER, training_config, unused_arguments, warn_of
 from neuro_divergent.core import registry
@@ -41,7 +46,7 @@ def refuse_unknown(method: str, given: Mapping[str, Any], known: tuple[str, ...]
             raise ConfigError(f"{method} has no argument {name!r}")
 
 
-class PeerModel:
+class PeerModel(NetworkFace):
     """A model with the arguments of neuralforecast. All arguments are attributes under their names."""
 
     entry: ClassVar[Entry]
@@ -56,13 +61,19 @@ class PeerModel:
     def __init__(self, *positional: Any, **arguments: Any) -> None:
         name, entry = type(self).__name__, self.entry
         given, trainer = _read(name, entry, positional, arguments)
-        given["loss"] = _loss(name, given["loss"])
+        own, given["loss"] = given["loss"], _loss(name, given["loss"])
         if isinstance(given["loss"], Accuracy):
             raise ConfigError(
                 "a training loss needs a gradient, but Accuracy has none. Use it as valid_loss, or for evaluation"
             )
         self.__dict__.update(given)
+        if isinstance(own, nn.Module):
+            self.__dict__["loss"] = own
         self.trainer_kwargs = trainer
+        self.arguments: dict[str, Any] = given | trainer | {"loss": self.__dict__["loss"]}
+        """The arguments that the model was made with, shared ones and those of the trainer included."""
+        if given.get("recurrent"):
+            self.__dict__["RECURRENT"] = True
         cls = registry.resolve("model", name)
         assert issubclass(cls, Model)
         _check_lists(name, given, cls.capabilities, trainer)
@@ -71,7 +82,7 @@ class PeerModel:
             self.__dict__[theirs] = list(given[theirs] or ())
             self.__dict__[f"{theirs.removesuffix('_list')}_size"] = _size(given, theirs)
         if given["valid_loss"] is None:
-            self.__dict__["valid_loss"] = given["loss"]
+            self.__dict__["valid_loss"] = self.__dict__["loss"]
         fields = _fields(name, entry, given)
         warn_of(name, _without_effect(entry, given, trainer))
         self.description: Model = cls(**fields)
@@ -84,7 +95,7 @@ class PeerModel:
             given["loss"].outputs(), **lists, check_steps=given["val_check_steps"],
             pad=given["start_padding_enabled"], n_series=given.get("n_series"),
             cardinalities=tuple((name, sizes[name]) for name in given["cat_exog_list"] or ()),
-            parameters=bool(getattr(given["loss"], "return_params", False)),
+            parameters=bool(getattr(given["loss"], "return_params", False)), untrained=given["max_steps"] == 0,
         )  # fmt: skip
         self.member = Member(self.description, config, facts)
 
@@ -133,16 +144,21 @@ class PeerModel:
         return self
 
     def predict(
-        self, dataset: TimeSeriesDataset, test_size: int | None = None, step_size: int = 1, **ignored: Any
+        self,
+        dataset: TimeSeriesDataset,
+        test_size: int | None = None,
+        step_size: int = 1,
+        h: int | None = None,
+        **ignored: Any,
     ) -> Any:
         """Forecasts [series · windows · h, outputs]: after the dataset, or inside its last `test_size` rows."""
         from neuro_divergent.compat.neuralforecast.tsdataset import predict_on
 
-        refuse_unknown("predict", ignored, ("random_seed", "quantiles", "h", "explainer_config"))
+        refuse_unknown("predict", ignored, ("random_seed", "quantiles", "explainer_config"))
         if self.fitted is None:
             raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
         rows = self.test_size if test_size is None else test_size
-        return predict_on(self.fitted, self.member, dataset, rows, step_size)
+        return predict_on(self.fitted, self.member, dataset, rows, step_size, h)
 
     def decompose(self, dataset: TimeSeriesDataset, **ignored: Any) -> Any:
         """[series, parts, h] the parts that add up to the forecasts after a dataset; the window's level comes first."""
@@ -152,6 +168,41 @@ class PeerModel:
         if self.fitted is None:
             raise NotFittedError(f"{self!r} is not trained yet. Call fit(dataset) first")
         return decompose_on(self.fitted, self.member, dataset)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, trained or not, as one file; `load` of its class reads it."""
+        from neuro_divergent.compat.neuralforecast.single.file import save
+
+        save(self, path)
+
+    def serialize(self) -> bytes:
+        """The bytes that `save` writes."""
+        from neuro_divergent.compat.neuralforecast.single.file import serialize
+
+        return serialize(self)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        map_location: Any = None,
+        allow_pickle: bool = False,
+        trust_remote: bool = False,
+        **changes: Any,
+    ) -> Self:
+        """Read what `save` wrote; `changes` are arguments to replace. Pickles of another library are refused."""
+        from neuro_divergent.compat.neuralforecast.single.file import load
+
+        if allow_pickle:
+            raise ConfigError("a pickle can run any code, so none is read, but got allow_pickle=True. Leave it out")
+        model: Self = load(cls, path, changes, trust_remote=trust_remote, device=map_location)
+        return model
+
+    @classmethod
+    def argument_names(cls) -> tuple[str, ...]:
+        """The arguments that the model takes."""
+        return (*_defaults(cls.entry), *TRAINER)
 
     def set_test_size(self, test_size: int) -> None:
         """How many rows at the end `predict` forecasts inside; 0 for the steps after the end."""
@@ -178,8 +229,16 @@ def as_member(model: Any) -> Member:
     raise ConfigError(f"models must be models such as NHITS(h=..., input_size=...), but got {model!r}")
 
 
-def restored(cls: type[PeerModel], member: Member, fitted: Forecaster) -> PeerModel:
-    """A model that was read from a file: its lists, sizes and fitted state, without the training arguments."""
+def restored(
+    cls: type[PeerModel], member: Member, fitted: Forecaster, arguments: Mapping[str, Any] | None = None
+) -> PeerModel:
+    """A model that was read from a file with its fitted state; without arguments it has only its lists and sizes."""
+    if arguments is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = cls(**arguments)
+        model.description, model.member, model.fitted = member.description, member, fitted
+        return model
     model = cls.__new__(cls)
     description, facts = member.description, member.facts
     model.description, model.member, model.fitted = description, member, fitted
@@ -232,7 +291,7 @@ def _read(
     values = defaults | {key: value for key, value in given.items() if key in defaults}
     missing = [key for key, value in values.items() if value is ...]
     if missing:
-        raise ConfigError(f"{name} needs {' and '.join(missing)}, but got no value")
+        raise ArgumentError(f"{name} needs {' and '.join(missing)}, but got no value")
     if values["input_size"] == -1 and entry.recurrent:
         values["input_size"] = 3 * values["h"]
     return values, trainer

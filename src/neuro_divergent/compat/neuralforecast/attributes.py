@@ -13,7 +13,7 @@ from neuro_divergent.core.errors import NotFittedError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
 if TYPE_CHECKING:
-    from neuro_divergent.compat.neuralforecast.tables.frames import Source
+    from neuro_divergent.compat.neuralforecast.tables.frames import Source, Types
     from neuro_divergent.compat.neuralforecast.tsdataset import TimeSeriesDataset
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
@@ -34,12 +34,15 @@ class FittedAttributes:
     _clock: Clock | None
     _source: Source | None
     _columns: Any
+    _types: Types
 
     @property
     def uids(self) -> Any:
         """The ids of the series in order, as a series of the library of the data."""
         table = self._data()
-        return _library_series(table, pl.Series(self._columns.id_col, table.ids.tolist()))
+        ids = table.ids.tolist()
+        ordered = pl.Series(self._columns.id_col, [ids[number] for number in self._types.order(ids)])
+        return self._types.as_category(_library_series(table, ordered))
 
     @property
     def last_dates(self) -> Any:
@@ -48,7 +51,7 @@ class FittedAttributes:
         if self._clock is not None:
             last = self._clock.stamps.sort(NUMBER).group_by(self._clock.id_col).last().sort(self._clock.id_col)
             return _library_index(table, last[self._clock.time_col])
-        ends = np.cumsum(table.store.lengths) - 1
+        ends = (np.cumsum(table.store.lengths) - 1)[self._types.order(table.ids.tolist())]
         return _library_index(table, table.all_times().gather(ends.tolist()).alias(self._columns.time_col))
 
     @property
@@ -56,7 +59,8 @@ class FittedAttributes:
         """The time stamp of every row, series after series, as an array."""
         table = self._data()
         times = table.all_times() if self._clock is None else self._clock.stamps[self._clock.time_col]
-        return times.to_numpy()
+        parts = np.split(times.to_numpy(), np.cumsum(table.store.lengths)[:-1])
+        return np.concatenate([parts[number] for number in self._types.order(table.ids.tolist())])
 
     @property
     def dataset(self) -> TimeSeriesDataset:

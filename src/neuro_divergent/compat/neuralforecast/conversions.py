@@ -15,6 +15,21 @@ def activation(value: Any) -> Any:
     return {"leakyrelu": "leaky_relu"}.get(value.lower(), value.lower())
 
 
+def transformer_activation(value: Any) -> Any:
+    """The activation of a transformer's feed-forward part, relu or gelu."""
+    if value not in ("relu", "gelu"):
+        raise ConfigError(f"the activation of a transformer is 'relu' or 'gelu'. Check activation={value!r}")
+    return value
+
+
+def decoder_share(value: Any) -> float:
+    """The share of the window that a decoder starts from."""
+    if not 0 < value < 1:
+        raise ConfigError(f"a decoder starts from a part of the window. Check decoder_input_size_multiplier={value!r}, "
+                          "which must be between 0 and 1")  # fmt: skip
+    return float(value)
+
+
 def activation_or(default: str) -> Callable[[Any], Any]:
     """The same, with a value for None."""
     return lambda value: default if value is None else activation(value)

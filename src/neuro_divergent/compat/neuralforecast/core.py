@@ -18,7 +18,14 @@ from neuro_divergent.compat.neuralforecast.fitting import train
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.outputs import checked, forecast_columns, measured
 from neuro_divergent.compat.neuralforecast.simulation import check_method
-from neuro_divergent.compat.neuralforecast.storing import REGISTERED, Saved, load, restored_models, save
+from neuro_divergent.compat.neuralforecast.single.registered import CLASSES, REGISTERED
+from neuro_divergent.compat.neuralforecast.storing import (
+    Saved,
+    load,
+    plain_arguments,
+    restored_models,
+    save,
+)
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
 from neuro_divergent.compat.neuralforecast.tables.folds import (
     before,
@@ -240,7 +247,7 @@ class NeuralForecast(TableMethods, RequestChecks):
                 member = self.members[number]
                 table = source.table(member)
                 if not use_fitted:
-                    past = before(table, behind)
+                    past = before(table, behind, needed=not member.facts.untrained)
                     forecaster = train(
                         member,
                         past,
@@ -251,7 +258,7 @@ class NeuralForecast(TableMethods, RequestChecks):
                 assert forecaster is not None
                 columns = forecast_columns(forecaster, member.facts, level, quantiles)
                 ahead = [steps + (windows - 1 - place) * step_size for place in range(first, last)]
-                parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps), columns))
+                parts.append(historical_frame(forecaster, origins(forecaster, table, ahead, steps, 1), columns))
             assert forecaster is not None
             forecaster.data = forecaster.in_own_codes(table)
             trained[member.name] = forecaster
@@ -358,7 +365,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         parts = []
         for first in range(0, steps, self.h):
             if any(first <= step < first + self.h for step in asked.horizons):
-                parts.append(explanations(forecaster, table, future, asked.part(first, self.h)))
+                parts.append(explanations(forecaster, member.facts, table, future, asked.part(first, self.h)))
             if first + self.h < steps:
                 table = lengthened(forecaster, table, future)
         return joined(parts)
@@ -387,7 +394,10 @@ class NeuralForecast(TableMethods, RequestChecks):
         fitted = self._fitted()
         chosen = range(len(self.members)) if model_index is None else model_index
         members = [self.members[number] for number in chosen]
-        told = Saved(members, self.freq, self._columns, self._types, self.categorical_vocab_, self._clock)
+        made = [plain_arguments(self.models[number]) for number in chosen]
+        told = Saved(
+            members, self.freq, self._columns, self._types, self.categorical_vocab_, self._clock, self._source, made
+        )
         save(told, [fitted[member.name] for member in members], path, context=save_dataset, overwrite=overwrite)
 
     @staticmethod
@@ -404,6 +414,7 @@ class NeuralForecast(TableMethods, RequestChecks):
         nf = NeuralForecast(saved.members, saved.freq, local_scaler_type=ours.local_scaler_type)
         nf.forecasters = dict(ours.forecasters)
         nf.models = list(restored_models(saved, list(ours.forecasters.values())))
+        nf._take_back(saved.source)
         nf._columns, nf._types, nf._clock = saved.columns, saved.types, saved.clock
         nf.categorical_vocab_ = saved.vocabulary
         calibration = next(iter(ours.forecasters.values())).intervals
@@ -417,6 +428,7 @@ class NeuralForecast(TableMethods, RequestChecks):
 def register_loss(cls: type, name: str | None = None) -> type:
     """Let `load` make your own loss: the class is called without arguments when a file names it."""
     REGISTERED[name or cls.__qualname__] = cls()
+    CLASSES[name or cls.__qualname__] = cls
     return cls
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuro_divergent.core.errors import ConfigError, DataError
+from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, StorageError
 
 
 class MissingColumnError(DataError, KeyError):
@@ -14,3 +14,17 @@ class MissingColumnError(DataError, KeyError):
 
 class NoIntervalsError(ConfigError, AttributeError):
     """Levels were requested from a model that forecasts a point."""
+
+
+class NoModelFileError(CorruptFileError, ValueError):
+    """A file is not one that a model's `save` wrote, or not of this model."""
+
+
+class ArgumentError(ConfigError, TypeError):
+    """A call has an argument too many or too few."""
+
+
+class NoModelError(StorageError, FileNotFoundError):
+    """There is no saved model at a path."""
+
+    __str__ = Exception.__str__

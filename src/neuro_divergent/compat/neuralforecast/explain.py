@@ -16,7 +16,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from neuro_divergent.compat.neuralforecast.members import Member
+from neuro_divergent.compat.neuralforecast.members import Facts, Member
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.network.output_columns import Columns
@@ -106,7 +106,7 @@ def _numbers(name: str, given: Sequence[int] | None, count: int, default: Sequen
 
 
 def explanations(
-    forecaster: Forecaster, table: TimeSeriesDataFrame, future: Any, asked: Asked
+    forecaster: Forecaster, facts: Facts, table: TimeSeriesDataFrame, future: Any, asked: Asked
 ) -> dict[str, Tensor | None]:
     """Attributions of one model: insample, futr_exog, hist_exog, stat_exog and baseline_predictions."""
     several = forecaster.model.capabilities.multivariate
@@ -114,7 +114,8 @@ def explanations(
     steps = [step + 1 for step in asked.horizons]
 
     def told(number: int, points: int) -> Explanation:
-        return explain(forecaster, table, method=method, future=future, output=number, steps=steps, points=points)
+        own = _own_number(forecaster, facts, number)
+        return explain(forecaster, table, method=method, future=future, output=own, steps=steps, points=points)
 
     if asked.explainer == "IntegratedGradients":
         found = [_additive(partial(told, number)) for number in asked.outputs]
@@ -122,13 +123,23 @@ def explanations(
         found = [told(number, _POINTS.get(asked.explainer, 1)) for number in asked.outputs]
     chosen = list(asked.series) if several and asked.series is not None else None
     parts = {
-        "insample": _insample(found, several=several),
-        "futr_exog": _stacked(found, "future", several=several),
-        "hist_exog": _stacked(found, "historical", several=several),
-        "stat_exog": _stacked(found, "static", several=several),
+        "insample": _insample(found, several=several, ahead=_fed_back(forecaster)),
+        "futr_exog": _stacked(found, "future", facts.future, several=several),
+        "hist_exog": _stacked(found, "historical", facts.historical, several=several),
+        "stat_exog": _stacked(found, "static", facts.static, several=several),
         "baseline_predictions": _baselines(found, several=several) if asked.explainer in ADDITIVE else None,
     }
     return {name: part if part is None or chosen is None else part[:, :, chosen] for name, part in parts.items()}
+
+
+def _own_number(forecaster: Forecaster, facts: Facts, number: int) -> int:
+    """The number of an output of our network: levels are in increasing order here, the median first there."""
+    loss = forecaster.loss
+    loss = loss.loss if isinstance(loss, Weighted) else loss
+    share = facts.outputs[number][1] if number < len(facts.outputs) else None
+    if share is None or len(loss.levels) != loss.outputs:
+        return number
+    return int(np.abs(np.asarray(loss.levels) - share).argmin())
 
 
 def _additive(told: Callable[[int], Explanation]) -> Explanation:
@@ -188,7 +199,10 @@ def lengthened(forecaster: Forecaster, table: TimeSeriesDataFrame, future: Any) 
         rows = rows.join(future.drop(schema.target_col, strict=False), on=[schema.id_col, schema.time_col], how="left")
     before = table.to_polars()
     rows = rows.select([name for name in rows.columns if name in before.columns])
-    longer = TimeSeriesDataFrame.from_frame(pl.concat([before, rows], how="diagonal_relaxed"), schema=schema)
+    fixed = [name for name in (*table.store.static_names, *table.store.categories) if name not in rows.columns]
+    both = pl.concat([before, rows], how="diagonal_relaxed").sort(schema.id_col, schema.time_col, maintain_order=True)
+    both = both.with_columns(pl.col(fixed).forward_fill().over(schema.id_col))
+    longer = TimeSeriesDataFrame.from_frame(both, schema=schema)
     longer.library = table.library
     return longer
 
@@ -217,18 +231,39 @@ def _placed(values: Any, *, several: bool) -> Tensor:
     return tensor.movedim(0, 1).unsqueeze(0) if several else tensor.unsqueeze(2)
 
 
-def _insample(found: Sequence[Explanation], *, several: bool) -> Tensor:
-    """[B, H, N, O, L, 2], with the series that it comes from behind L: the second of the two is the mask, always 0."""
+def _insample(found: Sequence[Explanation], *, several: bool, ahead: int = 0) -> Tensor:
+    """[B, H, N, O, L, 2], with the series that it comes from behind L: the second of the two is the mask, always 0.
+
+    `ahead` steps follow the lookback, always 0: those in which a recursive network reads its own forecasts.
+    """
     placed = _placed(np.stack([item.values["y"] for item in found], axis=2), several=several)
+    if ahead:
+        placed = torch.nn.functional.pad(placed, (0, ahead))
     return torch.stack([placed, torch.zeros_like(placed)], dim=-1)
 
 
-def _stacked(found: Sequence[Explanation], name: str, *, several: bool) -> Tensor | None:
-    """[B, H, N, O, F, L], with the series that it comes from behind L; statics have no L, and the series before F."""
-    if name not in found[0].values:
+def _fed_back(forecaster: Forecaster) -> int:
+    return forecaster.model.h if hasattr(forecaster.network, "feedback") else 0
+
+
+def _stacked(found: Sequence[Explanation], kind: str, columns: Sequence[str], *, several: bool) -> Tensor | None:
+    """[B, H, N, O, F, L], with the series that it comes from behind L; statics have no L, and the series before F.
+
+    The columns have the order of the user's list. A categorical column is one of them: the attributions of its
+    embedding's numbers are summed.
+    """
+    if not columns:
         return None
-    values = np.stack([item.values[name] for item in found], axis=2)
-    if name != "static":
-        # Ours are [..., L, F], and [..., L, series, F] of several series.
-        values = np.moveaxis(values, -1, -3) if several else np.swapaxes(values, -1, -2)
-    return _placed(values, several=several)
+    axis = -1 if kind == "static" else 2
+    told = [np.stack([_column(item, kind, name) for name in columns], axis=axis) for item in found]
+    return _placed(np.stack(told, axis=2), several=several)
+
+
+def _column(item: Explanation, kind: str, name: str) -> Any:
+    """[S, H, L] the attributions of one column; [S, H] of a static one. Of several series the origin comes last."""
+    if name in item.names[kind]:
+        return item.values[kind][..., item.names[kind].index(name)]
+    values = item.values["categorical"][..., item.names["categorical"].index(name)]
+    if kind == "static":
+        return values.sum(axis=2)
+    return values[:, :, : item.lookback] if kind == "historical" else values

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs
+from neuro_divergent.compat.neuralforecast.losses.base import POINT, Outputs
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
@@ -37,6 +37,8 @@ class Facts:
     """The declared number of values of each categorical column."""
     parameters: bool = False
     """Whether a forecast has the parameters of its distribution as columns."""
+    untrained: bool = False
+    """Whether it forecasts with its first weights, max_steps=0."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -52,7 +54,7 @@ class Facts:
             outputs, **lists, check_steps=int(data["check_steps"]), pad=bool(data["pad"]),
             n_series=None if count is None else int(count),
             cardinalities=tuple((str(name), int(number)) for name, number in data.get("cardinalities", ())),
-            parameters=bool(data.get("parameters", False)),
+            parameters=bool(data.get("parameters", False)), untrained=bool(data.get("untrained", False)),
         )  # fmt: skip
 
 
@@ -106,3 +108,12 @@ class Member:
                 f"{self.name} was described for n_series={wanted}, but the table has {table.n_series} series. "
                 f"Set n_series={table.n_series}"
             )
+
+
+def with_names(member: Member, ids: Sequence[Any]) -> Member:
+    """The member with names for the rows of a hierarchy that has none."""
+    matrix = getattr(member.description, "S", None)
+    if matrix is None or matrix.ids is not None or len(matrix.rows) != len(ids):
+        return member
+    named = matrix.replace(ids=tuple(str(name) for name in ids))
+    return member.renamed(member.description.replace(S=named))

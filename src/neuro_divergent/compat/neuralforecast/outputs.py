@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neuro_divergent.compat.neuralforecast.errors import NoIntervalsError
+from neuro_divergent.compat.neuralforecast.losses.base import POINT, Outputs, level_outputs
 from neuro_divergent.compat.neuralforecast.losses.parameters import with_parameters
-from neuro_divergent.compat.neuralforecast.losses.pytorch import POINT, Outputs, level_outputs
 from neuro_divergent.compat.neuralforecast.members import Facts
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.forecasting.network.output_columns import Columns

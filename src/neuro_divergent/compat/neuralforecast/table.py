@@ -8,6 +8,7 @@ from neuro_divergent.compat.neuralforecast.arguments import Argument, Checked, E
 from neuro_divergent.compat.neuralforecast.conversions import (
     activation,
     activation_or,
+    decoder_share,
     decoder_sizes,
     groups,
     identity_stacks,
@@ -18,6 +19,7 @@ from neuro_divergent.compat.neuralforecast.conversions import (
     patch_scaler,
     scaler_when,
     stacks,
+    transformer_activation,
     widths,
 )
 
@@ -92,11 +94,11 @@ _BASES: dict[str, Argument] = _STACKED | {
     "shared_weights": Field("share_weights", False),
 }
 _ENCODER_DECODER: dict[str, Argument] = {
-    "decoder_input_size_multiplier": Field("context_share", 0.5),
+    "decoder_input_size_multiplier": Field("context_share", 0.5, decoder_share),
     "hidden_size": Field("hidden_size", 128),
     "dropout": Field("dropout", 0.05),
     "conv_hidden_size": Field("ff_size", 32),
-    "activation": Field("activation", "gelu", activation),
+    "activation": Field("activation", "gelu", transformer_activation),
     "encoder_layers": Field("encoder_layers", 2),
     "decoder_layers": Field("decoder_layers", 1),
 }

@@ -183,13 +183,13 @@ def unused_arguments(given: Mapping[str, Any]) -> list[str]:
     optimizer, scheduler = given["optimizer_kwargs"] or {}, given["lr_scheduler_kwargs"] or {}
     found = []
     if given["optimizer"] is None and optimizer:
-        found.append("ignoring optimizer_kwargs: they belong to an optimizer, and none was given")
+        found.append("ignoring optimizer_kwargs as the optimizer is not specified: set optimizer, or leave them out")
     if given["optimizer"] is not None and "lr" in optimizer:
-        found.append("ignoring learning rate among optimizer_kwargs: the model has its own, learning_rate")
+        found.append("ignoring learning rate passed in optimizer_kwargs, using the model's learning rate: set that")
     if given["lr_scheduler"] is None and scheduler:
-        found.append("ignoring lr_scheduler_kwargs: they belong to an lr_scheduler, and none was given")
+        found.append("ignoring lr_scheduler_kwargs as the lr_scheduler is not specified: set it, or leave them out")
     if given["lr_scheduler"] is not None and "optimizer" in scheduler:
-        found.append("ignoring optimizer among lr_scheduler_kwargs: the schedule gets that of the model")
+        found.append("ignoring optimizer passed in lr_scheduler_kwargs, using the model's optimizer: leave it out")
     return found
 
 
@@ -203,7 +203,7 @@ def _optimizer(given: Mapping[str, Any]) -> Optimizer:
         return Adam(learning_rate=given["learning_rate"])
     if isinstance(cls, type) and not issubclass(cls, torch.optim.Optimizer):
         raise ConfigError(
-            f"optimizer must derive from torch.optim.Optimizer, but got {cls.__name__}, which is not a valid subclass"
+            f"optimizer is not a valid subclass of torch.optim.Optimizer, which it must be, but got {cls.__name__}"
         )
     decay = arguments.pop("weight_decay", _own_decay(cls))
     # neuralforecast passes all parameters to the class: biases and norms are decayed, too.
@@ -226,8 +226,8 @@ def _schedule(given: Mapping[str, Any]) -> Schedule | None:
         return StepDecay(every=max(1, steps // decays), factor=0.5, unit="step") if decays > 0 else None
     if isinstance(cls, type) and not issubclass(cls, torch.optim.lr_scheduler.LRScheduler):
         raise ConfigError(
-            f"lr_scheduler must derive from torch.optim.lr_scheduler.LRScheduler, but got {cls.__name__}, "
-            "which is not a valid subclass"
+            "lr_scheduler is not a valid subclass of torch.optim.lr_scheduler.LRScheduler, which it must be, but got "
+            f"{cls.__name__}"
         )
     name = getattr(cls, "__name__", str(cls))
     arguments.pop("optimizer", None)

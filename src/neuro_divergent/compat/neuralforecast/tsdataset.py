@@ -221,10 +221,17 @@ def fit_on(member: Member, dataset: TimeSeriesDataset, val_size: int, test_size:
 
 
 def predict_on(
-    forecaster: Forecaster, member: Member, dataset: TimeSeriesDataset, test_size: int, step_size: int
+    forecaster: Forecaster,
+    member: Member,
+    dataset: TimeSeriesDataset,
+    test_size: int,
+    step_size: int,
+    steps: int | None = None,
 ) -> Array:
     """[series · windows · h, outputs] float32: forecasts after the dataset, or from every origin in its last rows."""
-    table, h = table_of(dataset, member), forecaster.model.h
+    table, h = table_of(dataset, member), forecaster.model.h if steps is None else steps
+    if h < forecaster.model.h:
+        raise ConfigError(f"h must be at least the horizon of the model, {forecaster.model.h}, but got h={h}")
     columns = forecast_columns(forecaster, member.facts, None, None)
     if not test_size:
         if member.facts.future:
@@ -232,7 +239,7 @@ def predict_on(
                 "a dataset ends where its columns end, so a model with future columns can only forecast inside it: set "
                 f"test_size={h} and append the future rows first"
             )
-        values = forecaster.forecast_values(table, columns)
+        values = forecaster.forecast_values(table, columns, h=h)
         return values.reshape(-1, len(columns.names)).astype(np.float32)
     ahead = list(range(test_size, h - 1, -step_size))
     if not ahead:

@@ -75,6 +75,14 @@ def error_from(told: Mapping[str, Any]) -> NeuroDivergentError | None:
         return None
 
 
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID")
+"""Environment variables by which a launcher says that a process trains together with others. A worker does not."""
+
+
+def _without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in LAUNCHER}
+
+
 class InlineExecutor(Executor):
     """Runs each task at once, in this process: `submit` returns when the task is done."""
 
@@ -124,7 +132,7 @@ class ProcessExecutor(Executor):
                 [sys.executable, "-m", "neuro_divergent.core.executors.processes"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=os.environ | limits | {"PYTHONPATH": path},
+                env={**_without_launcher(os.environ), **limits, "PYTHONPATH": path},
                 start_new_session=True,  # Ctrl-C reaches this process, which ends the worker
             )
         return self._process

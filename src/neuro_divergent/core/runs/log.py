@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,29 +55,22 @@ class RunLog:
         """Number of completed steps at the last line."""
         return int(self._last.get("step", 0))
 
+    memory: dict[str, list[float]] = field(default_factory=lambda: {"step": [], "time": [], "memory": []})
+    """The columns step, time and memory (bytes of the process), a row per line of steps."""
+
     _last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 def read_log(data: bytes, *, complete: bool = True) -> RunLog:
     """Return the log of these lines. Unreadable lines are counted and left out."""
-    reader = _Reader()
-    for line in _lines(data, complete):
-        try:
-            reader.take(_parsed(line))
-        except _BAD:
-            reader.damaged += 1
-    numbers: list[float] = [*reader.numbers]
-    epochs = [reader.epochs[number] for number in sorted(reader.epochs)]
-    return RunLog(epochs, {"step": numbers} | reader.columns, reader.events, reader.damaged, complete, reader.last)
+    reader = LogReader(complete=complete)
+    reader.feed(data)
+    reader.end()
+    return reader.log()
 
 
-def _lines(data: bytes, complete: bool) -> Iterable[bytes]:
-    """The lines, without the first one if reading began in its middle."""
-    lines = data.split(b"\n")
-    return (line for line in (lines if complete else lines[1:]) if line.strip())
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Return one line of a log. A line that is not an event raises StorageError, ValueError or another of _BAD."""
     if len(line) > MAX_LINE_BYTES:
         raise ValueError("too long")
     found = parse_json(line, EVENTS)
@@ -90,20 +83,70 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return dict(found)
 
 
-class _Reader:
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
+class LogReader:
+    """Reads the event log of a run piece by piece, so that a growing file is read once.
+
+    Args:
+        complete: whether the first piece begins at the first line. Otherwise its first line is left out, because
+            reading began in its middle.
+    """
+
+    def __init__(self, *, complete: bool = True) -> None:
+        self.complete = complete
+        self.numbers = array("q")
+        self.columns = {name: array("d") for name in COLUMNS}
         self.epochs: dict[int, dict[str, float]] = {}
         self.events: list[dict[str, Any]] = []
+        self.memory: list[tuple[int, float, float]] = []
         self.damaged = 0
         self.last: dict[str, Any] = {}
+        self._rest = b""
+        self._skip = not complete
+        """Whether to leave out everything up to the next line break."""
+
+    def feed(self, data: bytes) -> None:
+        """Read the next bytes. An unfinished last line is kept for the next call; a line that is too long is damage."""
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            if self._skip:
+                self._skip = False
+            elif line.strip():
+                self._line(line)
+        if len(self._rest) > MAX_LINE_BYTES:
+            self.damaged += not self._skip
+            self._rest, self._skip = b"", True
+
+    def end(self) -> None:
+        """Read the last line, although it has no line break."""
+        if self._rest.strip() and not self._skip:
+            self._line(self._rest)
+        self._rest = b""
+
+    def log(self) -> RunLog:
+        """What was read so far."""
+        numbers: list[float] = [*self.numbers]
+        columns = {name: column.tolist() for name, column in self.columns.items()}
+        epochs = [self.epochs[number] for number in sorted(self.epochs)]
+        memory = [[float(row[place]) for row in self.memory] for place in range(3)]
+        named = dict(zip(("step", "time", "memory"), memory, strict=True))
+        return RunLog(
+            epochs, {"step": numbers} | columns, list(self.events), self.damaged, self.complete, named, self.last
+        )
+
+    def _line(self, line: bytes) -> None:
+        try:
+            self.take(parse_line(line))
+        except _BAD:
+            self.damaged += 1
 
     def take(self, line: dict[str, Any]) -> None:
         """Add one line. A malformed line changes nothing."""
         kind = line["event"]
         if kind == "steps":
             self._steps(line["steps"], {name: list(map(float, line[name])) for name in COLUMNS})
+            if type(line.get("memory")) in (int, float) and line["time"] is not None:
+                self.memory.append((line["step"], line["time"], line["memory"]))
         elif kind == "epoch":
             self.epochs[line["epoch"]] = {
                 name: line[name] if name == "epoch" else float(line[name])
@@ -121,6 +164,7 @@ class _Reader:
         del self.numbers[keep:]
         for column in self.columns.values():
             del column[keep:]
+        self.memory = [row for row in self.memory if row[0] <= step]
         self.epochs = {number: record for number, record in self.epochs.items() if number <= epoch}
         self.events = [] if step == 0 else [line for line in self.events if _holds(line, step)]
 
@@ -131,9 +175,9 @@ class _Reader:
             raise ValueError("one value for each step")
         first = self.numbers[-1] + 1 if self.numbers else numbers[0]
         if numbers[0] >= first and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            self.numbers += numbers
+            self.numbers.extend(numbers)
             for name in COLUMNS:
-                self.columns[name] += columns[name]
+                self.columns[name].extend(columns[name])
             return
         for row, number in enumerate(numbers):
             self._step(number, {name: columns[name][row] for name in COLUMNS})

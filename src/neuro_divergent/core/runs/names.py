@@ -9,8 +9,13 @@ run/
   context/               the model's description and its last rows; with a checkpoint they make a forecaster
   model/                 the trained model (model.json), or several of them (index/, model-00/, ...)
   report.html            the report
+  about.json             the model, the table, and what the scores are compared with
+  details.json           the layers of the network and the series of the table
+  forecasts/epoch-N.json forecasts of held-out rows after a validation
+  notes.json             tags and a note of the user
   refit/                 the run that trains on all rows, for refit_on_all
   lock                   the id of the process that trains here
+  branches/01-CAUSE/     a run that `nd.treat` began with the remedy of a cause
   stop                   a request to stop, until the training reads it
   attempts/heartbeat     the heartbeat of a supervised training
 
@@ -24,6 +29,15 @@ study/
   trials/00012/model/    the trained model of a trial that may be the best
   best.yaml              the settings of the best trial, a run file
   claims/00012           a file that the process which works on the trial has locked
+
+The directory of an AutoForecaster:
+
+auto/
+  auto.json              its settings, the held-out rows, and how much of the time is used up
+  table/                 all rows
+  members/00003/         a model of the portfolio or of the search: member.json (model, training, steps), checkpoints/,
+                         model/ (trained without the held-out rows), held_out.safetensors (its forecasts of them),
+                         outcome.json; and final/ (trained on all rows), if the ensemble has it
 """
 
 from __future__ import annotations
@@ -42,8 +56,14 @@ MODEL = "model"
 MODEL_DOCUMENT = "model.json"
 INDEX = "index"
 INDEX_DOCUMENT = "index.json"
+INDEX_ARRAYS = "arrays.safetensors"
 REPORT = "report.html"
+ABOUT = "about.json"
+DETAILS = "details.json"
+NOTES = "notes.json"
+SNAPSHOTS = "forecasts"
 REFIT = "refit"
+BRANCHES = "branches"
 LOCK = "lock"
 STOP = "stop"
 ATTEMPTS = "attempts"
@@ -55,11 +75,19 @@ STUDY_TABLE = "table"
 STUDY_ROWS = "all_rows"
 TRIALS = "trials"
 CLAIMS = "claims"
+AUTO = "auto.json"
+AUTO_TABLE = "table"
+MEMBERS = "members"
+MEMBER = "member.json"
+OUTCOME = "outcome.json"
+HELD_OUT_FORECASTS = "held_out.safetensors"
+FINAL = "final"
 
 STOPPED_ON_REQUEST = "a stop was requested"
 """The value of `history.stopped` after a request to stop."""
 
 _STEP = re.compile(r"step-(\d{8,})")
+_SNAPSHOT = re.compile(r"epoch-(\d{5,})\.json")
 _PART = re.compile(r"(\d{8,})\.jsonl")
 
 
@@ -91,6 +119,17 @@ def trial_name(number: int) -> str:
 def trial_run_name(number: int) -> str:
     """Return the directory name of a run of a trial."""
     return f"run-{number:02d}"
+
+
+def snapshot_name(epoch: int) -> str:
+    """Return the file name of the forecasts after an epoch, inside of SNAPSHOTS."""
+    return f"epoch-{epoch:05d}.json"
+
+
+def snapshot_of(name: str) -> int:
+    """Return the epoch in the file name of a snapshot; -1 if it is not such a name."""
+    match = _SNAPSHOT.fullmatch(name)
+    return int(match[1]) if match else -1
 
 
 def part_name(number: int) -> str:

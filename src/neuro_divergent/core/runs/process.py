@@ -49,17 +49,21 @@ def process_of(folder: Path) -> RunProcess:
     return RunProcess(holder.held, holder.pid, last_beat, doing)
 
 
-def request_stop(folder: Path, *, wait: bool, timeout: float) -> None:
+_WITHOUT_SAVING = "without saving"
+
+
+def request_stop(folder: Path, *, wait: bool, timeout: float, save: bool = True) -> None:
     """Request that the training in a run directory finishes its step, saves and ends. It checks about once a second.
 
     Args:
         folder: the run directory.
+        save: whether it saves a checkpoint before it ends. False keeps the checkpoints that are there.
         wait: whether to wait until the training has ended.
         timeout: seconds to wait; TrainingError after that.
     """
     first, inner = _holder(folder), folder / REFIT
     place = inner if _holder(inner).held else folder
-    files.write_text(place / STOP, f"{os.getpid()}\n")
+    files.write_text(place / STOP, f"{os.getpid()}{'' if save else f' {_WITHOUT_SAVING}'}\n")
     deadline = time.monotonic() + timeout
     while wait and (_holder(folder) == first if first.held else (place / STOP).exists()):
         if time.monotonic() > deadline:
@@ -89,6 +93,15 @@ def stop_requested(folder: Path) -> bool:
     return False
 
 
+def stop_saves(folder: Path) -> bool:
+    """Return whether a requested stop saves a checkpoint."""
+    try:
+        with open_plain(folder / STOP) as file:
+            return _WITHOUT_SAVING not in file.read(64).decode(errors="replace")
+    except (OSError, StorageError):
+        return True
+
+
 def withdraw_old_stop(folder: Path) -> None:
     """Remove a request to stop an earlier training, before a new training begins."""
     if not (folder / LOCK).exists() or not stop_requested(folder):
@@ -99,6 +112,21 @@ def withdraw_stop(folder: Path) -> None:
     """Remove a request to stop, if there is one."""
     with suppress(OSError):
         os.unlink(folder / STOP)
+
+
+def locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a file. False for anything but a plain file."""
+    if sys.platform == "win32":
+        return False
+    try:
+        with open_plain(path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
+            except BlockingIOError:
+                return True
+    except (OSError, StorageError):
+        return False
+    return False
 
 
 def _holder(folder: Path) -> _Holder:

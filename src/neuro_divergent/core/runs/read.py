@@ -17,6 +17,8 @@ from neuro_divergent.core.runs.remote import RemoteFolder
 from neuro_divergent.core.runs.saved import Saved, is_many, local, saved_models
 
 _MAX_PART_BYTES = 64 * 2**20
+MAX_SMALL_BYTES = 16 * 2**20
+"""Limit of the files with facts, notes and forecasts."""
 
 
 def read_run(path: str | os.PathLike[str]) -> RunRecord:
@@ -80,8 +82,17 @@ def _run(folder: Path, path: str | None = None) -> RunRecord:
             refit=lambda: _run(folder / names.REFIT) if _is_run(folder / names.REFIT) else None,
             command=lambda: bundle.plain_bytes(command, MAX_JSON_BYTES) if os.path.lexists(command) else None,
             folder=folder,
+            file=lambda name: bundle.plain_bytes(folder / name, MAX_SMALL_BYTES) if _lies(folder, name) else None,
+            names=lambda name: files.names(folder / name) if _lies(folder, name) else [],
+            write=lambda name, data: files.write_bytes(folder / name, data),
         ),
     )
+
+
+def _lies(folder: Path, name: str) -> bool:
+    """Whether a run has a file or directory of this name. A directory that is a link does not count."""
+    first = folder / name.partition("/")[0]
+    return os.path.lexists(folder / name) and not (first.is_dir() and first.is_symlink())
 
 
 def _is_run(folder: Path) -> bool:
@@ -134,8 +145,16 @@ def _remote_run(folder: RemoteFolder, path: str) -> RunRecord:
             events=partial(_parts, folder, MAX_EVENT_BYTES),
             again=lambda: read_run(path),
             refit=lambda: _remote_refit(folder),
+            file=partial(_remote_file, folder),
+            names=folder.names,
+            write=folder.write,
         ),
     )
+
+
+def _remote_file(folder: RemoteFolder, name: str) -> bytes | None:
+    parent, _, last = name.rpartition("/")
+    return folder.read(name, MAX_SMALL_BYTES) if last in folder.names(parent) else None
 
 
 def _remote_refit(folder: RemoteFolder) -> RunRecord | None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, StorageError
-from neuro_divergent.core.json import parse_json
+from neuro_divergent.core.json import dump_json, parse_json
 from neuro_divergent.core.runs import names
 from neuro_divergent.core.runs.log import RunLog, read_log
 from neuro_divergent.core.runs.process import RunProcess, process_of, request_stop
 from neuro_divergent.core.runs.saved import Saved
 
+MAX_TAGS, MAX_TAG, MAX_NOTE = 20, 60, 10_000
+"""Limits of tags and notes: number of tags, characters of a tag, characters of a note."""
 KILLED = "its process was killed, or the machine went down"
 
 
@@ -133,12 +135,61 @@ class RunRecord:
         """The newest readable checkpoint; None if there is none."""
         return next((item for item in reversed(self.checkpoints) if _readable(item)), None)
 
-    def stop(self, *, wait: bool = True, timeout: float = 60.0) -> RunRecord:
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """Facts that the training wrote at its start: `model`, `data`, `scored` and `naive`; empty without any."""
+        return self._document(names.ABOUT)
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        """Longer facts of the same kind: `layers` of the network, `series` of the table; empty without any."""
+        return self._document(names.DETAILS)
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """The tags and the note of the user: {"tags": [...], "note": "..."}."""
+        found = self._document(names.NOTES)
+        tags, note = found.get("tags"), found.get("note")
+        return {
+            "tags": [tag for tag in tags if isinstance(tag, str)][:MAX_TAGS] if isinstance(tags, list) else [],
+            "note": note[:MAX_NOTE] if isinstance(note, str) else "",
+        }
+
+    def annotate(self, *, tags: list[str] | None = None, note: str | None = None) -> RunRecord:
+        """Replace the tags or the note of a run, and return the new record. None leaves them as they are."""
+        if self.source is None or self.source.write is None:
+            raise ConfigError(f"only a run has tags and a note, but {self.path} is {_words(self)}")
+        found = self.notes | ({} if tags is None else {"tags": _tags(tags)}) | ({} if note is None else {"note": note})
+        if len(found["note"]) > MAX_NOTE:
+            raise ConfigError(f"a note must have at most {MAX_NOTE} characters, but has {len(found['note'])}")
+        self.source.write(names.NOTES, dump_json(found, names.NOTES))
+        return self.source.again()
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """The epochs after which `nd.ForecastSnapshots` wrote forecasts, oldest first."""
+        found = [] if self.source is None else self.source.names(names.SNAPSHOTS)
+        return tuple(sorted(epoch for epoch in map(names.snapshot_of, found) if epoch >= 0))
+
+    def snapshot(self, epoch: int) -> dict[str, Any]:
+        """The forecasts of held-out rows after an epoch, as plain data; empty if there are none."""
+        return self._document(f"{names.SNAPSHOTS}/{names.snapshot_name(epoch)}")
+
+    def _document(self, name: str) -> dict[str, Any]:
+        data = None if self.source is None else self.source.file(name)
+        found = {} if data is None else parse_json(data, f"{self.path}/{name}")
+        if not isinstance(found, dict):
+            raise CorruptFileError(f"{self.path}/{name} must be a JSON object, but is not")
+        return found
+
+    def stop(self, *, wait: bool = True, timeout: float = 60.0, save: bool = True) -> RunRecord:
         """Stop the training, and return the new record. The training finishes its step, saves a checkpoint and ends.
 
         It can be resumed later with the same bits as an uninterrupted training.
 
         Args:
+            save: whether it saves a checkpoint. False keeps the ones that are there: a resumed training repeats the
+                steps since the newest one.
             wait: whether to wait until the training has ended. False only leaves the request.
             timeout: seconds to wait. TrainingError after that; the request stays.
         """
@@ -148,7 +199,7 @@ class RunRecord:
         if process_of(folder).running is False:
             why = f". The last training there ended: {self.stopped}" if self.stopped else ""
             raise ConfigError(f"only a running training can be stopped, but no process trains in {self.path}{why}")
-        request_stop(folder, wait=wait, timeout=timeout)
+        request_stop(folder, wait=wait, timeout=timeout, save=save)
         return self.source.again()
 
     @property
@@ -181,6 +232,22 @@ class Source:
     command: Callable[[], bytes | None] = lambda: None
     folder: Path | None = None
     """The directory of a local run."""
+    file: Callable[[str], bytes | None] = lambda _: None
+    """Returns a small file of the run by its name; None if there is none."""
+    names: Callable[[str], list[str]] = lambda _: []
+    """Returns the names in a directory of the run."""
+    write: Callable[[str, bytes], None] | None = None
+    """Writes a small file of the run."""
+
+
+def _tags(tags: list[str]) -> list[str]:
+    found = list(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
+    if len(found) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in found):
+        raise ConfigError(
+            f"a run has at most {MAX_TAGS} tags of at most {MAX_TAG} characters, but got {len(found)} tags with up to "
+            f"{max(map(len, found))} characters"
+        )
+    return found
 
 
 def _log(source: Source) -> RunLog:

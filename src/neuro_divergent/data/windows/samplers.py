@@ -240,6 +240,28 @@ class Sequential(Sampler):
         return positions
 
 
+class RowsOfBatches(Sampler):
+    """The rows first : first + count of each batch of another sampler, for one of several processes.
+
+    Args:
+        whole: the sampler of all rows.
+        first: the first row of this process in each batch; below the batch size.
+        count: how many rows it has; fewer where the batch ends before, or none in a last batch that is not full.
+    """
+
+    def __init__(self, whole: Sampler, first: int, count: int) -> None:
+        count = min(count, whole.batch_size - first)
+        full, rest = divmod(whole.n, whole.batch_size)
+        last = 0 if whole.drop_last else min(max(rest - first, 0), count)
+        super().__init__(full * count + last, count, seed=whole.seed)
+        self._whole, self._first = whole, first
+
+    def at(self, epoch: int, positions: Ints) -> Ints:
+        """What the other sampler has at these rows of its batches."""
+        step, row = np.divmod(positions, self.batch_size)
+        return self._whole.at(epoch, step * self._whole.batch_size + self._first + row)
+
+
 class EasyFirst(Sampler):
     """Easy series first: an epoch draws only from the windows of the easiest series.
 

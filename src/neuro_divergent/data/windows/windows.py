@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,12 @@ GROUP_BYTES = 1 << 18
 """About how many bytes of windows are gathered at once if batches are small. They still fit into a CPU cache."""
 
 
+class Stored(Protocol):
+    """A table that has a store."""
+
+    store: SeriesStore
+
+
 class Windows:
     """Every valid window of a store, numbered from 0. Windows are never materialised or padded to the longest series.
 
@@ -39,7 +45,7 @@ class Windows:
     allowed), and at least one value was observed in its lookback and one in its horizon.
 
     Args:
-        store: the series, in memory or memory-mapped.
+        store: a `TimeSeriesDataFrame`, or its store: the series, in memory or memory-mapped.
         lookback: number of rows that the model reads.
         horizon: number of rows that the model forecasts.
         step: distance between two windows, counted from the end, so that the newest window is always included.
@@ -62,7 +68,7 @@ class Windows:
 
     def __init__(
         self,
-        store: SeriesStore,
+        store: SeriesStore | Stored,
         *,
         lookback: int,
         horizon: int,
@@ -75,6 +81,12 @@ class Windows:
         historical_categorical: Sequence[str] = (),
     ) -> None:
         _check(lookback, horizon, step, min_available, short)
+        store = store if isinstance(store, SeriesStore) else getattr(store, "store", store)
+        if not isinstance(store, SeriesStore):
+            raise ConfigError(
+                f"windows are cut from a TimeSeriesDataFrame or its store, but got {type(store).__name__}. Read "
+                "it with nd.TimeSeriesDataFrame.from_frame"
+            )
         self.store, self.lookback, self.horizon, self.step = store, lookback, horizon, step
         self.multivariate = multivariate
         self._lengths = store.lengths

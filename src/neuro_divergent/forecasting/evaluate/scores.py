@@ -32,6 +32,7 @@ from neuro_divergent.metrics.base import AnyMetric, Metric, figure, named_metric
 from neuro_divergent.metrics.by_name import POINT, PROBABILISTIC
 
 if TYPE_CHECKING:
+    from neuro_divergent.forecasting.evaluate.errors import ForecastErrors
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 log = logging.getLogger(__name__)
@@ -127,6 +128,16 @@ class Evaluation:
     """`overall` as a polars frame."""
     coverage: tuple[IntervalCoverage, ...] = field(repr=False, default=())
     """For each model and interval, how many actual values were inside. The widest interval comes first."""
+    scored: tuple[Truth, Mapping[str, HistoricalForecasts]] | None = field(repr=False, default=None, compare=False)
+    """The actual values and the forecasts, from which `errors` is computed."""
+
+    @property
+    def errors(self) -> ForecastErrors:
+        """The errors by step ahead, series, hour, weekday, month and level, with plots; see `ForecastErrors`."""
+        from neuro_divergent.forecasting.evaluate.errors import ForecastErrors
+
+        assert self.scored is not None
+        return ForecastErrors(truth=self.scored[0], found=self.scored[1])
 
     def __getitem__(self, key: tuple[str, str]) -> float:
         """The value of one metric: evaluation["NHITS", "mae"]."""
@@ -275,6 +286,7 @@ def scored(
         season=truth.season,
         aggregate=aggregate,
         table=frames[0],
+        scored=(truth, found),
         coverage=tuple(
             interval
             for name, item in found.items()

@@ -35,7 +35,7 @@ from neuro_divergent.forecasting.predict.calibrate_intervals import LEAST_WINDOW
 from neuro_divergent.forecasting.predict.conformal import refreshed
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.kept import keep_forecasts
-from neuro_divergent.forecasting.predict.validated import held_out_event
+from neuro_divergent.forecasting.predict.validated import HELD_OUT, held_out_event
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.runs.requested import is_checkpoint, read_remote
@@ -104,11 +104,16 @@ def fine_tune(
     return continued(forecaster, data, config)
 
 
-def refit_on(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Forecaster:
+def refit_on(forecaster: Forecaster, table: TimeSeriesDataFrame, *, most_steps: int | None = None) -> Forecaster:
     """A new forecaster, fine-tuned on all rows of a table that goes on where the forecaster's training ended.
 
     It is the same fine-tuning as `refit="fine_tune"` has. The forecasts that the given weights make of the later rows
     are kept: scores and intervals come from them.
+
+    Args:
+        forecaster: a model that was trained on the first rows.
+        table: all rows.
+        most_steps: the maximum number of steps; None for as many as `refit="fine_tune"` takes.
     """
     begins = trained_rows(forecaster, table)
     before = copy(forecaster)
@@ -116,6 +121,8 @@ def refit_on(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Forecaster:
     kept = keep_forecasts(before, begins)
     steps = len(forecaster.history.step_loss)
     config = fine_tuning(forecaster.config, forecaster.history, steps)
+    if most_steps is not None and config.max_steps is not None:
+        config = config.replace(max_steps=max(1, min(most_steps, config.max_steps)))
     fitted = fine_tune(forecaster, table, config.replace(calibrate=False, checkpoints=None), freeze=())
     record = refit_record("fine_tune", config, fitted.history, len(fitted.history.step_loss))
     history = deepcopy(forecaster.history)
@@ -127,6 +134,17 @@ def refit_on(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Forecaster:
     fitted.history, fitted.kept = history, kept
     fitted.config = forecaster.config
     fitted.calibration = forecaster.calibration  # by weights that had not seen the later rows
+    return fitted
+
+
+def shown(forecaster: Forecaster, table: TimeSeriesDataFrame) -> Forecaster:
+    """The same weights after the rows of a longer table, which they were not trained on."""
+    begins = trained_rows(forecaster, table)
+    fitted = copy(forecaster)
+    fitted.data, fitted.has_context = forecaster.in_own_codes(table), True
+    fitted.history = deepcopy(forecaster.history)
+    fitted.history.events = [one for one in fitted.history.events if one.get("event") != HELD_OUT]
+    note_held_out(fitted.history, fitted.data.store.lengths - begins, "given")
     return fitted
 
 

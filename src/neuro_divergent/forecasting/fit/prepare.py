@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.vocabulary import categories_in, with_categories
 from neuro_divergent.data.windows.windows import Range
+from neuro_divergent.distributed.launched import launched
+from neuro_divergent.distributed.settings import Distributed
 from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
+from neuro_divergent.forecasting.fit.elsewhere.in_processes import starts_processes, with_checkpoints
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import DECIDED_ON, Problem
 from neuro_divergent.forecasting.fit.run import Run
@@ -35,8 +39,14 @@ log = logging.getLogger(__name__)
 def prepare(job: Job) -> Run:
     """The run of a job, ready for its first step. Nothing is trained or written yet."""
     config, old = _with_rules(job.resume.applied(job.config), job)
+    if config.distributed is None and config.strategy is None and (place := launched()) and place.world > 1:
+        log.info("process %d of %d: a launcher started it, and it trains together with the others", *place[:2])
+        config = config.replace(distributed=Distributed())
+    temporary = config.checkpoints is None and job.resume.source is None and starts_processes(config)
+    job = replace(job, config=with_checkpoints(config) if temporary else config)
+    config = job.config
     later = None if job.validation is None else with_calendar(job.model, job.validation)
-    job = replace(job, config=config, table=with_calendar(job.model, job.table), validation=later)
+    job = replace(job, table=with_calendar(job.model, job.table), validation=later)
     given = job if old or job.begin_with is not None else _with_seen_categories(job)
     shown, local, whole = scaled_job(given)
     model, table = shown.model, shown.table
@@ -81,6 +91,8 @@ def prepare(job: Job) -> Run:
         decided_on_all=old,
     )
     resolved = config.resolved(model.recipe(len(_countable(problem).windows(trained))))
+    if isinstance(resolved.distributed, Distributed):
+        resolved = resolved.replace(batch_size=resolved.distributed.batch_size(int(resolved.batch_size)))
     if validation_rows is None and resolved.validation_split is not None:
         trained, validation_rows = (np.zeros_like(rows), rows), (rows, store.lengths)
     if config.early_stopping == "auto" and (validation_rows is None or len(problem.windows(validation_rows)) == 0):
@@ -95,7 +107,10 @@ def prepare(job: Job) -> Run:
     if model.joint is not None:
         bounds = model.joint.possible(bounds, given=job.table.schema.lower != "auto")
     training = training_of(problem, resolved, trained, validation_rows, job.resume)
-    return Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local, bounds=bounds)
+    run = Run(job, problem, resolved, training, table, validation_rows, whole=whole, local=local, bounds=bounds)
+    if temporary and job.config.checkpoints is not None:
+        run.temporary = Path(job.config.checkpoints.directory)
+    return run
 
 
 def _check_calibrate(config: TrainingConfig, *, held_out: bool) -> None:

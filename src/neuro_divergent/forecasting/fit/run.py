@@ -13,16 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neuro_divergent.core import files
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.split import common_cutoff
 from neuro_divergent.data.windows.windows import Range
+from neuro_divergent.distributed.check import check
+from neuro_divergent.distributed.settings import Distributed
+from neuro_divergent.forecasting.fit.elsewhere.in_processes import starts_processes, train_in_processes
 from neuro_divergent.forecasting.fit.in_subprocess import supervised, train_supervised
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.problem import Problem
 from neuro_divergent.forecasting.fit.refit import refit_state
+from neuro_divergent.forecasting.fit.shown.about import FORECASTING, about_run
 from neuro_divergent.forecasting.fit.training_rows import note_held_out, trained_rows
 from neuro_divergent.forecasting.model.model import learns_after_fit
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
@@ -37,6 +42,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.loop.loop import returned_weights
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.state.state import TrainState
+from neuro_divergent.training.trainer import effective_batch
 from neuro_divergent.training.training_run import TrainingRun
 
 log = logging.getLogger(__name__)
@@ -69,15 +75,18 @@ class Run:
         self.job, self.problem, self.config, self.training = job, problem, config, training
         self._table, self._held_out, self._whole, self._local = table, held_out, whole, local
         self._bounds = bounds
+        self.temporary: Path | None = None
+        """A directory that is removed at the end; None if the run has its own."""
         training.state.context = self._context
+        training.state.about = self._about
+        training.state.shared[FORECASTING] = self
 
     def advance(self, until: int | None = None) -> Run:
         """Train until `until` steps are done (None: all of them), or until the run is stopped.
 
         A supervised training cannot be divided: it runs to its end in another process.
         """
-        if supervised(self.config) and not self.training.resume.finished:
-            self._supervise()
+        self._train_elsewhere()
         self.training.advance(until)
         return self
 
@@ -95,20 +104,48 @@ class Run:
 
         If a stop was requested, it is the model of the first training; `resume="auto"` goes on.
         """
-        if supervised(self.config) and not self.training.resume.finished:
-            self._supervise()
+        self._train_elsewhere()
         state = self.training.complete()
         if self.config.refit is None or state.history.stopped == STOPPED_ON_REQUEST:
-            return self.forecaster(state)
-        return self._refit(state)
+            return self._handed_over(self.forecaster(state))
+        return self._handed_over(self._refit(state))
+
+    def _train_elsewhere(self) -> None:
+        """Train in another process, or in several, if the configuration says so. Only the loading is left then."""
+        if self.training.resume.finished:
+            return
+        if supervised(self.config):
+            self._supervise()
+        elif starts_processes(self.config):
+            assert isinstance(self.config.distributed, Distributed)
+            check(self.config.distributed, effective_batch(self.config))
+            applied = self.job.resume.applied(self.job.config)
+            with run_lock(applied.checkpoints):
+                pass  # refuse before anything is written; later the main process has the lock
+            try:
+                self.training.resume = train_in_processes(replace(self.job, config=applied))
+            except BaseException:
+                self._forget_temporary()
+                raise
+
+    def _handed_over(self, fitted: Forecaster) -> Forecaster:
+        """The forecaster without the temporary directory through which it came."""
+        if self.temporary is not None:
+            fitted.config = fitted.config.replace(checkpoints=None)
+            self._forget_temporary()
+        return fitted
+
+    def _forget_temporary(self) -> None:
+        if self.temporary is not None:
+            files.remove_directory(self.temporary)
 
     def forecaster(self, state: TrainState | None = None) -> Forecaster:
         """The forecaster of a finished training."""
         state = state or self.training.state
         if self._held_out is not None:
             # Recorded for a later search of held-out rows: the table has training and validation rows.
-            lengths, cutoff = self._table.store.lengths, self.cutoff
-            rows = lengths - np.asarray(self._held_out[0])
+            lengths, cutoff, rows = self._table.store.lengths, self.cutoff, self.held_out_rows
+            assert rows is not None
             share = round(float(rows.sum() / lengths.sum()), 3)
             split: How = "series" if cutoff is None else "date"
             how: How = "given" if self.job.validation is not None else split
@@ -175,6 +212,36 @@ class Run:
         except NeuroDivergentError as error:  # such a model can still be trained and resumed
             log.warning("checkpoints of this run cannot be loaded as a forecaster: %s", error)
             return {}
+
+    def _about(self) -> Mapping[str, Any]:
+        """Facts about the table and its scores. Folds and trials, of which there may be thousands, have none."""
+        if not self.job.may_refit:
+            return {}
+        try:
+            return about_run(self)
+        except Exception as error:  # only the dashboard shows them: the training must not end here
+            log.warning("the facts about the table could not be written: %s", error)
+            return {}
+
+    @property
+    def table(self) -> TimeSeriesDataFrame:
+        """The table of the training, with the rows that it holds out."""
+        return self._table
+
+    @property
+    def held_out(self) -> Range | None:
+        """The held-out rows of each series; None if there are none."""
+        return self._held_out
+
+    @property
+    def local(self) -> LocalScaling | None:
+        """The scaling of the series before the training."""
+        return self._local
+
+    @property
+    def held_out_rows(self) -> npt.NDArray[np.int64] | None:
+        """[S] how many rows at the end of each series are held out; None if none are."""
+        return None if self._held_out is None else self._table.store.lengths - np.asarray(self._held_out[0])
 
     @property
     def cutoff(self) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.data.windows.augmentation import Augmentation
-from neuro_divergent.data.windows.samplers import Sampler
+from neuro_divergent.data.windows.samplers import RowsOfBatches, Sampler
 from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.losses import Loss
@@ -39,6 +39,13 @@ class WindowSource:
         self.augmentation, self.seed = augmentation, seed
         self.steps_per_epoch = epoch_steps(sampler.steps_per_epoch, steps_per_epoch, sampler.batch_size, sampler.n)
         self._as_is = device.type == "cpu" and windows.store.y.dtype == np.dtype(str(dtype).split(".")[1])
+
+    def part(self, first: int, count: int) -> WindowSource | None:
+        """The source of the rows first : first + count of each batch; None if draws need the whole batch."""
+        if self.augmentation is not None or first >= self.sampler.batch_size:
+            return None
+        sampler = RowsOfBatches(self.sampler, first, count)
+        return WindowSource(self.windows, sampler, device=self.device, dtype=self.dtype) if sampler.n > 0 else None
 
     def batch(self, epoch: int, step: int) -> Batch:
         """The windows of one optimizer step."""

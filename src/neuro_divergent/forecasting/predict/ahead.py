@@ -27,6 +27,7 @@ from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows.grid import grid_shifts
 from neuro_divergent.data.windows.windows import Windows
+from neuro_divergent.distributed.spread import spread
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.output_columns import Columns
@@ -75,11 +76,13 @@ def direct(
     if forecaster.model.capabilities.multivariate:
         batch = windows.forecast_batch(numbers, ahead.future, ahead.categorical)
         return np.asarray(forecaster.outputs(batch, columns)[0].transpose(1, 0, 2))
-    parts = []
-    for first in range(0, len(numbers), SERIES_PER_BATCH):
-        some = slice(first, first + SERIES_PER_BATCH)
-        batch = windows.forecast_batch(numbers[some], *(None if part is None else part[some] for part in ahead))
-        parts.append(forecaster.outputs(batch, columns)[:, :, 0])
+
+    def part(number: int) -> npt.NDArray[np.float64]:
+        some = slice(number * SERIES_PER_BATCH, (number + 1) * SERIES_PER_BATCH)
+        batch = windows.forecast_batch(numbers[some], *(None if one is None else one[some] for one in ahead))
+        return forecaster.outputs(batch, columns)[:, :, 0]
+
+    parts = spread(-(-len(numbers) // SERIES_PER_BATCH), part)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

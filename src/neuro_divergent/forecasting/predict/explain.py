@@ -1,8 +1,8 @@
 """Explains forecasts: gradients through the network, or the parts that the model itself reports.
 
 Attributions are in the units of the target. The scaling of the window stays fixed. The baseline is a neutral input:
-every past value at the window's level, every column at its mean. Letters: S series, H
-explained steps, L lookback, F, X, K columns.
+every past value at the window's level, every column at its mean, every category at the mean of all known ones. Letters:
+S series, H explained steps, L lookback, F, X, K columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ExplanationMethod = Literal[
     "integrated_gradients", "input_x_gradient", "gradient_shap", "shapley_sampling", "decomposition"
 ]
 
-FIELDS = ("y", "future", "historical", "static")
+FIELDS = ("y", "future", "historical", "static", "categorical")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +50,9 @@ class Explanation:
     baseline: Floats | None
     """[S, H] the forecast for the baseline. With integrated gradients the attributions sum to forecast - baseline."""
     values: dict[str, Floats]
-    """Attributions by kind of input: y [S, H, L], future [S, H, L+h, F], historical [S, H, L, X], static [S, H, K]. A
-    multivariate model has the series of origin after the time axis. For "decomposition": the parts of the forecast [S,
-    H], or other arrays that the model reports."""
+    """Attributions by kind of input: y [S, H, L], future [S, H, L+h, F], historical [S, H, L, X], static [S, H, K],
+    categorical [S, H, L+h, K]. A multivariate model has the series of origin after the time axis. For "decomposition":
+    the parts of the forecast [S, H], or other arrays that the model reports."""
     table: TimeSeriesDataFrame = field(repr=False)
     lookback: int = field(repr=False)
     names: dict[str, tuple[str, ...]] = field(repr=False, default_factory=dict)
@@ -151,7 +151,8 @@ def explain(
     batch = batch.to(parameter.device, parameter.dtype)
     with torch.no_grad():
         scaled, stats = module.as_network_sees(batch)
-    names = {"future": store.future_names, "historical": store.historical_names, "static": store.static_names}
+    names = {"future": store.future_names, "historical": store.historical_names, "static": store.static_names,
+             "categorical": tuple(store.categories)}  # fmt: skip
     if method == "decomposition":
         values, baseline = _decomposed(forecaster, module, scaled, stats, chosen), None
     else:
@@ -169,6 +170,8 @@ def _point(module: ForecastModule, scaled: Batch, stats: Statistics, number: int
     median = None if module.head is None else scaled.y.new_tensor([0.5])
     output = module.original(module.from_scaled(scaled, stats, median))
     if number is not None:
+        if len(module.loss.levels) == output.shape[-1]:  # quantiles that cross are sorted in a forecast, too
+            output = module.loss.quantiles(output, output.new_tensor(module.loss.levels))
         return output[..., number]
     return output[..., 0] if module.head is not None else module.loss.point(output)
 
@@ -191,8 +194,7 @@ def _attributed(
     if points < 1:
         raise ConfigError(f"points must be at least 1, but got points={points}")
     fields = [name for name in FIELDS if getattr(scaled, name) is not None]
-    inputs = [getattr(scaled, name) for name in fields]
-    nothing = [torch.zeros_like(tensor) for tensor in inputs]
+    inputs, nothing = zip(*(_ends(name, getattr(scaled, name), scaled.y.dtype) for name in fields), strict=True)
     channels = scaled.y.shape[2]
 
     def function(step: int, channel: int) -> Callable[..., Tensor]:
@@ -207,13 +209,21 @@ def _attributed(
     found: dict[str, list[list[Tensor]]] = {name: [[] for _ in range(channels)] for name in fields}
     for channel in range(channels):
         for step in steps:
-            parts = _METHODS[method](function(step, channel), inputs, nothing, points)
+            parts = _METHODS[method](function(step, channel), list(inputs), list(nothing), points)
             for name, part in zip(fields, parts, strict=True):
                 found[name][channel].append(part.detach())
     with torch.no_grad():
         flat = scaled._replace(**dict(zip(fields, nothing, strict=True)))
         baseline = _by_series(_point(module, flat, stats, output))[:, [step - 1 for step in steps]]
     return {name: _arranged(name, parts, channels) for name, parts in found.items()}, baseline
+
+
+def _ends(name: str, values: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """An input and its baseline; of codes the numbers that CategoryEmbedding takes, presence 1 and 0."""
+    if name != "categorical":
+        return values, torch.zeros_like(values)
+    absent = 2 * values.to(dtype)
+    return absent + 1, absent
 
 
 def _arranged(name: str, parts: list[list[Tensor]], channels: int) -> Floats:

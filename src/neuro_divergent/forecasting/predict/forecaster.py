@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from neuro_divergent.diagnostics.architecture import Architecture
+    from neuro_divergent.diagnostics.gradient_report import GradientReport
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
     from neuro_divergent.forecasting.evaluate.scores import Evaluation
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
@@ -330,6 +332,22 @@ class Forecaster(PredictBase, Generic[Frame]):
                 f"{listing(names)}. Use predict(data), give nd.Batch(y, future=...), or train without them (columns of "
                 "the calendar: calendar=None)"
             )
+
+    def gradient_report(self) -> GradientReport:
+        """The gradients of the training, layer by layer; it must have had `callbacks=[nd.GradientAnalyzer()]`."""
+        from neuro_divergent.diagnostics.gradient_report import gradient_report
+
+        return gradient_report(self)
+
+    def architecture(self, path: str | os.PathLike[str] | None = None) -> Architecture:
+        """The layers of the network with their shapes, parameters, multiply-adds and share of time.
+
+        Args:
+            path: an .svg file, or a .png file with the extra `plots`; None writes nothing. `print` shows it as text.
+        """
+        from neuro_divergent.diagnostics.architecture import architecture_of
+
+        return architecture_of(self).drawn(path)
 
     def plot(
         self,

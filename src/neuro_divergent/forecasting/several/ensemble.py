@@ -129,6 +129,13 @@ class Ensemble:
     ) -> Any:
         """The combined forecast of the members, or of their predictors."""
         asked = [member.columns(level_tuple(level), level_tuple(quantiles), point) for member in members]
+        table, columns, combined = self._values(members, asked, data, future, steps)
+        return table.as_input_library(members[0].long_frame(table, columns, combined))
+
+    def _values(
+        self, members: Sequence[PredictBase], asked: Sequence[Columns], data: Any, future: Any, steps: int
+    ) -> tuple[TimeSeriesDataFrame, Columns, Floats]:
+        """The table, the columns, and the combined forecast [S, H, K] of the columns asked of each member."""
         tables = tables_together(members, data)
         values = np.stack(
             [
@@ -141,7 +148,7 @@ class Ensemble:
         combined, bounds = self.combined(values), members[0].bounds
         if bounds is not None and all(member.bounds == bounds for member in members):
             combined = bounds.keep(combined, columns.levels)  # a mean of whole numbers may be none
-        return tables[0].as_input_library(members[0].long_frame(tables[0], columns, combined))
+        return tables[0], columns, combined
 
     def combined(self, values: Floats) -> Floats:
         """[M, ...] → [...]. Quantiles that are combined one by one stay in order."""

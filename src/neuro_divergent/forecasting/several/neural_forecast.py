@@ -110,7 +110,7 @@ class NeuralForecast:
 
     def fit(
         self,
-        data: Any,
+        data: Any = None,
         config: Configs = None,
         *,
         validation: Any = None,
@@ -143,6 +143,9 @@ class NeuralForecast:
                 as `nd.RayExecutor()` or dask's `client.get_executor()`.
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
+        if data is None:
+            given = ", but got df: write fit(df)" if "df" in columns else ", but got none"
+            raise ConfigError(f"fit takes the table as its first argument, data{given}")
         table = self._read(data, columns)
         check_column_names([model.name for model in self.models], table.schema)
         configs = _in_own_directories(configs_of([model.name for model in self.models], config))

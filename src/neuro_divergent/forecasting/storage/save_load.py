@@ -21,7 +21,7 @@ from neuro_divergent.core.devices import resolve_device
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import check_format, dump_json, from_plain, to_plain
 from neuro_divergent.core.plain_files import settled
-from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, is_remote
+from neuro_divergent.core.runs.names import MODEL, MODEL_DOCUMENT, STUDY, is_remote
 from neuro_divergent.core.tensor_files import read_tensors, write_tensors
 from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.schema.load_report import DataReport
@@ -30,6 +30,7 @@ from neuro_divergent.data.store.files import anchor_fits
 from neuro_divergent.data.store.fills import wrong_fills
 from neuro_divergent.data.store.store import ROW_ARRAYS, SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
+from neuro_divergent.distributed.group import main_process
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.bounded_build import build_bounded, check_shapes, check_sizes
 from neuro_divergent.forecasting.predict.ahead import context_rows
@@ -52,7 +53,7 @@ from neuro_divergent.forecasting.storage.check_saved import (
 )
 from neuro_divergent.forecasting.storage.fetched import fetched
 from neuro_divergent.forecasting.storage.of_checkpoint import WHOLE_TABLE, Found, find_checkpoint
-from neuro_divergent.forecasting.storage.several import is_many, load_many
+from neuro_divergent.forecasting.storage.several import is_many, load_many, load_study
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.distribution import as_written
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -77,11 +78,16 @@ _PER_STEP = ("step_loss", "gradient_norm")
 def save(
     forecaster: Forecaster, path: str | os.PathLike[str], *, context: bool = True, overwrite: bool = False
 ) -> None:
-    """Write a forecaster; see `Forecaster.save`."""
-    weights = _plain_tensors(forecaster.module)
+    """Write a forecaster; see `Forecaster.save`. Of several processes that train together, the main one writes."""
+    if main_process():
+        bundle.write(path, contents_of(forecaster, context=context), overwrite=overwrite)
+
+
+def contents_of(forecaster: Forecaster, *, context: bool = True) -> dict[str, bytes]:
+    """The files of a saved forecaster, by name."""
+    weights = plain_tensors(forecaster.module)
     contents = context_files(forecaster, context=context, history=forecaster.history, weights=weights)
-    contents["weights.safetensors"] = write_tensors(weights)
-    bundle.write(path, contents, overwrite=overwrite)
+    return contents | {"weights.safetensors": write_tensors(weights)}
 
 
 def context_files(
@@ -157,7 +163,9 @@ def load_one(path: str | os.PathLike[str], kind: type[Kind], **options: Unpack[R
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", using: Mapping[str, Callable[..., Any]] | None = None
 ) -> Forecaster[Any] | NeuralForecast | Ensemble:
-    """Read a saved Forecaster, NeuralForecast or Ensemble, or the Forecaster of a run or a checkpoint.
+    """Read a saved Forecaster, NeuralForecast, Ensemble or AutoResult, or the Forecaster of a run or a checkpoint.
+
+    The directory of a search gives its SearchResult.
 
     Nothing in the directory is executed. For a run, the model that it saved is read, else its newest checkpoint, with
     the weights that the run would have returned if it had ended there.
@@ -173,6 +181,8 @@ def load(
     if is_remote(path):
         with fetched(str(path)) as place:
             return load(place, device=device, using=using)
+    if (files.present(Path(path)) / STUDY).is_file():
+        return load_study(path, using=using)  # type: ignore[no-any-return]  # a SearchResult, of a room above
     inside = Path(path) / MODEL
     if files.present(inside).is_dir() and not (Path(path) / bundle.MANIFEST).exists():
         path = inside
@@ -181,28 +191,29 @@ def load(
         return _of_checkpoint(found, device=device, using=using)
     if settled(Path(path), lambda: is_many(path)):
         several: NeuralForecast | Ensemble = load_many(
-            path, lambda part, contents: _load(part, contents, device=device, using=using)
+            path, lambda part, contents: forecaster_of(part, contents, device=device, using=using)
         )
         return several
-    return _load(path, bundle.read(path), device=device, using=using)
+    return forecaster_of(path, bundle.read(path), device=device, using=using)
 
 
 def _of_checkpoint(found: Found, *, device: str, using: Mapping[str, Callable[..., Any]] | None) -> Forecaster:
     """The forecaster of a checkpoint: the model that its run described, with the checkpoint's weights and history."""
     contents = dict(found.context) | {"weights.safetensors": write_tensors(found.weights())}
-    forecaster = _load(found.place, contents, device=device, using=using)
+    forecaster = forecaster_of(found.place, contents, device=device, using=using)
     found.finish(forecaster)
     check_events(forecaster.history, forecaster.data.store)
     return forecaster
 
 
-def _load(
+def forecaster_of(
     path: str | os.PathLike[str],
     contents: Mapping[str, bytes],
     *,
     device: str,
     using: Mapping[str, Callable[..., Any]] | None,
 ) -> Forecaster:
+    """The forecaster of some files by name; the path is for messages."""
     from neuro_divergent.forecasting.network.module import build_module
 
     missing = {MODEL_DOCUMENT, "weights.safetensors", "context.safetensors"} - contents.keys()
@@ -230,7 +241,7 @@ def _load(
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         check_limits(model, int(store.lengths.max()), _widest(tensors))
         module = build_bounded(lambda: build_module(model, spec, loss, anchor, config.seed), shapes)
-        _take(module, tensors)
+        take_tensors(module, tensors)
         library = checked_library(document.get("library", "polars"))
         bounds = None if document.get("bounds") is None else Bounds.from_dict(document["bounds"])
         data = TimeSeriesDataFrame(store, schema, DataReport(), library=library)
@@ -260,17 +271,19 @@ def _load(
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     """Write a module's weights as one safetensors file with a checksum of its content."""
-    files.write_bytes(path, write_tensors(_plain_tensors(module), checksum=True))
+    if main_process():
+        files.write_bytes(path, write_tensors(plain_tensors(module), checksum=True))
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     """Load the weights of a safetensors file. Names and shapes must match."""
     if not Path(path).exists():
         raise StorageError(f"{path} does not exist. Give the file that save_weights() made")
-    _take(module, _tensors(bundle.plain_bytes(Path(path), bundle.MAX_BYTES), str(path)))
+    take_tensors(module, _tensors(bundle.plain_bytes(Path(path), bundle.MAX_BYTES), str(path)))
 
 
-def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
+def plain_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The weights of a module as a file has them: on the CPU, without shared memory, all finite."""
     tensors: dict[str, Tensor] = {}
     places: set[int] = set()
     for name, tensor in module.state_dict().items():
@@ -296,7 +309,7 @@ def _tensors(data: bytes, name: str) -> dict[str, Tensor]:
     return tensors
 
 
-def _take(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+def take_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Copy the tensors of a file to a module, in the file's precision."""
     check_shapes(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     own = module.state_dict()

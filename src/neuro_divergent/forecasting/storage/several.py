@@ -14,15 +14,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+import safetensors.numpy
+
 from neuro_divergent._version import __version__
 from neuro_divergent.core import bundle, files
 from neuro_divergent.core.errors import CorruptFileError, NeuroDivergentError, RegistryError
 from neuro_divergent.core.json import dump_json
 from neuro_divergent.core.plain_files import settled
-from neuro_divergent.core.runs.names import INDEX, INDEX_DOCUMENT, member_name
+from neuro_divergent.core.runs.names import INDEX, INDEX_ARRAYS, INDEX_DOCUMENT, member_name
 from neuro_divergent.core.runs.saved import INDEX_FORMAT, manifest_digest
 from neuro_divergent.core.runs.saved import is_many as is_many
 from neuro_divergent.core.runs.saved import read_index as read_index
+from neuro_divergent.core.tensor_files import check_safetensors
+from neuro_divergent.distributed.group import main_process
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
@@ -31,6 +36,7 @@ Loader = Callable[[Path, Mapping[str, bytes]], Forecaster]
 _MAKERS = {
     "NeuralForecast": "neuro_divergent.forecasting.several.neural_forecast:from_saved",
     "Ensemble": "neuro_divergent.forecasting.several.ensemble:from_saved",
+    "AutoResult": "neuro_divergent.search.auto.result:from_saved",
 }
 """By kind, the function that makes the object from its forecasters and the facts of the index. Names, so that nothing
 is imported here. A file gives only the kind: it cannot name a module."""
@@ -43,15 +49,23 @@ def save_many(
     *,
     context: bool = True,
     overwrite: bool = False,
+    more: Mapping[str, bytes] | None = None,
+    arrays: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> None:
-    """Write several models and their index: all of it or nothing."""
+    """Write several models and their index: all of it or nothing.
+
+    `more` are further files of the index, by name; `arrays` of the whole lie beside it, and are given to its loader.
+    """
+    if not main_process():
+        return
     document = {"schema": INDEX_FORMAT, "version": __version__, "count": len(forecasters)} | dict(facts)
     with files.new_directory(path, overwrite=overwrite, mark=INDEX) as folder:
         members = [folder / member_name(number) for number in range(len(forecasters))]
         for forecaster, member in zip(forecasters, members, strict=True):
             forecaster.save(member, context=context)
         document["manifests"] = [manifest_digest(member) for member in members]
-        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT)})
+        own = {} if arrays is None else {INDEX_ARRAYS: safetensors.numpy.save(dict(arrays))}
+        bundle.write(folder / INDEX, {INDEX_DOCUMENT: dump_json(document, INDEX_DOCUMENT), **own, **(more or {})})
 
 
 def register_kind(kind: str, maker: str) -> None:
@@ -67,6 +81,10 @@ def register_kind(kind: str, maker: str) -> None:
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[Path, dict[str, bytes]]]:
     facts, members = read_index(path)
+    contents = bundle.read(files.present(Path(path)) / INDEX)
+    if INDEX_ARRAYS in contents:
+        check_safetensors(contents[INDEX_ARRAYS], INDEX_ARRAYS)
+        facts = facts | {"arrays": safetensors.numpy.load(contents[INDEX_ARRAYS])}
     return facts, {member: bundle.read(member) for member in members}
 
 
@@ -86,3 +104,13 @@ def load_many(path: str | os.PathLike[str], loader: Loader) -> Any:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CorruptFileError(f"{path}: {INDEX_DOCUMENT} has a missing or wrong entry: {error!r}") from error
+
+
+STUDY_READER = "neuro_divergent.search.result:SearchResult"
+"""The class that reads the directory of a search. A name, so that nothing is imported here."""
+
+
+def load_study(path: str | os.PathLike[str], *, using: Mapping[str, Callable[..., Any]] | None = None) -> Any:
+    """The result of the search in a directory."""
+    module, _, name = STUDY_READER.partition(":")
+    return getattr(import_module(module), name).load(path, using=using)

@@ -93,7 +93,7 @@ class Ledger:
     def prune_hopeless(self) -> None:
         """End the paused trials that cannot be promoted any more, and keep the others within the disk limit."""
         with self.trials.claims.asking():
-            hopeless = self.rule.hopeless(self.trials.all(), self.trials.sign, self.search.budget)
+            hopeless = self.rule.hopeless(self.trials.all(), self.trials.sign, self.trials.budget)
             for trial in self.trials.take(hopeless):
                 self.prune(trial.number)
             while disk.used(self.directory) > self.search.max_disk and self._prune_worst():

@@ -11,6 +11,7 @@ from typing import Any
 from neuro_divergent.core.executors.processes import InlineExecutor, WorkerDiedError, WorkError
 from neuro_divergent.search.amounts import in_words
 from neuro_divergent.search.engine.groups import Groups
+from neuro_divergent.search.engine.interrupts import Interrupts, TimeIsOverError
 from neuro_divergent.search.engine.ledger import Ledger
 from neuro_divergent.search.engine.progress import Progress
 from neuro_divergent.search.engine.rungs import Stage, rule_of
@@ -113,11 +114,29 @@ class Engine:
         )
         slot.forget = []
         if self.inline:
-            slot.future = Future()
-            slot.future.set_result(self._do(order))
+            slot.future = self._done_here(slot, order)
         else:
             slot.start()
             slot.future = slot.executor.submit(work, str(self.directory.resolve()), order_text(order))
+
+    def _done_here(self, slot: Slot, order: Order) -> Future[dict[int, Outcome]]:
+        """The order, done in this process. If its time is over, it ends like an order whose process was ended."""
+        future: Future[dict[int, Outcome]] = Future()
+        try:
+            with Interrupts(self._end_of(slot)) as interrupts:
+                self.workshop.asked = interrupts.asked
+                future.set_result(self._do(order))
+        except TimeIsOverError:
+            slot.slow = not self._out_of_time()
+            self.workshop.drop_moving()
+            future.set_exception(WorkerDiedError("its time was over"))
+        return future
+
+    def _end_of(self, slot: Slot) -> float | None:
+        """When a group in this process must end, on the monotonic clock; None for no limit."""
+        limit = self.search.trial_timeout
+        ends = [] if limit is None else [min(one.begun for one in slot.group) + limit]
+        return min(ends + ([] if self.deadline is None else [self.deadline]), default=None)
 
     def _seconds_left(self) -> float | None:
         """How long a task may take that cannot be ended from here."""
@@ -141,6 +160,8 @@ class Engine:
             if slot.future is not None and slot.future.done():
                 self._collected += self._collect(slot)
         if self._out_of_time():
+            if self.inline:
+                self.workshop.save_all()
             self._stop_all()
         elif self.search.deterministic and (self._queue or any(slot.future for slot in self.slots)):
             return

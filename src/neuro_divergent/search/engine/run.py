@@ -15,6 +15,7 @@ from neuro_divergent.core.extras import require
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.fit.fit import check_arguments
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.search.claims import Claims
 from neuro_divergent.search.engine.loop import Engine
 from neuro_divergent.search.plan import (
     Plan,
@@ -26,8 +27,11 @@ from neuro_divergent.search.plan import (
     write_plan,
 )
 from neuro_divergent.search.result import SearchResult, score_winner
+from neuro_divergent.search.scoring import refuse_without_quantiles
 from neuro_divergent.search.settings import Search
-from neuro_divergent.search.study import quiet
+from neuro_divergent.search.space.apply import parent_object
+from neuro_divergent.search.space.fields import canonical
+from neuro_divergent.search.storage import quiet
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +53,7 @@ def run_search(search: Search, data: Any, resume: str | None, columns: Mapping[s
     )
     try:
         _run_in(directory, search, plan, table, resume)
-        result = SearchResult.load(directory, using=_callables(search))
+        result = SearchResult.load(directory, storage=search.storage, using=_callables(search))
         if nested is not None and result.has_best:
             score_winner(result, table, nested)
     except BaseException:
@@ -63,13 +67,14 @@ def run_search(search: Search, data: Any, resume: str | None, columns: Mapping[s
 
 def _run_in(directory: Path, search: Search, plan: Plan, table: TimeSeriesDataFrame, resume: str | None) -> None:
     """Run the trials of a search in the directory of its study."""
-    check_resume(resume, directory)
     document = document_of(search, plan, table)
-    kept = read_document(directory)
-    if kept is not None:
-        refuse_other_study(kept, document, directory)
-    else:
-        write_plan(directory, document, plan, table)
+    with Claims(directory).asking():  # two searches that begin at once do not overwrite each other's plan
+        check_resume(resume, directory)
+        kept = read_document(directory)
+        if kept is not None:
+            refuse_other_study(kept, document, directory)
+        else:
+            write_plan(directory, document, plan, table)
     with quiet():
         engine = Engine(search, plan, directory)
         try:
@@ -98,6 +103,8 @@ def _completed(search: Search) -> tuple[Search, Model]:
     assert space is not None
     space.check(search.model, search.config)
     model = search.model or space.apply(next(space.grid(1, most=None)), None, search.config)[0]
+    if not any(canonical(name) in ("model", "loss") for name in space.dimensions):
+        refuse_without_quantiles((search.metric, *search.directions), parent_object(model, search.config, "loss"))
     return search, model
 
 

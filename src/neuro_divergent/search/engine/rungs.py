@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.search.settings import Search
@@ -21,7 +21,6 @@ from neuro_divergent.search.settings import Search
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-Decision = Literal["go", "pause", "prune"]
 ETA = 3
 LADDER = 3
 """Stages of successive halving: 1/9, 1/3 and all of the steps."""

@@ -127,10 +127,5 @@ def _can_leave(search: Search, *, must: bool) -> bool:
             f"other processes get trials as files, which cannot contain {what}. Use n_jobs=1"
             f"{'' if search.executor is None else ' and no executor'}"
         )
-    if search.trial_timeout is not None:
-        raise ConfigError(
-            f"trial_timeout ends a process, which gets trials as files, and these cannot contain {what}. Leave "
-            "trial_timeout out"
-        )
-    log.info("trials run in this process, because files cannot contain %s: timeout is checked between trials", what)
+    log.info("trials run in this process, because files cannot contain %s: it interrupts those that hang", what)
     return False

@@ -23,6 +23,7 @@ from neuro_divergent.forecasting.fit.rows_task import RowsForecastTask
 from neuro_divergent.forecasting.fit.run import Run
 from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
+from neuro_divergent.search.engine.interrupts import StoppedError
 from neuro_divergent.search.plan import Plan, read_plan
 from neuro_divergent.search.scoring import mean_scores
 from neuro_divergent.training.config.other_process import own_modules
@@ -32,9 +33,9 @@ from neuro_divergent.training.stacked.stacked_loop import StackedLoop
 from neuro_divergent.training.stacked.train_many import Stacked, advance_stacked
 from neuro_divergent.training.state.state import TrainState
 
-FIRST_SLICE = 32
+FIRST_SLICE = 4
 """Steps of the first part of a training. Later parts take about SECONDS_PER_SLICE."""
-SECONDS_PER_SLICE = 1.0
+SECONDS_PER_SLICE = 0.5
 TIME_OVER = "its time was over"
 """The error of a trial that took longer than it may."""
 
@@ -103,16 +104,13 @@ class _Live:
     seconds: float = 0.0
 
 
-class StoppedError(Exception):
-    """The time of an order is over."""
-
-
 class Workshop:
     """The trials of one study in one process."""
 
     def __init__(self, directory: Path, plan: Plan) -> None:
         self.directory, self.plan = directory, plan
         self._live: dict[int, _Live] = {}
+        self._moving: set[int] = set()  # runs inside of a step, which must not be saved
         self.asked: Callable[[], bool] = lambda: False
         """Whether the work is asked to stop: then it raises StoppedError between two parts of it."""
 
@@ -146,9 +144,14 @@ class Workshop:
             self._drop(number)
 
     def save_all(self) -> None:
-        """Save every trial of this process that is not finished."""
+        """Save every trial of this process that is not finished, unless it was interrupted inside of a step."""
         for trial in self._live.values():
             self._save(trial)
+
+    def drop_moving(self) -> None:
+        """Forget the trials that were interrupted inside of a step. They can go on from their last checkpoint."""
+        for number in [number for number, trial in self._live.items() if self._moving & set(map(id, trial.runs))]:
+            self._drop(number)
 
     def _stop_if_asked(self) -> None:
         if self.asked():
@@ -157,6 +160,7 @@ class Workshop:
     def _drop(self, number: int) -> None:
         trial = self._live.pop(number, None)
         for run in [] if trial is None else trial.runs:
+            self._moving.discard(id(run))
             run.close()
 
     def _ready(self, wanted: Wanted) -> _Live:
@@ -203,12 +207,14 @@ class Workshop:
                 saved[0] = time.monotonic()
             self._stop_if_asked()
 
+        self._moving = {id(run) for _, run in members}
         left, errors = advance_stacked(
             [(run.training.task, run.training.state) for _, run in members],
             [_until(run, order.share) for _, run in members],
             stacked=order.stacked,
             between=between,
         )
+        self._moving = set()
         for index, error in errors.items():
             failed.setdefault(members[index][0].wanted.number, error)
         stacked = [index for index in range(len(members)) if index not in left]
@@ -221,8 +227,6 @@ class Workshop:
             begun = time.process_time()
             try:
                 self._alone(trial, run, _until(run, order.share), order.checkpoint_every)
-            except StoppedError:
-                raise
             except Exception as error:
                 failed[trial.wanted.number] = error
             trial.seconds += time.process_time() - begun
@@ -234,7 +238,9 @@ class Workshop:
         while state.step < until and not _ended(run):
             self._stop_if_asked()
             begun, before = time.monotonic(), state.step
+            self._moving = {id(run)}
             run.advance(min(until, state.step + size))
+            self._moving = set()
             if state.step == before:
                 break
             now = time.monotonic()
@@ -248,6 +254,8 @@ class Workshop:
         number, finished = trial.wanted.number, all(_ended(run) for run in trial.runs)
         parts = zip(self.plan.parts, trial.runs, strict=True)
         runs = [(fold, run) for (fold, _), run in parts if order.folds is None or fold < order.folds]
+        if finished:
+            self._moving = {id(run) for run in trial.runs}  # their best weights are restored
         fitted = [_finished(run) for _, run in runs] if finished else []
         scores = [
             self.plan.scores[fold].of(fitted[position]) if finished else self._present_score(fold, run)
@@ -274,7 +282,7 @@ class Workshop:
 
     def _save(self, trial: _Live) -> None:
         for run in trial.runs:
-            if run.training.state.step:
+            if run.training.state.step and id(run) not in self._moving:
                 self._save_run(trial, run)
 
     def _save_run(self, trial: _Live, run: Run) -> None:

@@ -33,9 +33,11 @@ class SearchSpace(Description):
     >>> space = SearchSpace(learning_rate=loguniform(1e-4, 1e-2), hidden_size=choice(64, 128))
     >>> space.grid_size(3)
     6
+
+    `SearchSpace()` is empty: the beginning of a chain of `add_categorical`, `add_discrete` and `add_continuous`.
     """
 
-    dimensions: dict[str, Dimension]
+    dimensions: dict[str, Dimension] = default({})
     """The dimension of each name."""
     constraints: Several[Function] = default(())
     """Functions of a point. A point for which one of them returns False is not tried."""
@@ -51,9 +53,7 @@ class SearchSpace(Description):
         super().__init__(dimensions={name: _dimension(name, value) for name, value in given.items()}, **own)
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Self:
-        if not self.dimensions:
-            raise ConfigError("a search space needs a dimension, such as learning_rate=nd.loguniform(1e-5, 1e-1)")
+    def _searchable(self) -> Self:
         for name in self.dimensions:
             refuse_unsearchable(name)
         return self

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import CallbackError, NeuroDivergentError, StorageError
 from neuro_divergent.core.json import from_plain, to_plain
+from neuro_divergent.core.other_words import HOOKS as OTHER_HOOKS
 from neuro_divergent.core.registry import closest
 from neuro_divergent.training.callbacks.logs import given_logs, takes_logs
 
@@ -56,7 +57,7 @@ class Callback:
         super().__init_subclass__(**options)
         for name, value in vars(cls).items():
             if name.startswith("on_") and name not in HOOKS and callable(value):
-                near = closest(name, list(HOOKS))
+                near = [OTHER_HOOKS[name]] if name in OTHER_HOOKS else closest(name, list(HOOKS))
                 hint = f"did you mean {near[0]}?" if near else f"the hooks are {', '.join(HOOKS)}."
                 raise CallbackError(
                     f"a method of a callback that begins with on_ is a hook, but {cls.__name__}.{name} is none and "
@@ -73,6 +74,14 @@ class Callback:
 
     A fully compiled step exposes neither, so it is used only if no callback reads them. None means unknown: then a
     callback with `on_batch_end` is assumed to read gradients."""
+
+    reads_only: ClassVar[bool] = False
+    """Whether `on_gradients` changes nothing and is needed only at the steps that `observes` names. Then steps can be
+    fully compiled: the gradients of an observed step are computed once more for the callback."""
+
+    def observes(self, state: TrainState) -> bool:  # noqa: ARG002
+        """Whether `on_gradients` needs the gradients of the next step. Asked only if `reads_only` is true."""
+        return True
 
     def on_fit_start(self, state: TrainState) -> None:
         """Before the first step, or before the first step after a resume."""
@@ -149,9 +158,17 @@ class CallbackList:
         """Whether a callback declares "gradients" or "outputs" in `looks_at`."""
         return any(what in (item.looks_at or ()) for item in self.callbacks)
 
+    def observers(self, state: TrainState) -> list[Callback]:
+        """The callbacks that only read gradients, and those of the next step."""
+        return [item for item in self._by_hook["on_gradients"] if item.reads_only and item.observes(state)]
+
     def __call__(self, hook: str, state: TrainState) -> None:
         """Call a hook of every callback that overrides it."""
-        for callback in self._by_hook[hook]:
+        self.call(self._by_hook[hook], hook, state)
+
+    def call(self, callbacks: Sequence[Callback], hook: str, state: TrainState) -> None:
+        """Call a hook of some callbacks."""
+        for callback in callbacks:
             try:
                 getattr(callback, hook)(state)
             except Exception as error:

@@ -70,7 +70,8 @@ class EventLines(Callback):
         self.write("fit_end", state, why=state.history.stopped)
 
     def on_exception(self, state: TrainState) -> None:
-        """Write the error that ends the training."""
+        """Write the logged values and the error that ends the training."""
+        self._flush_events(state)
         self.write("error", state, error=f"{type(state.error).__name__}: {state.error}")
 
     def write(self, name: str, state: TrainState, /, **values: Any) -> None:
@@ -127,51 +128,6 @@ class _CsvLog(Callback):
         writer.writeheader()
         writer.writerows(state.history.epochs)
         files.write_text(self.path, text.getvalue())
-
-
-class TensorBoard(CallbackSettings):
-    """Writes scalars for TensorBoard: loss and gradient norm of steps, and every column of the history."""
-
-    writes: ClassVar[tuple[str, ...]] = ("directory",)
-
-    directory: AnyPath
-    """Directory of the event files."""
-    every: Annotated[int, Field(ge=1)] = 10
-    """Write loss and gradient norm of every n-th step."""
-
-    def build(self) -> Callback:
-        """The live callback."""
-        return _TensorBoard(self.directory, self.every)
-
-
-class _TensorBoard(Callback):
-    looks_at: ClassVar[frozenset[str]] = frozenset()
-
-    def __init__(self, directory: Path, every: int) -> None:
-        module = require("tensorboard", extra="tensorboard", purpose="The TensorBoard callback")
-        del module
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.writer = SummaryWriter(str(directory))
-        self.every = every
-
-    def on_batch_end(self, state: TrainState) -> None:
-        if state.step % self.every == 0:
-            self._scalar("step/loss", state.loss, state.step)
-            self._scalar("step/gradient_norm", state.gradient_norm, state.step)
-
-    def on_epoch_end(self, state: TrainState) -> None:
-        for name, value in state.history.epochs[-1].items():
-            self._scalar(f"epoch/{name}", value, state.epoch + 1)
-
-    def on_fit_end(self, state: TrainState) -> None:  # noqa: ARG002
-        self.writer.close()
-
-    def on_exception(self, state: TrainState) -> None:  # noqa: ARG002
-        self.writer.close()
-
-    def _scalar(self, name: str, value: float, step: int) -> None:
-        self.writer.add_scalar(name, value, step)
 
 
 class LossPlot(CallbackSettings):

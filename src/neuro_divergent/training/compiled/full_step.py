@@ -114,6 +114,8 @@ CHECKS: dict[str, Check] = {
 
 def _looks_inside(callback: Callback) -> bool:
     kind = type(callback)
+    if kind.reads_only:
+        return "outputs" in (kind.looks_at or ())
     if kind.on_gradients is not Callback.on_gradients:
         return True
     return bool(kind.on_batch_end is not Callback.on_batch_end if kind.looks_at is None else kind.looks_at)
@@ -134,8 +136,28 @@ class Compiled(Eager):
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
         """Take one step: compiled, or eager where that is not possible."""
         forget_gradients(state.optimizer)
+        shown = None if state.observers is None else state.observers(state)
+        if shown is not None:
+            self._show_gradients(shown, task, state, batch)
         figures = self._whole(state, batch)
         return super().step(task, state, batch) if figures is None else Step(*figures, taken=True)
+
+    def _show_gradients(self, shown: Callable[[TrainState], None], task: Task, state: TrainState, batch: Any) -> None:
+        """Compute the gradients of the step for callbacks that only read them, and leave no trace."""
+        running = RunningStatistics(state.module)
+        running.remember()
+        seed_network(state)
+        try:
+            state.loss = self.gradients(task, state, batch)
+            state.precision.unscale(state.optimizer)
+            state.working = (task, batch)
+            shown(state)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        finally:
+            running.restore()
+            forget_gradients(state.optimizer)
 
 
 class WholeStep:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from neuro_divergent.core.errors import Advice, ConfigError
+from neuro_divergent.core.registry import normalise
 from neuro_divergent.losses import Loss, Weighted
 from neuro_divergent.metrics.base import Metric, metric_name
 from neuro_divergent.metrics.training import training_metric
@@ -30,6 +31,11 @@ def check(config: TrainingConfig) -> None:
     _order(config)
     _metrics(config)
     _monitors(config)
+    if config.strategy is not None and config.distributed is not None:
+        raise ConfigError(
+            f"a training takes its steps in one way, but got strategy={config.strategy.kind} and "
+            f"distributed={config.distributed.kind}. Leave one of them out"
+        )
 
 
 def check_arrays(config: TrainingConfig) -> None:
@@ -180,7 +186,7 @@ def _monitors(config: TrainingConfig) -> None:
     known = {f"{side}_{name}" for side in ("train", "validation") for name in ("loss", *names)}
     for field in ("schedule", "early_stopping"):
         monitor = getattr(getattr(config, field), "monitor", "train_loss")
-        if monitor not in known and monitor not in names:
+        if normalise(monitor) not in {normalise(name) for name in (*known, *names)}:
             raise ConfigError(
                 f"{field}.monitor must be one of {', '.join(sorted(known))}, but got {monitor!r}. To monitor a metric, "
                 "name it in metrics"
@@ -190,8 +196,10 @@ def _monitors(config: TrainingConfig) -> None:
 def followed(rule: Monitor, metrics: Sequence[str | Metric]) -> Monitor:
     """The rule with its column, and with "min" or "max" (from the metric) instead of "auto"."""
     by_name = {metric_name(item): item for item in metrics}
-    name = rule.monitor.removeprefix("validation_") if rule.monitor not in by_name else rule.monitor
-    monitor = f"validation_{name}" if name in by_name else rule.monitor
+    meant = {normalise(f"{side}_{name}"): f"{side}_{name}" for side in ("train", "validation") for name in by_name}
+    meant |= {normalise(name): f"validation_{name}" for name in by_name}
+    monitor = meant.get(normalise(rule.monitor), rule.monitor)
+    name = monitor.removeprefix("validation_")
     mode = rule.mode
     if mode == "auto":
         mode = training_metric(by_name[name]).goal if name in by_name else "min"

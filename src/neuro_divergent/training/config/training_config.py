@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from neuro_divergent.core.config import Description, Function
+from neuro_divergent.core.config import Function
 from neuro_divergent.core.errors import Advice, ConfigError
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.losses import MSE
-from neuro_divergent.metrics.base import canonical
 from neuro_divergent.optim import (
     AdamW,
     AnySchedule,
@@ -31,6 +30,7 @@ from neuro_divergent.training.config import misplaced, rules
 from neuro_divergent.training.config import shorthands as short
 from neuro_divergent.training.config.checkpoints import Checkpoints, FaultTolerance
 from neuro_divergent.training.config.curriculum import Curriculum, TeacherForcing
+from neuro_divergent.training.config.early_stopping import Auto, Count, EarlyStopping, GivenStopping, StoppingField
 from neuro_divergent.training.config.facts import (
     ANY,
     OFF,
@@ -46,8 +46,6 @@ from neuro_divergent.training.config.facts import (
 from neuro_divergent.training.config.network_settings import ActivationCheckpointing, Regularization
 from neuro_divergent.training.config.strategy import StrategySettings
 
-Auto = Literal["auto"]
-Count = Annotated[int, Field(ge=1)]
 MOST_THREADS = 1024
 """Maximum number of threads: each one needs memory, and the math library ends the process if there is none left."""
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -55,36 +53,6 @@ Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 PrecisionName = Literal["float32", "float64", "bf16", "fp16", "bf16-true", "fp16-true", "accumulate64"]
 """float32; float64; bf16 or fp16 autocast over float32 weights; weights and optimizer in bf16 or fp16 (-true); float32
 with sums and gradients accumulated in float64."""
-
-
-def monitored(name: str) -> str:
-    """The column of the history that a name means; metrics may be in any case: validation_MAE is validation_mae."""
-    side, _, metric = name.partition("_")
-    return f"{side}_{canonical(metric)}" if side in ("train", "validation") else canonical(name)
-
-
-class EarlyStopping(Description):
-    """Stop when the monitored value has not improved for `patience` validations.
-
-    With patience 3 the values 1.0, 0.8, 0.9, 0.9, 0.9 stop at the fifth.
-    """
-
-    patience: Count = 10
-    """How many validations in a row may bring no improvement."""
-    min_delta: Annotated[float, Field(ge=0.0)] = 1e-4
-    """How much better than the best value a new value must be to count as an improvement."""
-    monitor: Annotated[str, AfterValidator(monitored)] = "validation_loss"
-    """A column of the history: validation_loss, train_loss, or a metric such as validation_mae (or "mae")."""
-    mode: Literal["auto", "min", "max"] = "auto"
-    """Whether smaller or larger is better; "auto" uses the metric's direction."""
-    warmup: Annotated[int, Field(ge=0)] = 0
-    """Validations at the start that do not count for the patience."""
-    restore_best_weights: bool = True
-    """Return the weights of the best validation instead of the last ones."""
-
-
-StoppingField = Annotated[EarlyStopping | Auto | None, short.switch(EarlyStopping, lambda n: EarlyStopping(patience=n))]
-GivenStopping = EarlyStopping | type[EarlyStopping] | Auto | int | None
 
 
 _FOR_WINDOWS = (
@@ -295,10 +263,10 @@ class TrainingConfig(DeclaredFields):
     quantiles): "auto" if their coverage differs from the nominal one by more than 3 points and forecasts are not
     reconciled (HINT), True always, False never. A loss that forecasts a point gets intervals by
     `prediction_intervals` instead."""
-    progress: bool | Auto = option(
+    progress: bool | Literal["auto", "plain"] = option(
         "auto", resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="main"
     )
-    """A progress line; "auto" shows it on a terminal only."""
+    """A progress line; "auto" shows it on a terminal only. "plain" prints a line per epoch, for containers and logs."""
     num_workers: Annotated[int, Field(ge=0)] = option(
         0, resume="free", compile=ANY, stack=ANY, arrays=ANY, process="json", distributed="same"
     )
@@ -380,6 +348,10 @@ class TrainingConfig(DeclaredFields):
         None, resume="fixed", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
     )
     """How steps are taken; None is this process: eager, compiled or stacked as the other fields say."""
+    distributed: StrategySettings | None = option(
+        None, resume="free", compile=OFF, stack=OFF, arrays=ANY, process="json", distributed="same"
+    )
+    """Several processes that train together: `Distributed(processes=2)`; None for this process alone."""
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:

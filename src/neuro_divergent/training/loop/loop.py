@@ -98,17 +98,21 @@ def _end_is_due(state: TrainState) -> bool:
 
 def save_if_due(state: TrainState, callbacks: CallbackList) -> None:
     """Take a checkpoint if one is due or requested, and report a failure of the last one."""
-    write_requested(state, callbacks)
     if state.saver is not None:
         state.saver.check(state)
-        if not state.stopping and state.saver.due(state):
-            state.saver.save(state, callbacks)
+    due = state.saver is not None and not state.stopping and state.saver.due(state)
+    due = state.strategy.saves(state, due or bool(state.requested)) and due
+    write_requested(state, callbacks)
+    if state.saver is not None and due:
+        state.saver.save(state, callbacks)
 
 
 def finish_saving(state: TrainState, callbacks: CallbackList) -> None:
     """Write the last checkpoint, before the best weights are restored; then raise a received signal."""
+    due = state.saver is not None and (state.saver.settings.on_stop or state.signalled)
+    state.strategy.saves(state, due)
     if state.saver is not None:
-        if state.saver.settings.on_stop or state.signalled:
+        if due:
             state.saver.save(state, callbacks)
         state.saver.join(state)
     if state.guard is not None:
@@ -123,19 +127,22 @@ def run_epoch(task: Task, state: TrainState, until: int, strategy: Strategy, cal
     to_train(state.optimizer)
     begun = time.perf_counter()
     rest = batches(state.source, state.epoch, state.position, state.config.num_workers)
+    stopped = False  # as all processes of the run agree: `state.stopping` may be set in one of them only
     for batch in islice(rest, max(0, until - state.step)):
         callbacks("on_batch_start", state)
         try:
             train_step(task, state, batch, strategy)
         except StoppedBeforeStepError:
+            stopped = True
             break
         callbacks("on_batch_end", state)
-        if stop_agreed(state, strategy):
+        stopped = stop_agreed(state, strategy)
+        if stopped:
             break
         if state.position < state.steps_per_epoch and state.step < state.total_steps:
             save_if_due(state, callbacks)
     state.epoch_seconds += time.perf_counter() - begun
-    if state.position >= state.steps_per_epoch or (state.step >= state.total_steps and not state.stopping):
+    if state.position >= state.steps_per_epoch or (state.step >= state.total_steps and not stopped):
         end_epoch(task, state, callbacks, strategy)
 
 

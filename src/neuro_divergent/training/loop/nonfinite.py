@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from neuro_divergent.core import seeding
+from neuro_divergent.core.batch import rows
 from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ def explanation(task: Task, state: TrainState, batch: Any) -> str:
 
     The batch is computed once more, with the same random numbers as in the step.
     """
+    if rows(batch) == 0:  # another process of the run had the rows
+        return ""
     torch.default_generator.manual_seed(seeding.key(state.config.seed, "network", state.step) >> 1)
     with torch.no_grad(), frozen_statistics([state.module]), state.precision.autocast():
         values, _ = task(state.module, batch)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from neuro_divergent.core.runs.names import REFIT, STOPPED_ON_REQUEST
-from neuro_divergent.core.runs.process import stop_requested, withdraw_old_stop, withdraw_stop
+from neuro_divergent.core.runs.process import stop_requested, stop_saves, withdraw_old_stop, withdraw_stop
 from neuro_divergent.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
@@ -168,8 +168,10 @@ class _StopRequests(Callback):
 
     def _look(self, state: TrainState) -> None:
         self._looked = time.monotonic()
-        if state.saver is None or state.stopping or not any(map(stop_requested, self._folders)):
+        if state.saver is None or state.stopping:
             return
-        state.stop(STOPPED_ON_REQUEST)
-        # A stop request always saves, even with on_stop=False.
-        state.saver.settings = state.saver.settings.replace(on_stop=True)
+        asked = [folder for folder in self._folders if stop_requested(folder)]
+        if asked:
+            # What the request says counts, not the setting on_stop.
+            state.saver.settings = state.saver.settings.replace(on_stop=any(map(stop_saves, asked)))
+            state.stop(STOPPED_ON_REQUEST)

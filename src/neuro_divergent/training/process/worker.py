@@ -36,6 +36,8 @@ class HandOver(Callback):
 
     def on_fit_end(self, state: TrainState) -> None:
         """Refuse an end of which no checkpoint tells."""
+        if not state.strategy.main:  # the main process of the run hands over
+            return
         assert state.saver is not None
         if step_name(state.step) not in state.saver.store.names():
             failed = [event["why"] for event in state.history.events if event.get("event") == "checkpoint_failed"]
@@ -55,11 +57,11 @@ def main(arguments: list[str], run: Callable[[Path], None]) -> int:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         with suppress(StorageError):  # of a full disk the exit code must be enough
             files.write_json(folder / ERROR, told_of(error))
-        return POINTLESS if _would_come_again(error) else 1
+        return POINTLESS if would_come_again(error) else 1
     return 0
 
 
-def _would_come_again(error: NeuroDivergentError) -> bool:
+def would_come_again(error: NeuroDivergentError) -> bool:
     """Whether nothing that another attempt finds changed, such as room on the disk, could make it succeed."""
     if isinstance(error, StorageError):
         cause: BaseException | None = error

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from neuro_divergent.core import bundle
-from neuro_divergent.core.runs.names import CONFIG, CONTEXT, EVENTS, is_remote
+from neuro_divergent.core.json import dump_json, to_plain
+from neuro_divergent.core.runs.names import ABOUT, CONFIG, CONTEXT, DETAILS, EVENTS, is_remote
 from neuro_divergent.core.runs.remote import RemoteFolder
 from neuro_divergent.training.callbacks.base import Callback, CallbackSettings
+from neuro_divergent.training.callbacks.layers import layers_of
 from neuro_divergent.training.callbacks.writers import EventLines
 from neuro_divergent.training.process.heartbeat import stop_requests
 from neuro_divergent.training.runs.checkpoint_store import LocalCheckpoints, place_of
+from neuro_divergent.training.runs.console_events import ConsoleEvents, memory_used
 from neuro_divergent.training.runs.event_files import EventFile, LocalEvents, RemoteEvents
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ABOUT_FORMAT = 1
+"""Version of the files with facts."""
 SECONDS_BETWEEN_LINES, MOST_STEPS = 0.5, 200
 """Limits of the steps that one line of the log contains: their time and their number."""
 
@@ -51,6 +56,15 @@ def write_context(directory: Path | str, files: Mapping[str, bytes]) -> None:
         bundle.write(Path(directory) / CONTEXT, files, overwrite=True)
 
 
+def write_about(directory: Path | str, state: TrainState) -> None:
+    """Write facts for those who look at the run: short ones, then the layers of the network and the series."""
+    facts = to_plain({"schema": ABOUT_FORMAT, **state.about()})
+    details = {"schema": ABOUT_FORMAT, "layers": layers_of(state.module), "series": facts.pop("series", [])}
+    place = place_of(directory)
+    for name, content in ((ABOUT, facts), (DETAILS, details)):
+        place.write_text(name, dump_json(content, name, indent=None).decode() + "\n")
+
+
 class _Events(Callback):
     """The event log. A failed write never ends the training, because the log is less important than the training.
 
@@ -69,10 +83,12 @@ class _Events(Callback):
         self._rate: list[float] = []
         self._told = time.monotonic()
         self._warned = False
+        self._console = ConsoleEvents(self.lines)
 
     def on_fit_start(self, state: TrainState) -> None:
         self._told = time.monotonic()
         self._call("on_fit_start", state)
+        self._console.open(state)
 
     def on_batch_end(self, state: TrainState) -> None:
         self._steps.append(state.step)
@@ -93,10 +109,12 @@ class _Events(Callback):
         self._call("on_checkpoint_end", state)
 
     def on_fit_end(self, state: TrainState) -> None:
+        self._console.close()
         self._call("on_fit_end", state)
         self.file.close()
 
     def on_exception(self, state: TrainState) -> None:
+        self._console.close()
         self._call("on_exception", state)
         self.file.close()
 
@@ -122,4 +140,4 @@ class _Events(Callback):
             "learning_rate": self._rate,
         }
         self._steps, self._loss, self._norm, self._rate = [], [], [], []
-        self.lines.write("steps", state, **steps)
+        self.lines.write("steps", state, **steps, **memory_used())

@@ -32,7 +32,7 @@ from neuro_divergent.core.tensor_files import (
     read_tensors,
     tensor_parts,
 )
-from neuro_divergent.optim import PlateauState, load_state, state_tensors, to_train
+from neuro_divergent.optim import PlateauState, to_train
 from neuro_divergent.training.state.early_stopping import Patience
 from neuro_divergent.training.state.history import History
 
@@ -215,7 +215,7 @@ def take(state: TrainState, callbacks: CallbackList, facts: Mapping[str, Any], r
     return Snapshot(
         document=document | dict(facts),
         weights=weights,
-        optimizer=room.copies(OPTIMIZER, state_tensors(state.optimizer)),
+        optimizer=room.copies(OPTIMIZER, state.strategy.optimizer_tensors(state)),
         step_loss=list(history.step_loss),
         gradient_norm=list(history.gradient_norm),
         events=events,
@@ -309,7 +309,7 @@ def restore(
     try:
         state.module.load_state_dict(part(snapshot.weights, "module/"))
         if not fresh_optimizer:
-            load_state(state.optimizer, snapshot.optimizer)
+            state.strategy.load_optimizer(state, snapshot.optimizer)
         if state.averager is not None:
             state.averager.load_state(part(snapshot.weights, "average/"))
         best = part(snapshot.weights, "best/")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from neuro_divergent.core.errors import NeuroDivergentError, NonFiniteError
 from neuro_divergent.training.callbacks.base import Callback, CallbackList
-from neuro_divergent.training.callbacks.progress import ProgressLine, watched
+from neuro_divergent.training.callbacks.plain_progress import progress_of
 from neuro_divergent.training.compiled.assemble import engine_callbacks
 from neuro_divergent.training.loop.loop import (
     end_epoch,
@@ -172,9 +172,7 @@ def release(members: list[Member]) -> None:
 
 
 def _progress(state: TrainState, title: str, beats: list[Callback]) -> CallbackList:
-    wanted = state.config.progress
-    lines: list[Callback] = [ProgressLine(title)] if wanted is True or (wanted == "auto" and watched()) else []
-    return CallbackList([*lines, *beats])
+    return CallbackList([*progress_of(state.config.progress, title), *beats])
 
 
 def _epoch_is_over(state: TrainState) -> bool:

@@ -18,7 +18,7 @@ from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.early_stopping import Patience
 from neuro_divergent.training.state.history import History
 from neuro_divergent.training.state.precision import Precision
-from neuro_divergent.training.state.task import Source
+from neuro_divergent.training.state.task import Source, Task
 
 if TYPE_CHECKING:
     from neuro_divergent.training.process.signals import Guard
@@ -77,6 +77,11 @@ class TrainState:
     """Handles signals; None if the run does not handle them."""
     on_gradients: Callable[[TrainState], None] | None = None
     """Called between backward and clipping if a callback has the hook. The engine sets it."""
+    observers: Callable[[TrainState], Callable[[TrainState], None] | None] | None = None
+    """Given the state, a function that shows the gradients to the callbacks that only read those of the next step, or
+    None if there are none. For steps that do not expose gradients. The engine sets it."""
+    working: tuple[Task, Any] | None = None
+    """The task and the batch of the present step, until the next one; only if a callback has the hook on_gradients."""
     outputs: Any = None
     """The network's outputs in the last forward pass, detached; only if a callback declares "outputs"."""
     tensors: dict[str, Tensor] | None = None
@@ -86,6 +91,8 @@ class TrainState:
     """What a checkpoint says of its run besides the state: configuration, identity, versions; set by the engine."""
     context: Callable[[], Mapping[str, bytes]] = dict
     """Files that turn a checkpoint into a forecaster; nothing for a module of the user's."""
+    about: Callable[[], Mapping[str, Any]] = dict
+    """Facts about the table and its scores, as plain data, which are written into the run directory once."""
     requested: list[str] = field(default_factory=list)
     """Where checkpoints were asked for that are not written yet."""
     shared: dict[str, Any] = field(default_factory=dict)

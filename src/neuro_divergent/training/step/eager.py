@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from neuro_divergent.core.batch import rows
 from neuro_divergent.core.errors import Advice, ConfigError
-from neuro_divergent.optim import forget_gradients, gradient_norm
+from neuro_divergent.optim import forget_gradients, gradient_norm, load_state, state_tensors
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.batch_norm_stats import RunningStatistics
 from neuro_divergent.training.state.state import TrainState
@@ -41,6 +41,13 @@ class Eager:
         """The unchanged module and its optimizer."""
         return module, build_optimizer(module)
 
+    def source(self, source: Source, config: TrainingConfig) -> Source:  # noqa: ARG002
+        """The unchanged source: this process computes all rows."""
+        return source
+
+    def begin(self, state: TrainState, identity: Callable[[], Mapping[str, Any]]) -> None:
+        """Does nothing: there is nobody to compare with."""
+
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
         """Take one step on the effective batch. If loss or gradients are not finite, no weight changes."""
         optimizer = state.optimizer
@@ -48,7 +55,7 @@ class Eager:
         loss = out_of_memory.gradients(self, task, state, batch)
         state.precision.unscale(optimizer)
         if state.on_gradients is not None:
-            state.loss = loss
+            state.loss, state.working = loss, (task, batch)
             state.on_gradients(state)
         norm = self.condition_gradients(state)
         taken = not self.agree(not (math.isfinite(loss) and math.isfinite(norm)))
@@ -64,6 +71,18 @@ class Eager:
     def agree(self, flag: bool) -> bool:
         """The flag itself, because there is one process."""
         return flag
+
+    def saves(self, state: TrainState, due: bool) -> bool:  # noqa: ARG002
+        """Whether a checkpoint is due: this process has everything."""
+        return due
+
+    def optimizer_tensors(self, state: TrainState) -> dict[str, Tensor]:
+        """The state of the optimizer by parameter name."""
+        return state_tensors(state.optimizer)
+
+    def load_optimizer(self, state: TrainState, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the state of the optimizer."""
+        load_state(state.optimizer, tensors)
 
     def state_dict(self) -> dict[str, Any]:
         """{}: there is no state between steps."""

@@ -6,11 +6,11 @@ strategies. Another package adds its own with a `StrategySettings` in `TrainingC
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from neuro_divergent.training.config.training_config import TrainingConfig
 from neuro_divergent.training.state.state import TrainState
@@ -52,6 +52,17 @@ class Strategy(Protocol):
         """
         ...
 
+    def source(self, source: Source, config: TrainingConfig) -> Source:
+        """The source of the rows that this process computes; the given one if it computes all of them."""
+        ...
+
+    def begin(self, state: TrainState, identity: Callable[[], Mapping[str, Any]]) -> None:
+        """Called once, when a checkpoint has been restored and before the first step.
+
+        `identity` returns what the run trains on, such as the data's fingerprint, for processes that compare it.
+        """
+        ...
+
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
         """Take one optimizer step on the effective batch: gradients, reduction, clipping, update."""
         ...
@@ -63,6 +74,19 @@ class Strategy(Protocol):
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set in any process of the run. The engine calls it for stops, signals, out-of-memory
         errors and steps that are not finite."""
+        ...
+
+    def saves(self, state: TrainState, due: bool) -> bool:
+        """Whether this process writes a checkpoint now. All processes call it after each step: they may have to tell
+        the main process what it does not have."""
+        ...
+
+    def optimizer_tensors(self, state: TrainState) -> dict[str, Tensor]:
+        """The whole state of the optimizer by parameter name, for a checkpoint."""
+        ...
+
+    def load_optimizer(self, state: TrainState, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what `optimizer_tensors` returned, in any number of processes."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

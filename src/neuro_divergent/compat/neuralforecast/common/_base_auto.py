@@ -17,7 +17,7 @@ from neuro_divergent.compat.neuralforecast.tsdataset import TimeSeriesDataset, f
 from neuro_divergent.compat.ray import tune
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, NotFittedError
 from neuro_divergent.core.extras import require
-from neuro_divergent.search.study import quiet
+from neuro_divergent.search.storage import quiet
 
 if TYPE_CHECKING:
     from optuna.trial import Trial

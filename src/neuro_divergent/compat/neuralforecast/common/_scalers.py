@@ -57,8 +57,8 @@ class TemporalNorm(nn.Module):
         return self._time_first(self.scaler.inverse(self._time_first(z), stats))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scaling is not a layer: call transform and inverse_transform."""
-        raise NotImplementedError("call transform(x, mask) and inverse_transform(z)")
+        """`transform` of a tensor that was observed everywhere."""
+        return self.transform(x, torch.ones_like(x))
 
     def _time_first(self, x: Tensor) -> Tensor:
         """The tensor with time as the second axis, as our scalers need it. The function is its own inverse."""

@@ -60,8 +60,8 @@ def needed_future(members: Sequence[Member], futr_df: Any, id_col: str) -> tuple
         return None, []
     if futr_df is None:
         raise DataError(
-            f"a forecast needs its future exogenous features: {{{str(wanted)[1:-1]}}}, but got no futr_df. Give "
-            "futr_df=..."
+            f"Models require the following future exogenous features: {{{str(wanted)[1:-1]}}}, but got no futr_df. "
+            "Give futr_df=..."
         )
     frame, _ = plain_frame(futr_df, id_col)
     missing = [name for name in wanted if name not in frame.columns]
@@ -80,7 +80,7 @@ def check_future(frame: pl.DataFrame, expected: pl.DataFrame, wanted: Sequence[s
     kept = own.join(expected, on=keys, how="semi")
     if len(kept.unique(keys)) < len(expected):
         raise DataError(
-            "`futr_df` must have every id at every step, but has missing combinations: "
+            "There are missing combinations of id and step in `futr_df`, which must have all: "
             f"{len(expected) - len(kept.unique(keys))} "
             f"of {len(expected)}. make_future_dataframe() gives all, get_missing_future(futr_df) the missing ones"
         )
@@ -88,5 +88,5 @@ def check_future(frame: pl.DataFrame, expected: pl.DataFrame, wanted: Sequence[s
         warnings.warn(f"Dropped {len(frame) - len(kept):,} unused rows from `futr_df`.", UserWarning, stacklevel=4)
     empty = [name for name in wanted if _gaps(kept[name])]
     if empty:
-        raise DataError(f"`futr_df` must be complete. Found null values: {', '.join(empty)}. Fill them in")
+        raise DataError(f"Found null values in `futr_df`, which must be complete: {', '.join(empty)}. Fill them in")
     return kept

@@ -36,16 +36,24 @@ def check_options(intervals: Any, level: Any, quantiles: Any, refit: bool | int,
         raise ConfigError("prediction_intervals are for levels or quantiles, but got neither. Set level=[...]")
     if intervals is not None and not refit:
         raise ConfigError(
-            "prediction intervals are measured before each window, but got refit=False. Set refit=True, or leave "
-            "prediction_intervals out"
+            "Passing prediction_intervals is only supported with refit=True: they are measured before each window. But "
+            "got refit=False"
         )
     if use_fitted and (refit or intervals is not None):
         raise ConfigError("use_fitted=True trains nothing, so it cannot be combined with refit or prediction_intervals")
 
 
-def before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
-    """The table without its last rows; series that are not longer are left out."""
+def before(table: TimeSeriesDataFrame, rows: int, *, needed: bool = True) -> TimeSeriesDataFrame:
+    """The table without its last rows; series that are not longer are left out.
+
+    Args:
+        table: all rows.
+        rows: how many to leave out.
+        needed: whether rows must be left; if not, and none is, the whole table is returned.
+    """
     long = table.store.lengths > rows
+    if not long.any() and not needed:
+        return table
     if not long.any():
         raise DataError(
             f"the windows take {rows} rows of each series, but the longest has "
@@ -55,12 +63,14 @@ def before(table: TimeSeriesDataFrame, rows: int) -> TimeSeriesDataFrame:
     return kept.drop_last(rows)
 
 
-def origins(forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int], steps: int) -> Origins:
-    """Forecast origins this many rows before the end of each series that is long enough."""
+def origins(
+    forecaster: Forecaster, table: TimeSeriesDataFrame, ahead: Sequence[int], steps: int, least: int = 0
+) -> Origins:
+    """Forecast origins this many rows before the end of each series that has at least `least` rows before them."""
     lengths = table.store.lengths
     rows = lengths[:, None] - np.asarray(ahead, dtype=np.int64)[None, :]
     series = np.broadcast_to(np.arange(len(lengths))[:, None], rows.shape)
-    inside = rows >= 0
+    inside = rows >= least
     found = series[inside].astype(np.int64), rows[inside].astype(np.int64)
     return Origins.at(table, *found, steps, together=forecaster.model.together)
 

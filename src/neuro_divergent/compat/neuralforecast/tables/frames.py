@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -15,13 +16,16 @@ import polars as pl
 from neuro_divergent.compat.neuralforecast.errors import MissingColumnError
 from neuro_divergent.compat.neuralforecast.members import Member
 from neuro_divergent.compat.neuralforecast.tables.clock import Clock
-from neuro_divergent.core.errors import DataError
+from neuro_divergent.core import bundle
+from neuro_divergent.core.errors import CorruptFileError, DataError
 from neuro_divergent.data.read.files import take_over
 from neuro_divergent.data.read.parquet_guard import check_pages
 from neuro_divergent.data.table import TimeSeriesDataFrame
 
 MASK, WEIGHT = "available_mask", "sample_weight"
 """Columns whose names have a meaning."""
+TABLE, STATIC = "table.parquet", "static.parquet"
+"""Files of a saved training table."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +43,55 @@ class Types:
 
     id_type: str = "String"
     target_type: str = "Float32"
+    categories: Sequence[Any] | None = None
+    """The ids in their order, if the column of ids is categorical."""
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, columns: Columns) -> Types:
+    def of(cls, frame: pl.DataFrame, columns: Columns, df: Any) -> Types:
         """The types in a table."""
-        return cls(*(str(frame.schema[name]) for name in (columns.id_col, columns.target_col)))
+        id_type, target_type = (str(frame.schema[name]) for name in (columns.id_col, columns.target_col))
+        return cls(id_type, target_type, _categories(df, columns.id_col))
+
+    def order(self, ids: Sequence[Any]) -> list[int]:
+        """The places of ids in the order of the categories."""
+        if self.categories is None:
+            return list(range(len(ids)))
+        place = {str(name): number for number, name in enumerate(self.categories)}
+        return sorted(range(len(ids)), key=lambda number: place.get(str(ids[number]), len(place)))
+
+    def as_category(self, values: Any) -> Any:
+        """Ids of a pandas result, categorical if they were."""
+        if self.categories is None or not hasattr(values, "astype"):
+            return values
+        import pandas as pd
+
+        return values.astype(pd.CategoricalDtype(list(self.categories)))
 
     def give_back(self, frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-        """The columns of a result in the types of the data."""
+        """The columns of a result in the types of the data, the series in their order."""
+        if self.categories is not None:
+            ids = frame[columns.id_col].unique(maintain_order=True).to_list()
+            ranks = {ids[number]: rank for rank, number in enumerate(self.order(ids))}
+            rank = pl.col(columns.id_col).replace_strict(ranks, return_dtype=pl.Int64)
+            frame = frame.sort(rank, maintain_order=True)
         kinds = {columns.id_col: _simple(self.id_type), columns.target_col: _simple(self.target_type)}
         casts = [pl.col(name).cast(kind) for name, kind in kinds.items() if kind is not None and name in frame.columns]
         if columns.target_col in frame.columns and frame[columns.target_col].null_count():
             casts = [cast for cast in casts if cast.meta.output_name() != columns.target_col]
         return frame.with_columns(casts)
+
+
+def _categories(df: Any, id_col: str) -> list[Any] | None:
+    """The categories of a column of ids of pandas or polars, in order; None for other columns."""
+    if isinstance(df, pl.LazyFrame):
+        kind: Any = df.collect_schema()[id_col]
+    else:
+        inside = hasattr(df, "columns") and hasattr(df, "__getitem__") and id_col in list(df.columns)
+        kind = getattr(df[id_col], "dtype", None) if inside else None
+    if isinstance(kind, pl.Enum):
+        return kind.categories.to_list()
+    known = getattr(kind, "categories", None)
+    return None if known is None or isinstance(kind, pl.DataType) else known.tolist()
 
 
 def _simple(name: str) -> Any:
@@ -118,10 +158,34 @@ class Source:
             df = read_files(df, columns.id_col)
         lazy, _ = take_over(df)
         require_columns(lazy.collect_schema().names(), (columns.id_col, columns.time_col, columns.target_col), "df")
-        types = Types.of(lazy.head(0).collect(), columns)
+        types = Types.of(lazy.head(0).collect(), columns, df)
         frame, library = plain_frame(df, columns.id_col)
         static = None if static_df is None else plain_frame(static_df, columns.id_col)[0]
         return cls(frame, library, columns, types, freq, static)
+
+    def files(self) -> dict[str, bytes]:
+        """The tables as Parquet files, by name."""
+        frames = {TABLE: self.frame} | ({} if self.static is None else {STATIC: self.static})
+        found = {}
+        for name, frame in frames.items():
+            frame.write_parquet(buffer := io.BytesIO())
+            found[name] = buffer.getvalue()
+        return found
+
+    @classmethod
+    def from_files(cls, folder: Path, columns: Columns, types: Types, freq: Any) -> Source | None:
+        """The inverse of `files`; None if the folder has no table."""
+        contents = bundle.read(folder)
+        if TABLE not in contents:
+            return None
+        frames = []
+        for name in (TABLE, STATIC):
+            check_pages(folder / name)
+            frames.append(_parquet(contents[name], folder / name) if name in contents else None)
+        frame = frames[0]
+        assert frame is not None
+        require_columns(frame.columns, (columns.id_col, columns.time_col, columns.target_col), TABLE)
+        return cls(frame, "polars", columns, types, freq, frames[1])
 
     def table(self, member: Member) -> TimeSeriesDataFrame:
         """The table of a model, with the columns that it takes."""
@@ -180,6 +244,13 @@ class Source:
         return TimeSeriesDataFrame.from_frame(self.clock.counted(self.frame), **options | {"freq": 1})
 
 
+def _parquet(data: bytes, path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(io.BytesIO(data), hive_partitioning=False)
+    except pl.exceptions.PolarsError as error:
+        raise CorruptFileError(f"{path} must be a Parquet file, but is not: {error}") from None
+
+
 def static_part(static: pl.DataFrame | None, names: tuple[str, ...], id_col: str, model: str) -> pl.DataFrame:
     """The static columns that a model takes."""
     if static is None:
@@ -196,7 +267,8 @@ def require_exogenous(have: Iterable[str], wanted: Iterable[str], kind: str, who
     missing = [name for name in wanted if name not in have]
     if missing:
         raise MissingColumnError(
-            f"the table must have all columns of the models; {kind} exogenous variables not found: {missing}. {who}"
+            f"{kind} exogenous variables not found in input dataset, which must have all columns of the models: "
+            f"{missing}. {who}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ import polars as pl
 
 from neuro_divergent.compat.neuralforecast.adapter import PeerModel
 from neuro_divergent.compat.neuralforecast.attributes import FittedAttributes
-from neuro_divergent.compat.neuralforecast.members import Member
+from neuro_divergent.compat.neuralforecast.members import Member, with_names
 from neuro_divergent.compat.neuralforecast.tables.checks import (
     check_categories,
     check_future,
@@ -53,7 +54,24 @@ class TableMethods(FittedAttributes):
         check_values(source)
         check_categories(self.members, source)
         self._source, self._columns, self._types = source, columns, source.types
+        if source.types.categories is not None:  # the rows of an S without names have the order of the series
+            self.members = [with_names(member, source.types.categories) for member in self.members]
         return source
+
+    def _take_back(self, source: Source | None) -> None:
+        """Go on with the training table of a file, of which the models have only the last rows."""
+        if source is None:
+            return
+        self._source = source
+        for member in self.members:
+            forecaster = self.forecasters[member.name]
+            library = forecaster.data.library
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the table was warned of when it was given
+                forecaster.data = forecaster.in_own_codes(source.table(member))
+            source.library = forecaster.data.library = library
+        if self._clock is not None and source.clock is not None:
+            self._clock = source.clock
 
     def _later(self, frame: pl.DataFrame, source: Source) -> pl.DataFrame:
         """Validation rows with the stamps after those of the table: as in neuralforecast, only their order matters."""
@@ -121,6 +139,7 @@ class TableMethods(FittedAttributes):
 
     def _counted(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, Clock | None]:
         """A table to forecast after, with counted rows if those of the training table were counted."""
+        require_columns(frame.columns, asdict(self._columns).values(), "df")
         if self._clock is None:
             return frame, None
         clock = Clock.of(frame, self._columns.id_col, self._columns.time_col, self.freq)
@@ -168,4 +187,7 @@ class TableMethods(FittedAttributes):
 
     def _give(self, frame: pl.DataFrame | None, table: TimeSeriesDataFrame, clock: Clock | None = None) -> Any:
         assert frame is not None
-        return table.as_input_library(self._types.give_back(self._give_stamps(frame, clock), self._columns))
+        found = table.as_input_library(self._types.give_back(self._give_stamps(frame, clock), self._columns))
+        if self._types.categories is not None and table.library == "pandas":
+            found[self._columns.id_col] = self._types.as_category(found[self._columns.id_col])
+        return found

@@ -28,8 +28,8 @@ class RequestChecks:
         ]
         if stopping and not held_out and val_df is None:
             raise ConfigError(
-                f"early stopping ({', '.join(stopping)}) needs validation rows, but got none. Set val_size>0 "
-                f"(at least h={self.h}), or give val_df"
+                f"early stopping ({', '.join(stopping)}) needs validation rows, but got none. Set val_size>0 if early "
+                f"stopping is enabled, at least h={self.h}, or give val_df"
             )
 
     def _horizon(self, h: int | None) -> int:

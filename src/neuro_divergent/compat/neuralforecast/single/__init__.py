@@ -1,0 +1,1 @@
+"""One model without a NeuralForecast: its network, and its file."""

@@ -1,0 +1,1 @@
+"""Diagnostics of a training: gradients, weights, learning curves, architecture. They only look: no weight changes."""

@@ -1,0 +1,1 @@
+"""Verdicts about a training: evidence is gathered once, one small function per cause judges it."""

@@ -1,0 +1,1 @@
+"""The causes, one function each, grouped by the evidence that they read."""

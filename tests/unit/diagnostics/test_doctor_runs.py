@@ -1,0 +1,152 @@
+"""The doctor on real trainings: what it sees, that it changes nothing, and that its remedies help."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import neuro_divergent as nd
+from neuro_divergent.diagnostics.doctor.table_facts import table_facts
+
+TABLE = nd.samples.hourly_panel(series=6, hours=400)
+MODEL = nd.MLP(h=12, input_size=48, hidden_size=32, anchor="auto")
+CONFIG = nd.TrainingConfig(
+    max_steps=150, steps_per_epoch=15, batch_size=64, learning_rate=2e-3, progress=False, compile=False
+)
+
+
+def weights(fitted: nd.Forecaster) -> list[torch.Tensor]:
+    return list(fitted.network.state_dict().values())
+
+
+def test_the_doctor_changes_no_bit_of_a_training() -> None:
+    bare, watched = MODEL.fit(TABLE, CONFIG), MODEL.fit(TABLE, CONFIG.replace(callbacks=[nd.Doctor()]))
+    assert all(torch.equal(one, other) for one, other in zip(weights(bare), weights(watched), strict=True))
+    before, state = [tensor.clone() for tensor in weights(bare)], torch.get_rng_state()
+    nd.diagnose(bare)
+    assert all(torch.equal(one, other) for one, other in zip(before, weights(bare), strict=True))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.stress
+def test_the_doctor_changes_no_bit_of_a_compiled_training() -> None:
+    config = CONFIG.replace(compile=True)
+    bare, watched = MODEL.fit(TABLE, config), MODEL.fit(TABLE, config.replace(callbacks=[nd.Doctor()]))
+    assert all(torch.equal(one, other) for one, other in zip(weights(bare), weights(watched), strict=True))
+
+
+def test_a_healthy_training_is_called_healthy() -> None:
+    found = nd.diagnose(MODEL.fit(TABLE, CONFIG.replace(max_steps=300)))
+    assert found.healthy, found
+    assert not found.not_examined
+
+
+def test_a_run_directory_is_diagnosed_with_and_without_its_table(tmp_path) -> None:
+    MODEL.fit(TABLE, CONFIG.replace(learning_rate=1.0, checkpoints=tmp_path / "run"))
+    alone, whole = nd.diagnose(tmp_path / "run"), nd.diagnose(tmp_path / "run", TABLE)
+    assert alone.not_examined
+    assert whole.verdicts[0].cause == "learning_rate_too_high"
+    assert whole.verdicts[0].remedy["learning_rate"] < 1.0
+    assert not whole.not_examined
+
+
+def test_the_doctor_says_each_cause_once_and_writes_it_into_the_events(tmp_path, caplog) -> None:
+    rising = nd.TrainingConfig(
+        max_epochs=30, steps_per_epoch=20, batch_size=32, learning_rate=5e-3, schedule=None, early_stopping=None,
+        progress=False, compile=False, validation_split=0.3, checkpoints=tmp_path / "run", callbacks=[nd.Doctor()],
+    )  # fmt: skip
+    small = TABLE.filter(pl.col("unique_id") == "series-01").tail(130)
+    with caplog.at_level(logging.WARNING, "neuro_divergent.doctor"):
+        fitted = nd.MLP(h=6, input_size=24, hidden_size=256).fit(small, rising)
+    told = [record.message for record in caplog.records if "overfitting" in record.message]
+    assert len(told) == 1
+    assert "config.replace(early_stopping=" in told[0]
+    events = [event for event in nd.read_run(tmp_path / "run").log.events if event["event"] == "verdict"]
+    assert [event["cause"] for event in events].count("overfitting") == 1
+    assert any(event.get("cause") == "overfitting" for event in fitted.history.events)
+
+
+def test_the_doctor_can_end_a_training() -> None:
+    table = TABLE.with_columns(copied=pl.col("y") * 2.0)
+    fitted = MODEL.fit(table, CONFIG.replace(callbacks=[nd.Doctor(stop=True)]), future=["copied"])
+    assert "leak" in fitted.history.stopped
+    assert len(fitted.history.step_loss) <= 1
+
+
+def test_a_failed_training_is_explained_from_its_directory(tmp_path) -> None:
+    def logarithm(output, target):
+        return torch.log(output - target)
+
+    config = CONFIG.replace(loss=logarithm, checkpoints=tmp_path / "run", callbacks=[nd.Doctor()])
+    with pytest.raises(nd.NonFiniteError):
+        MODEL.fit(TABLE, config)
+    assert nd.diagnose(tmp_path / "run").verdicts[0].cause == "nonfinite_loss"
+    events = nd.read_run(tmp_path / "run").log.events
+    assert [event["cause"] for event in events if event["event"] == "verdict"] == ["nonfinite_loss"]
+
+
+def test_infinite_values_in_a_plain_table_are_a_verdict_and_no_error(tmp_path) -> None:
+    MODEL.fit(TABLE, CONFIG.replace(max_steps=5, checkpoints=tmp_path / "run"))
+    broken = TABLE.with_columns(y=pl.when(pl.int_range(pl.len()) == 40).then(float("inf")).otherwise(pl.col("y")))
+    assert nd.diagnose(tmp_path / "run", broken).verdicts[0].cause == "nonfinite_data"
+
+
+def test_treat_mends_a_rate_and_tells_both_branches(tmp_path) -> None:
+    healthy = MODEL.fit(TABLE, CONFIG)
+    config = CONFIG.replace(learning_rate=3.0, checkpoints=tmp_path / "run")
+    fitted = nd.treat(MODEL, TABLE, config)
+    (told,) = [event["branches"] for event in fitted.history.events if event.get("event") == "treated"]
+    assert [branch["cause"] for branch in told][:2] == ["", "learning_rate_too_high"]
+    assert sum(branch["kept"] for branch in told) == 1
+    assert min(fitted.history.validation_loss) < 1.05 * min(healthy.history.validation_loss)
+    (branch,) = (tmp_path / "run" / "branches").glob("01-*")
+    assert nd.read_run(branch).epochs
+
+
+def test_treat_returns_a_healthy_training_unchanged() -> None:
+    config = CONFIG.replace(max_steps=300)
+    bare, treated = MODEL.fit(TABLE, config), nd.treat(MODEL, TABLE, config)
+    assert all(torch.equal(one, other) for one, other in zip(weights(bare), weights(treated), strict=True))
+
+
+def test_treat_needs_held_out_rows() -> None:
+    with pytest.raises(nd.ConfigError, match="treat compares branches on held-out rows"):
+        nd.treat(MODEL, TABLE, CONFIG.replace(validation_split=None))
+
+
+def test_wrong_things_are_refused() -> None:
+    with pytest.raises(nd.ConfigError, match="can be diagnosed, but got int"):
+        nd.diagnose(3)  # type: ignore[arg-type]
+
+
+def facts_of(y: list[float], rows: int, **columns: list[float]):
+    frame = pl.DataFrame({"unique_id": ["a"] * len(y), "ds": list(range(len(y))), "y": y, **columns})
+    store = nd.TimeSeriesDataFrame.from_frame(frame, freq=1, future=list(columns)).store
+    return table_facts(store, np.array([rows]), lookback=4, h=2)
+
+
+def test_a_shift_is_measured_against_the_changes_before() -> None:
+    # The training rows alternate between 0 and 1; means of 8 rows never change. Then the level rises by 10.
+    quiet = [float(i % 2) for i in range(200)]
+    assert facts_of(quiet, 150).shift < 1
+    assert facts_of([value + 10 * (i >= 170) for i, value in enumerate(quiet)], 150).shift > 10
+
+
+def test_repeated_windows_are_counted() -> None:
+    draw = np.random.default_rng(0)
+    fresh = draw.normal(size=100)
+    assert facts_of(fresh.tolist(), 100).duplicated == 0
+    # 100 rows twice: of the 195 windows of 6 rows, 95 are repetitions.
+    assert facts_of([*fresh, *fresh], 200).duplicated == pytest.approx(95 / 195)
+
+
+def test_a_leak_is_a_column_that_moves_with_the_target() -> None:
+    draw = np.random.default_rng(1)
+    y, other = np.cumsum(draw.normal(size=120)), np.cumsum(draw.normal(size=120))
+    found = facts_of(y.tolist(), 100, copied=(3 * y + 1).tolist(), other=other.tolist()).leaks
+    assert set(found) == {"copied"}
+    assert found["copied"] == pytest.approx(1.0, abs=1e-4)
