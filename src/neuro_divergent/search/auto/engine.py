@@ -205,7 +205,7 @@ class Engine:
         arrays = safetensors.numpy.load(data)
         self._scored(one, arrays["selection"], arrays["final"])
         if not np.isfinite(one.badness):
-            finite = bool(np.isfinite(one.selection).all())
+            finite = bool(np.isfinite(arrays["selection"]).all())
             outcome.error = "its score is not defined" if finite else "its forecasts are not finite"
 
     # --- training
