@@ -51,8 +51,7 @@ def write_onnx(program: Program, example: Arrays, metadata: Mapping[str, Any], q
             )
         except Exception as error:
             raise ConfigError(
-                f"this model cannot be written as ONNX: {str(error).strip().splitlines()[0][:300]}. Use "
-                "fitted.predictor(), or report the model"
+                f"this model cannot be written as ONNX: {_cause(error)}. Use fitted.predictor()"
             ) from error
         assert exported is not None
         model = exported.model_proto
@@ -66,12 +65,24 @@ def write_onnx(program: Program, example: Arrays, metadata: Mapping[str, Any], q
     return result
 
 
+def _cause(error: BaseException) -> str:
+    """The first error behind those that torch's exporter wraps around it, as one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
+
+
 def quantized(data: bytes, how: str) -> bytes:
     """The file with weights in another format: "int8" (computed in int8) or "float16" (weights only)."""
     if how == "int8":
         require("onnxruntime", extra="export", purpose="Quantization")
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
+        onnx = require("onnx", extra="export", purpose="Quantization")
+        model = onnx.load_from_string(data)
+        del model.graph.value_info[:]  # shapes between the layers: transposed weights contradict them
+        data = model.SerializeToString()
         with tempfile.TemporaryDirectory(prefix="neuro-divergent-") as folder, _quiet():
             before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
             before.write_bytes(data)

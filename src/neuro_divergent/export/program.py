@@ -77,7 +77,7 @@ class Program(nn.Module):
         """[B, H, C, K] what the network forecasts, before corrections; see `Columns.compute`."""
         loss = self._inner.loss_of(self.module)
         known = getattr(unweighted(loss), "levels", None)
-        if known is None or self.module.head is not None:
+        if not known or self.module.head is not None:
             return self._inner.compute(self.module, batch)
         # Levels are constants of the file, so the trained quantiles beside each are found here, not in the file.
         output = self.module(batch)
