@@ -5,6 +5,7 @@ Only numbers are exchanged, never objects: nothing is pickled.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import zlib
@@ -153,6 +154,8 @@ def join(backend: str, timeout: float) -> Group:
                 f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}, but could not: "
                 f"{str(error).splitlines()[0]}"
             ) from error
+        # A process that ends with open connections may be aborted by gloo's threads.
+        atexit.register(leave)
     return Group(dist.get_rank(), dist.get_world_size())
 
 
