@@ -20,7 +20,7 @@ def main(directory: str, settings: str, resume: str = "") -> None:
         refit=None,
         progress=False,
         checkpoints=nd.Checkpoints(directory, every_n_steps=20, keep_last=3),
-        distributed=nd.Distributed(**{"exact": True, "timeout": 4.0, **options}),
+        distributed=nd.Distributed(**{"exact": True, "timeout": 10.0, **options}),
     )
     try:
         fitted = model.fit(nd.samples.hourly_panel(4, 300), config, resume=resume or None)

@@ -21,10 +21,10 @@ class Divisible(Protocol):
 
 
 class Shards(NamedTuple):
-    """The shards of each batch that one process computes: `count` of `total` from number `first`."""
+    """The shards of each batch that one process computes: `own` of `total` from number `first`."""
 
     first: int
-    count: int
+    own: int
     total: int
 
 
@@ -75,7 +75,7 @@ class Part:
 
     def _rows(self, size: int) -> tuple[int, int]:
         each = -(-size // self._shards.total)
-        return self._shards.first * each, (self._shards.first + self._shards.count) * each
+        return self._shards.first * each, (self._shards.first + self._shards.own) * each
 
     def identity(self) -> Any:
         """What the whole source is."""
