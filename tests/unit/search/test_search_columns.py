@@ -1,4 +1,4 @@
-"""Columns besides the target: what only the last rows have decides nothing, and the winner can still be trained on it."""
+"""Other columns: what only the last rows have decides nothing, and the winner can still be trained on all rows."""
 
 from __future__ import annotations
 
