@@ -49,7 +49,7 @@ def database_errors() -> Iterator[None]:
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
-        cause = error
+        cause: Exception = error
         while isinstance(cause.__cause__, Exception):
             cause = cause.__cause__
         message = f"the database of the study could not be used: {first_line(cause)}. {LATER}"
