@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from neuro_divergent.diagnostics.architecture import Architecture
     from neuro_divergent.diagnostics.gradient_report import GradientReport
+    from neuro_divergent.export.export import Exported
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
     from neuro_divergent.forecasting.evaluate.scores import Evaluation
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
@@ -321,6 +322,36 @@ class Forecaster(PredictBase, Generic[Frame]):
             if output.shape[3] == 1:
                 output = output.squeeze(3)
             return output.squeeze(2) if output.shape[2] == 1 else output
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: Literal["onnx"] = "onnx",  # noqa: A002
+        quantize: Literal["int8", "float16"] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
+        overwrite: bool = False,
+    ) -> Exported:
+        """Write the model as one file that other programs run: raw windows in, forecasts in original units out.
+
+        Scaling, anchor, corrections of intervals and the range of the target are inside. The file forecasts what
+        `predictor().predict_array(x)` does, for any number of windows, NaN for a missing value. It is checked on
+        windows of the model before it is written. A JSON file beside it describes the inputs.
+
+        Args:
+            path: the file, such as "model.onnx".
+            format: "onnx".
+            quantize: "int8" computes matrices in int8, "float16" stores weights in half the space.
+            level: central intervals in percent, as columns -lo-80, -hi-80, ...
+            quantiles: probability levels between 0 and 1.
+            overwrite: replace a file that exists.
+        """
+        from neuro_divergent.export.export import export
+
+        return export(
+            self, path, format=format, quantize=quantize, level=level, quantiles=quantiles, overwrite=overwrite
+        )
 
     def _only_target(self) -> None:
         """Refuse windows of the target alone for a network that reads further columns."""

@@ -145,6 +145,10 @@ class QuantileCalibration:
             result[:, :, step] += np.sign(share) * offset * scale[:, None]
         return result
 
+    def radii_of_new_series(self, coverages: list[float]) -> dict[float, Floats]:
+        """[H] for each central coverage: by how much the edges move outwards, the same for all series."""
+        return {coverage: self._offset(coverage) for coverage in coverages}
+
     def _offset(self, coverage: float) -> Floats:
         """[H] the correction of a coverage. The interval of coverage 0 is the median, which is not moved."""
         known, found = np.append(0.0, self.coverages), self.offsets[0]
