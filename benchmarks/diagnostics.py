@@ -74,7 +74,7 @@ class WandbWatch(nd.Callback):
     def on_fit_end(self, state: Any) -> None:
         """End the run."""
         self.run.unwatch(state.module)
-        self.run.finish(quiet=True)
+        self.run.finish()
 
 
 def sides(folder: Path) -> dict[str, Callable[[], list[Any]]]:
