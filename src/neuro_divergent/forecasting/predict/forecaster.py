@@ -17,9 +17,11 @@ from typing_extensions import TypeVar
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.schema.bounds import Bounds
+from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
 from neuro_divergent.forecasting.predict import ahead
@@ -312,12 +314,24 @@ class Forecaster(PredictBase, Generic[Frame]):
                 raise ConfigError(
                     f"forward takes windows of shape [B, {self.model.input_size}], but got {tuple(window.shape)}"
                 )
+            self._only_target()
             batch = Batch(window.unsqueeze(-1))
         with torch.inference_mode():
             output = self.module.forward(batch)
             if output.shape[3] == 1:
                 output = output.squeeze(3)
             return output.squeeze(2) if output.shape[2] == 1 else output
+
+    def _only_target(self) -> None:
+        """Refuse windows of the target alone for a network that reads further columns."""
+        store, spec = taken_columns(self.model, self.data.store), self.module.spec
+        names = (*store.future_names, *store.historical_names, *store.static_names, *store.categories)
+        if spec.future or spec.historical or spec.static or spec.categories:
+            raise ConfigError(
+                f"forward takes a Batch with all columns that the network reads, but got only the target and not "
+                f"{listing(names)}. Use predict(data), give nd.Batch(y, future=...), or train without them (columns of "
+                "the calendar: calendar=None)"
+            )
 
     def gradient_report(self) -> GradientReport:
         """The gradients of the training, layer by layer; it must have had `callbacks=[nd.GradientAnalyzer()]`."""
