@@ -144,7 +144,7 @@ def architecture(module: nn.Module, example: Any, *, title: str | None = None, r
 
 @contextmanager
 def _parts_called() -> Iterator[None]:
-    """Context in which torch's transformer layers call their parts: their fast path is one operation, without counts."""
+    """Context in which torch's transformer layers call their parts: their fast path is one operation."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

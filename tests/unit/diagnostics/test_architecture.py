@@ -95,7 +95,7 @@ def test_an_example_without_a_tensor_is_refused():
 
 
 def test_multiply_adds_of_attention_and_torchs_own_transformer_layer():
-    """Of 10 places and 8 channels: 4 products of 8·8 for each place, twice 10·10·8, and 8·16 and 16·8 for each place."""
+    """For 10 places of 8 channels: 4 times 8·8 and twice 8·16 for each place, and twice 10·10·8."""
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     found = nd.architecture(layer, torch.zeros(4, 10, 8))
     attention = 10 * 4 * 8 * 8 + 2 * 10 * 10 * 8

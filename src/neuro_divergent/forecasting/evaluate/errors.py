@@ -162,8 +162,8 @@ class ForecastErrors:
         """The autocorrelation of the errors of successive rows; None if there are too few of them.
 
         Each row counts once, with its shortest forecast. Rows without an actual value keep their place: they count as
-        an error of the mean, so many of them pull the correlation towards 0. Errors of steps 2, 3, … of one forecast are correlated by
-        nature: for a test of what the model leaves unexplained, evaluate with step_size=1.
+        an error of the mean, so many of them pull the correlation towards 0. Errors of steps 2, 3, … of one forecast
+        are correlated by nature: for a test of what the model leaves unexplained, evaluate with step_size=1.
         """
         rows = (
             self._of(model).sort("series", "time", "step").unique(["series", "time"], keep="first", maintain_order=True)
