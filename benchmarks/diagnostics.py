@@ -146,7 +146,7 @@ def main() -> None:
             found |= {f"{title}: {k}": v for k, v in shares(model, data, given.steps // EVERY, every).items()}
     ours = {"bare": list, "GradientAnalyzer, defaults": lambda: [nd.GradientAnalyzer()]}
     small = nd.MLP(h=24, input_size=48, hidden_size=64)
-    compiled = shares(small, data, 8, ours, compiled=True)
+    compiled = shares(small, data, 4, ours, compiled=True)
     found |= {f"MLP, fully compiled: {side}": share for side, share in compiled.items()}
     lines = [
         line(f"{what}, share of a step", 100 * v, **limit_of(what.split(": ")[1]), unit="%")
