@@ -126,8 +126,8 @@ class RunRow:
 
     def _progress(self) -> dict[str, Any]:
         scan = self.scan
-        total = scan.began.get("total_steps")
-        total = total if type(total) in (int, float) and total > 0 else None
+        given: Any = scan.began.get("total_steps")
+        total = given if _is_number(given) and given > 0 else None
         begun, first = scan.began.get("time"), scan.began.get("step")
         done, left = scan.step - (first if isinstance(first, int) else 0), None
         if total and begun and scan.time and done > 0 and self.running:
