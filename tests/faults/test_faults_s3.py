@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -198,3 +199,39 @@ def test_a_run_in_the_bucket_is_loaded_at_any_of_its_checkpoints(server: str) ->
     names = fsspec.filesystem("s3").ls("bucket/loaded/checkpoints", detail=False)
     first = nd.load(f"s3://{min(names)}")
     assert first.history.step_loss == fitted.history.step_loss[: len(first.history.step_loss)]
+
+
+def test_a_dashboard_shows_runs_on_s3_and_keeps_them_when_the_connection_breaks(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("starlette")
+    from neuro_divergent.dashboard.compare import compared
+    from neuro_divergent.dashboard.watch import Watch
+
+    for name in ("first", "second"):
+        fitted = fit(f"s3://bucket/board/{name}", max_epochs=2)
+    with nd.Dashboard("s3://bucket/board") as board:
+        asked = urllib.request.Request(f"{board.url.partition('?')[0]}api/runs")
+        asked.add_header("Authorization", f"Bearer {board.token}")
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            shown = json.load(answer)["runs"]
+    assert [(run["name"], run["state"]) for run in shown] == [("first", "finished"), ("second", "finished")]
+    watch = Watch(["s3://bucket/board"])
+    rows = {run["name"]: watch.row(run["id"]) for run in watch.table()["runs"]}
+    both = compared(list(rows.values()), watch.logs, None, 100)
+    losses = [record["validation_loss"] for record in fitted.history.epochs]
+    for curves in both["curves"].values():
+        assert curves["epochs"]["validation_loss"]["y"] == pytest.approx(losses, rel=1e-6)
+    assert [len(group["runs"]) for group in both["groups"]] == [2]
+    monkeypatch.setattr("neuro_divergent.dashboard.watch.SECONDS_REMOTE", 0.0)
+    monkeypatch.setattr("neuro_divergent.dashboard.watch.SECONDS_BETWEEN_SEARCHES", 0.0)
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError("the network is down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fsspec.filesystem("s3"), "ls", broken)
+        lost = watch.table()
+    assert [run["name"] for run in lost["runs"]] == ["first", "second"]
+    assert "the network is down" in lost["problems"][0]
+    assert watch.table()["problems"] == []

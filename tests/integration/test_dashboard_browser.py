@@ -1,5 +1,6 @@
 """The dashboard in a real browser: every view, live updates, hostile runs, exports, accessibility."""
 
+import itertools
 import json
 import logging
 import os
@@ -39,8 +40,16 @@ def folder(tmp_path_factory):
         checkpoints=nd.Checkpoints(directory=str(folder / "real"), every_n_epochs=1),
     )  # fmt: skip
     nd.MLP(h=6, input_size=24, hidden_size=8).fit(nd.samples.air_passengers(), config)
+    sick = config.replace(
+        learning_rate=5.0, max_epochs=8, callbacks=[nd.Doctor()],
+        checkpoints=nd.Checkpoints(directory=str(folder / "sick")),
+    )  # fmt: skip
+    nd.MLP(h=6, input_size=24, hidden_size=8).fit(nd.samples.air_passengers(), sick)
     for name, best in (("alike-a", 0.3), ("alike-b", 0.7)):
         write_run(folder / name, best=best, about=scored(), epochs=5)
+    write_run(folder / "awful", best=5000.0, about=scored(rows="others"))
+    odd = scored() | {"data": {"fingerprint": 5, "series": [], "rows": {}, "freq": None, "seasons": 3, "report": 1}}
+    write_run(folder / "odd", about=odd | {"naive": {"validation_loss": "1"}, "scored": {"rows": {"a": 1}, "h": [1]}})
     write_run(folder / "other", about=scored(rows="others", table="another"))
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -48,6 +57,7 @@ def folder(tmp_path_factory):
     (folder / "search" / "study.json").write_text("{}")
     made = optuna.create_study(storage=f"sqlite:///{folder}/search/study.db", study_name="search")
     made.optimize(lambda trial: trial.suggest_float("x", 0, 1) ** 2, n_trials=10)
+    write_run(folder / "search" / "trials" / "00003", about=scored())
     hostile(folder / "evil <img src=x onerror=window.broken=1>")
     return folder
 
@@ -197,6 +207,58 @@ def test_the_page_shows_a_step_within_a_second(visit, folder):
     nothing_wrong(page)
 
 
+def test_the_doctors_verdict_is_shown_as_sentences_with_its_remedy(visit):
+    page = visit()
+    sick = run_id(page, "sick")
+    assert "verdict" in page.inner_text(f"tr[data-run='{sick}']")
+    show(page, f"#/run/{sick}/curves")
+    told = page.inner_text(".verdict >> nth=0")
+    assert "certainty 0." in told
+    assert re.search(r"What to do: .*\w+ = [0-9.e-]+", told)
+    assert not re.search(r"[{}\[\]']", told)
+    assert "over 1,000 % worse" in page.inner_text(f"tr[data-run='{run_id(page, 'awful')}']")
+    show(page, f"#/run/{sick}/events")
+    assert re.search(r"remedy: \w+ = ", page.inner_text("main table"))
+    nothing_wrong(page)
+
+
+def test_a_trial_of_a_search_leads_to_its_run(visit):
+    page = visit()
+    assert "00003" not in page.inner_text("tbody")  # trials are left out of the table of runs
+    page.check("label:has-text('trials of searches') input")
+    assert "search/trials/00003" in page.inner_text("tbody")
+    show(page, "#/search")
+    page.click("main table a")
+    page.click("main table a:text-is('3')")
+    page.wait_for_selector("h1:has-text('search/trials/00003')")
+    nothing_wrong(page)
+
+
+def test_bars_and_points_at_the_edges_are_whole_and_epochs_are_counted_in_whole_numbers(visit):
+    page = visit(width=400)
+    real = run_id(page, "real")
+    show(page, f"#/run/{real}/curves")
+    ticks = page.locator("figure.chart:has-text('Loss by epoch') svg >> nth=0").locator("text").all_text_contents()
+    labels = ticks[: ticks.index("epoch")]
+    assert {"1", "2", "3"} <= set(labels)
+    assert not {"1.5", "2.5"} & set(labels)
+    cut = """(name) => [...document.querySelectorAll('figure.chart')].filter((one) => one.textContent.includes(name))
+        .flatMap((one) => { const clip = one.querySelector('clipPath rect'), left = +clip.getAttribute('x');
+            const right = left + +clip.getAttribute('width');
+            return [...one.querySelectorAll('g circle, g > rect')].filter((mark) => {
+                const x = +(mark.getAttribute('cx') ?? mark.getAttribute('x'));
+                const size = +(mark.getAttribute('r') ?? 0), wide = +(mark.getAttribute('width') ?? 0);
+                return x - size < left || x + Math.max(size, wide) > right; }); }).length"""
+    assert page.evaluate(cut, "Loss by epoch") == 0
+    show(page, f"#/run/{real}/model")
+    assert page.evaluate(cut, "Parameters by layer") == 0
+    boxes = page.evaluate("""() => [...document.querySelectorAll('figure.chart')][0].querySelectorAll('svg')[0]
+        && [...document.querySelectorAll('figure.chart svg text')].filter((one) => one.textContent.includes('.'))
+        .map((one) => one.getBoundingClientRect()).map((one) => [one.left, one.right, one.top])""")
+    same = sorted(box for box in boxes if box[2] == boxes[0][2])
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(same))
+
+
 def test_hostile_runs_execute_nothing_and_the_page_stays_usable(visit):
     page = visit()
     evil = run_id(page, "evil")
@@ -211,6 +273,19 @@ def test_hostile_runs_execute_nothing_and_the_page_stays_usable(visit):
     assert page.evaluate("window.broken") is None
     show(page, "#/")
     page.wait_for_selector("text=alike-a")
+
+
+def test_a_run_with_unforeseen_facts_hides_nothing_else(visit):
+    page = visit()
+    odd = run_id(page, "odd")
+    for view in VIEWS:
+        show(page, f"#/run/{odd}/{view}")
+        assert "odd" in page.inner_text("h1")
+    show(page, f"#/run/{odd}/data")
+    assert "cannot be shown" in page.inner_text("[role=alert]")
+    show(page, f"#/run/{odd}/curves")
+    assert page.locator("figure.chart path[stroke]").count() >= 4
+    nothing_wrong(page)
 
 
 def test_what_was_scored_differently_is_not_ranked_together(visit):

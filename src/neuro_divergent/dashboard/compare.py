@@ -26,7 +26,7 @@ def compared(rows: Sequence[RunRow], logs: Logs, metric: str | None, points: int
         try:
             log = logs.of(row)
             curves[shown["id"]] = {
-                "steps": log.step_curves(None, None, points, 1)["curves"],
+                "steps": {"loss": log.loss_curve(points)},
                 "epochs": log.epoch_curves(points)["curves"],
             }
             records[shown["id"]] = log.epoch_record(shown.get("score_epoch"))

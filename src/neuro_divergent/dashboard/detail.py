@@ -77,13 +77,18 @@ def _refit(record: RunRecord) -> bool:
 
 
 def _event(event: dict[str, Any]) -> dict[str, Any]:
-    """An event with short texts. Lists and mappings become text."""
+    """An event with short texts and small mappings."""
     return {str(name)[:80]: _short(value) for name, value in list(event.items())[:30]}
 
 
-def _short(value: Any) -> Any:
+def _short(value: Any, depth: int = 2) -> Any:
+    """The value with at most 30 items; what is nested deeper than a verdict's figures is text."""
     if value is None or isinstance(value, bool | int | float):
         return value
+    if depth and isinstance(value, dict):
+        return {str(name)[:80]: _short(item, depth - 1) for name, item in list(value.items())[:30]}
+    if depth and isinstance(value, list):
+        return [_short(item, depth - 1) for item in value[:30]]
     return (value if isinstance(value, str) else repr(value))[:MOST_TEXT]
 
 

@@ -105,6 +105,12 @@ class Log:
         found["steps_per_second"] = _curve(*_speed(inside), points)
         return {"curves": found, "first": _end(steps, 0), "last": _end(steps, -1), "steps": len(steps)}
 
+    def loss_curve(self, points: int) -> dict[str, Any]:
+        """The training loss of all steps, thinned."""
+        with self.guard:
+            steps, loss = np.array(self.reader.numbers, dtype=np.float64), np.array(self.reader.columns["loss"])
+        return _curve(steps, loss, points)
+
     def epoch_curves(self, points: int, width: int = 1) -> dict[str, Any]:
         """Every column of the records of epochs, thinned."""
         with self.guard:

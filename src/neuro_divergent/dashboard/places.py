@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from neuro_divergent.core.errors import DataFileError, NeuroDivergentError
+from neuro_divergent.core.errors import DataFileError, NeuroDivergentError, first_line
 from neuro_divergent.core.runs import names
 from neuro_divergent.core.runs.remote import RemoteFolder
 
@@ -53,14 +53,20 @@ def place_id(root: str, path: str) -> str:
     return hashlib.sha256(f"{root}\0{path}".encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def find_places(roots: list[str]) -> list[Place]:
-    """Every run and study below the directories. A remote directory that cannot be listed is empty here."""
+def find_places(roots: list[str], failed: dict[str, str] | None = None) -> list[Place]:
+    """Every run and study below the directories.
+
+    Args:
+        roots: the directories.
+        failed: gets the error of each remote directory that cannot be listed, by directory.
+    """
     found: list[Place] = []
     for root in roots:
         try:
             found += _remote(root) if names.is_remote(root) else _local(root)
-        except NeuroDivergentError:
-            continue
+        except NeuroDivergentError as error:
+            if failed is not None:
+                failed[root] = first_line(error)
     return list({place.id: place for place in found}.values())
 
 

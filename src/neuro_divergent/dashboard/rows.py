@@ -126,8 +126,8 @@ class RunRow:
 
     def _progress(self) -> dict[str, Any]:
         scan = self.scan
-        total = scan.began.get("total_steps")
-        total = total if isinstance(total, int) and total > 0 else None
+        given: Any = scan.began.get("total_steps")
+        total = given if _is_number(given) and given > 0 else None
         begun, first = scan.began.get("time"), scan.began.get("step")
         done, left = scan.step - (first if isinstance(first, int) else 0), None
         if total and begun and scan.time and done > 0 and self.running:
@@ -199,14 +199,36 @@ def _facts_of(record: RunRecord) -> dict[str, Any]:
     rule, notes = _mapping(config.get("early_stopping")), record.notes
     return {
         "model": str(model.get("alias") or model.get("kind") or ""),
-        "data": {name: data.get(name) for name in ("series", "rows", "freq", "fingerprint")} if data else None,
-        "scored": _mapping(about.get("scored")) or None,
+        "data": {name: _scalar(data.get(name)) for name in ("series", "rows", "freq")}
+        | {"fingerprint": str(data.get("fingerprint") or "")[:200]}
+        if data
+        else None,
+        "scored": _scored(_mapping(about.get("scored"))),
         "monitor": str(rule.get("monitor") or "validation_loss"),
         "mode": "max" if rule.get("mode") == "max" else "min",
-        "naive": _mapping(about.get("naive")),
+        "naive": {name: value for name, value in _mapping(about.get("naive")).items() if _is_number(value)},
         "tags": notes["tags"],
         "note": notes["note"],
     }
+
+
+def _scored(given: dict[str, Any]) -> dict[str, Any] | None:
+    """On which rows a run was scored, how far ahead, and by which loss; None if it does not say it."""
+    if not given:
+        return None
+    rows = given.get("rows")
+    return {"rows": rows if isinstance(rows, str) else None, "h": _scalar(given.get("h")), "loss": given.get("loss")}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _scalar(value: Any) -> str | float | None:
+    """A number or a short text; None for anything else."""
+    if isinstance(value, str):
+        return value[:200]
+    return value if _is_number(value) else None
 
 
 def _mapping(value: Any) -> dict[str, Any]:

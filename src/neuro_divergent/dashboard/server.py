@@ -67,9 +67,17 @@ def make_app(watch: Watch, *, token: str, cookie: str, hosts: frozenset[str], fr
     return Gate(app, token=token, cookie=cookie, hosts=hosts, framed=framed)
 
 
+class Answer(JSONResponse):
+    """JSON in ASCII: names of files and texts of runs may have half characters, which UTF-8 cannot express."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of the answer."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 async def _failed(_: Request, error: Exception) -> Response:
-    log.error("a request failed: %r", error)
-    return JSONResponse({"error": f"the dashboard failed: {type(error).__name__}"}, 500)
+    log.error("a request failed: %s", repr(error)[:500])
+    return Answer({"error": f"the dashboard failed: {type(error).__name__}"}, 500)
 
 
 class Routes:
@@ -204,11 +212,11 @@ class Routes:
 
 async def _answered(act: Callable[[], Any]) -> Response:
     try:
-        return JSONResponse(await run_in_threadpool(act))
+        return Answer(await run_in_threadpool(act))
     except ConfigError as error:
-        return JSONResponse({"error": str(error)}, 400)
+        return Answer({"error": str(error)}, 400)
     except (NeuroDivergentError, OSError) as error:
-        return JSONResponse({"error": first_line(error)}, 422)
+        return Answer({"error": first_line(error)}, 422)
 
 
 async def _body(request: Request) -> dict[str, Any]:

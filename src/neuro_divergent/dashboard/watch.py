@@ -39,18 +39,21 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._searched = self._asked_remote = float("-inf")
         self._ready: set[str] = set()
+        self.failed: dict[str, str] = {}
+        """Why a remote directory could not be listed when it was asked last, by directory."""
 
     def search(self) -> bool:
         """Search the directories; returns whether runs came or went."""
         remote = time.monotonic() - self._asked_remote >= SECONDS_REMOTE
         roots = [root for root in self.roots if remote or "://" not in root]
-        found = {place.id: place for place in find_places(roots)}
+        failed: dict[str, str] = {}
+        found = {place.id: place for place in find_places(roots, failed)}
         with self._guard:
             self._searched = time.monotonic()
             if remote:
-                self._asked_remote = self._searched
-            else:
-                found |= {key: place for key, place in self.places.items() if place.remote}
+                self._asked_remote, self.failed = self._searched, failed
+            kept = self.failed if remote else self.roots  # a connection that breaks removes no run
+            found |= {key: place for key, place in self.places.items() if place.remote and place.root in kept}
             changed = found.keys() != self.places.keys()
             self.places = found
             runs = {key: place for key, place in found.items() if place.kind == "run"}
@@ -80,7 +83,8 @@ class Watch:
             for place in self.places.values()
             if place.kind == "study"
         ]
-        return {"runs": rows, "studies": studies, "unread": unread, "roots": self.roots, "time": time.time()}
+        found = {"runs": rows, "studies": studies, "unread": unread, "roots": self.roots, "time": time.time()}
+        return found | {"problems": list(self.failed.values())}
 
     def row(self, run: str) -> RunRow:
         """The run of an id; ConfigError if there is none."""

@@ -110,6 +110,24 @@ def test_thinning_keeps_every_peak():
     assert (np.diff(thin_x) > 0).all()
 
 
+def test_a_verdict_keeps_its_figures_and_a_large_or_deep_event_is_cut(tmp_path):
+    figures = {"largest gradient norm": 5.0, "median": 1.0}
+    deep = {"a": {"b": {"c": 1}}}
+    extra = [
+        line("verdict", 6, what="gradients explode", evidence=figures, remedy={"learning_rate": 0.5}, certainty=0.9),
+        line("other", 7, deep=deep, long={str(number): number for number in range(1000)}, text="x" * 5000),
+    ]
+    write_run(tmp_path / "run", extra=extra)
+    watch = Watch([str(tmp_path)])
+    row = watch.row(watch.table()["runs"][0]["id"])
+    found = detail(row, watch.logs.of(row))
+    assert found["verdicts"][0]["evidence"] == figures
+    assert found["verdicts"][0]["remedy"] == {"learning_rate": 0.5}
+    other = next(event for event in found["events"] if event["event"] == "other")
+    assert other["deep"] == {"a": {"b": "{'c': 1}"}}
+    assert (len(other["long"]), len(other["text"])) == (30, 2000)
+
+
 def test_detail_shows_verdicts_checkpoints_and_tables(tmp_path):
     extra = [
         line("verdict", 6, what="vanishing gradients", evidence="norm 1e-9", remedy="a residual network"),
@@ -157,6 +175,20 @@ def test_runs_that_were_scored_alike_are_ranked_and_others_are_refused(tmp_path)
     watch.search()
     rows |= {row.place.name: row for row in watch.rows.values()}
     assert "does not say" in result("a", "silent")["refusal"][0]
+
+
+def test_facts_of_wrong_types_are_left_out_and_the_others_are_compared(tmp_path):
+    odd = scored() | {"scored": {"rows": {"a": 1}, "h": [1], "loss": []}, "naive": {"validation_loss": "1"}}
+    odd["data"] = {"fingerprint": 5, "series": [], "rows": {}, "freq": ["x"]}
+    write_run(tmp_path / "odd", about=odd)
+    write_run(tmp_path / "good", about=scored())
+    watch = Watch([str(tmp_path)])
+    rows = rows_of(watch)
+    assert rows["odd"]["data"] == {"series": None, "rows": None, "freq": None, "fingerprint": "5"}
+    assert (rows["odd"]["naive_score"], rows["odd"]["gain"]) == (None, None)
+    found = compared([watch.row(run["id"]) for run in rows.values()], watch.logs, None, 10)
+    assert [[run["name"] for run in group["runs"]] for group in found["groups"]] == [["good"]]
+    assert found["refusal"][0] == "odd: the run does not say on which rows it was scored"
 
 
 def test_differences_of_settings(tmp_path):

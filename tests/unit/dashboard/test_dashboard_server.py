@@ -1,11 +1,13 @@
 """A real server on this machine: the token, Host and Origin, bad requests, the stream, ports, stopping a training."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -112,6 +114,23 @@ def test_bad_requests_get_a_sentence(known):
     assert known.post(f"/api/runs/{run}/notes", content=b"[" * 1000).status_code == 400
     assert known.post(f"/api/runs/{run}/notes", content=b"x" * 100_000).status_code == 413
     assert "no process trains" in known.post(f"/api/runs/{run}/stop", json={"save": True}).json()["error"]
+
+
+def test_text_that_is_no_unicode_does_not_end_the_page(tmp_path):
+    broken = [line("console", 5, level="info", text="half \ud83d"), line("verdict", 6, what="\udcff")]
+    write_run(tmp_path / "half", extra=broken, about=scored() | {"model": {"kind": "\ud800"}})
+    bad = os.fsencode(tmp_path) + b"/not-\xff-utf8"
+    write_run(Path(os.fsdecode(bad)), about=scored())
+    with nd.Dashboard(tmp_path) as board, httpx.Client(base_url=board.url.split("/?")[0]) as client:
+        client.headers["Authorization"] = f"Bearer {board.token}"
+        runs = {run["name"]: run for run in client.get("/api/runs").json()["runs"]}
+        assert {run["state"] for run in runs.values()} == {"finished"}
+        assert sorted(runs) == ["half", "not-\udcff-utf8"]
+        for run in runs.values():
+            assert client.get(f"/api/runs/{run['id']}").status_code == 200
+        assert client.get(f"/api/runs/{runs['half']['id']}").json()["console"][0]["text"] == "half \ud83d"
+        ids = ",".join(run["id"] for run in runs.values())
+        assert client.get(f"/api/compare?runs={ids}").status_code == 200
 
 
 def test_tags_and_notes(known, board):

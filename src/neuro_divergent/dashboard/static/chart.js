@@ -7,6 +7,7 @@ import { logTicks, ticks } from "./ticks.js";
 
 export const COLOURS = Array.from({ length: 8 }, (_, number) => `var(--c${number})`);
 const HEIGHT = 250, LEFT = 58, RIGHT = 12, TOP = 10, BOTTOM = 34;
+const LABEL = 92, EDGE = 5;  // the width of a label below the axis, and how far a point may stand out
 
 export function chart(title, options = {}) {
   return new Chart(title, options);
@@ -81,7 +82,7 @@ class Chart {
     if (x0 > x1) return null;
     if (this.zoom) [x0, x1] = this.zoom;
     if (this.options.bars || this.options.zero) y0 = Math.min(0, y0);
-    if (x0 === x1) [x0, x1] = [x0 - 0.5, x1 + 0.5];
+    if (x0 === x1 || this.options.bars) [x0, x1] = [x0 - 0.5, x1 + 0.5];
     const log = this.log && positive < Infinity;
     if (log) y0 = positive;
     if (y0 === y1) [y0, y1] = log ? [y0 / 2, y1 * 2] : [y0 - Math.abs(y0 || 1) / 2, y1 + Math.abs(y1 || 1) / 2];
@@ -110,7 +111,7 @@ class Chart {
     this.drawAxes(range, x, y, right, bottom, width, height);
     const clip = `clip${(Chart.count = (Chart.count || 0) + 1)}`;
     const area = s("g", { "clip-path": `url(#${clip})` });
-    this.svg.append(s("clipPath", { id: clip }, s("rect", { x: LEFT, y: TOP - 4, width: right - LEFT + 2, height: bottom - TOP + 6 })), area);
+    this.svg.append(s("clipPath", { id: clip }, s("rect", { x: LEFT - EDGE, y: TOP - EDGE, width: right - LEFT + 2 * EDGE, height: bottom - TOP + 2 * EDGE })), area);
     this.visible().forEach((one) => this.drawSeries(area, one, x, y));
     this.mark = s("g", {});
     this.svg.append(this.mark);
@@ -123,7 +124,8 @@ class Chart {
       this.svg.append(s("line", { x1: LEFT, x2: right, y1: y(value), y2: y(value), stroke: "var(--grid)" }), text(figure(value, 3), { x: LEFT - 6, y: y(value) + 4 }, "end"));
     }
     const label = this.options.xText || ((value) => figure(value));
-    const places = this.options.bars ? this.visible()[0]?.x.filter((_, place, all) => place % Math.ceil(all.length / 12) === 0) || [] : ticks(range.x0, range.x1, Math.max(2, Math.min(8, Math.floor(width / 110))));
+    const room = Math.max(1, Math.floor((right - LEFT) / LABEL)), whole = this.visible().every((one) => one.x.every(Number.isInteger));
+    const places = this.options.bars ? this.visible()[0]?.x.filter((_, place, all) => place % Math.ceil(all.length / room) === 0) || [] : ticks(range.x0, range.x1, Math.max(2, Math.min(8, room)), whole);
     for (const value of places) this.svg.append(text(label(value), { x: x(value), y: bottom + 15 }, "middle"));
     this.svg.append(s("line", { x1: LEFT, x2: right, y1: bottom, y2: bottom, stroke: "var(--line)" }));
     if (this.options.xlabel) this.svg.append(text(this.options.xlabel, { x: right, y: height - 4 }, "end"));
@@ -166,14 +168,14 @@ class Chart {
   }
 
   drawLegend() {
-    const shown = this.series.filter((one) => !one.quiet);
+    const shown = this.series.filter((one) => !one.quiet && one.x.length);
     this.legend.hidden = shown.length < 2;
     const names = shown.map((one) => `${one.name}${one.colour || ""}`).join("\n");
     if (names === this.legendOf) return;
     this.legendOf = names;
     this.legend.replaceChildren(...shown.map((one) => {
       const colour = one.colour || COLOURS[this.series.indexOf(one) % 8];
-      const line = s("svg", { viewBox: "0 0 16 8", "aria-hidden": "true" }, one.low ? s("rect", { width: 16, height: 8, fill: colour, "fill-opacity": 0.3 }) : s("line", { x1: 0, x2: 16, y1: 4, y2: 4, stroke: colour, "stroke-width": 2.4, "stroke-dasharray": one.dash, "stroke-opacity": one.soft ? 0.5 : null }));
+      const line = s("svg", { viewBox: "0 0 16 8", "aria-hidden": "true" }, one.low ? s("rect", { width: 16, height: 8, fill: colour, "fill-opacity": 0.3 }) : one.points === "only" ? s("circle", { cx: 8, cy: 4, r: 3.2, fill: colour }) : s("line", { x1: 0, x2: 16, y1: 4, y2: 4, stroke: colour, "stroke-width": 2.4, "stroke-dasharray": one.dash, "stroke-opacity": one.soft ? 0.5 : null }));
       const button = h("button", { type: "button", "aria-pressed": "true", onclick: () => {
         if (!this.hidden.delete(one.name)) this.hidden.add(one.name);
         button.setAttribute("aria-pressed", String(!this.hidden.has(one.name)));

@@ -1,18 +1,23 @@
 // Verdicts, events and the console.
 
-import { h, moment, table } from "./tools.js";
+import { figure, h, moment, table, text } from "./tools.js";
 
 const ABOUT = new Set(["event", "time", "step", "epoch"]);
 
 export function verdictsOf(verdicts) {
-  return verdicts.slice(-12).reverse().map((one) => h("section", { class: `verdict ${one.level === "info" ? "info" : ""}` }, h("h3", {}, text(one.what ?? one.name ?? "verdict"), h("span", { class: "soft" }, ` at step ${one.step}`)),
-    one.evidence ? h("p", {}, text(one.evidence)) : null, one.remedy ? h("p", {}, h("b", {}, "What to do: "), text(one.remedy)) : null));
+  return verdicts.slice(-12).reverse().map((one) => h("section", { class: `verdict ${one.level === "info" ? "info" : ""}` }, h("h3", {}, text(one.what ?? one.name ?? "verdict"), h("span", { class: "soft" }, ` at step ${one.step}${typeof one.certainty === "number" ? `, certainty ${figure(one.certainty, 2)}` : ""}`)),
+    filled(one.evidence) ? h("p", { class: "soft" }, text(one.evidence)) : null, ...remedies(one)));
 }
 
-function text(value) { return typeof value === "object" ? JSON.stringify(value) : String(value); }
+function remedies(one) {
+  const parts = [["Set", one.remedy], ["Of the model, set", one.model_remedy], ["", one.advice]].filter(([, what]) => filled(what));
+  return parts.length ? [h("p", {}, h("b", {}, "What to do: "), parts.map(([lead, what]) => `${typeof what === "object" ? `${lead} ` : ""}${text(what)}`).join(". "))] : [];
+}
+
+function filled(value) { return Boolean(value) && (typeof value !== "object" || Object.keys(value).length > 0); }
 
 function rest(event) {
-  return Object.entries(event).filter(([name, value]) => !ABOUT.has(name) && value !== null).map(([name, value]) => `${name}: ${text(value)}`).join(" · ");
+  return Object.entries(event).filter(([name, value]) => !ABOUT.has(name) && value !== null && value !== "" && !(typeof value === "object" && !filled(value))).map(([name, value]) => `${name}: ${text(value)}`).join(" · ");
 }
 
 export function eventsTab() {

@@ -44,14 +44,16 @@ export function dataTab(id) {
       const series = details.series || [], missing = data.rows - data.observed;
       const scored = found.about.scored || {};
       element.replaceChildren(cards([[figure(data.series), "series"], [figure(data.rows), "rows"], [data.freq, "frequency"], [figure(missing), "rows without a value (gaps)", missing ? "warn" : ""], [figure(data.held_out), "rows held out"], [data.seasons.length ? data.seasons.join(", ") : "none", "seasons that the data confirms"]]),
-        h("p", {}, `${data.first} to ${data.last}`), h("p", { class: "soft" }, `Fingerprint ${data.fingerprint}. Scored on rows ${String(scored.rows || "").slice(0, 16)}, ${scored.h} steps ahead.`),
+        h("p", {}, `${day(data.first)} to ${day(data.last)}`), h("p", { class: "soft" }, `Fingerprint ${data.fingerprint}. Scored on rows ${String(scored.rows || "").slice(0, 16)}, ${scored.h} steps ahead.`),
         h("h2", {}, "Data report"), h("ul", {}, data.report.map((line) => h("li", {}, line))),
         h("h2", {}, "Columns"), settingsList(Object.fromEntries(Object.entries(data.columns).filter(([, value]) => value && value.length))),
         h("h2", {}, `Series${series.length < data.series ? ` (the first ${series.length})` : ""}`),
-        table(["series", "", "rows", "missing", "longest gap", "held out", "mean", "lowest", "highest", "from", "to"], series.map((one) => [one.id, spark(one.picture, one.id), figure(one.rows), figure(one.missing), figure(one.longest_gap), figure(one.held_out), figure(one.mean), figure(one.low), figure(one.high), one.first, one.last]), { numbers: [2, 3, 4, 5, 6, 7, 8], wrap: [0], caption: "Series" }));
+        table(["series", "", "rows", "missing", "longest gap", "held out", "mean", "lowest", "highest", "from", "to"], series.map((one) => [one.id, spark(one.picture, one.id), figure(one.rows), figure(one.missing), figure(one.longest_gap), figure(one.held_out), figure(one.mean), figure(one.low), figure(one.high), day(one.first), day(one.last)]), { numbers: [2, 3, 4, 5, 6, 7, 8], wrap: [0], caption: "Series" }));
     },
   };
 }
+
+function day(moment) { return String(moment ?? "–").replace(" 00:00:00", ""); }
 
 function spark(values, name) {
   const seen = values.filter((value) => value !== null), low = Math.min(...seen), high = Math.max(...seen);

@@ -5,12 +5,12 @@ import { ask, figure, h, percent, table } from "./tools.js";
 
 export function forecastsTab(id) {
   const element = h("div");
-  let epochs = [], chosen = null, follow = true, shown = null;
+  let epochs = [], chosen = null, follow = true, shown = null, best = null;
   const picker = h("input", { id: "epoch", type: "range", min: 0, max: 0, step: 1, oninput: () => { chosen = Number(picker.value); follow = chosen === epochs.length - 1; load(); } });
   const label = h("output", { for: "epoch" }), inside = h("div");
 
   async function load(signal) {
-    label.textContent = `after epoch ${epochs[chosen]}`;
+    label.textContent = `after epoch ${epochs[chosen]}${best === null ? "" : best === epochs[chosen] ? ", the best score" : `; the best score was after epoch ${best}`}`;
     if (shown === epochs[chosen]) return;
     const found = await ask(`/api/runs/${id}/snapshots/${epochs[chosen]}`, { signal });
     shown = epochs[chosen];
@@ -50,6 +50,7 @@ export function forecastsTab(id) {
     show: async (whole, signal) => {
       const more = whole.snapshots.length !== epochs.length;
       epochs = whole.snapshots;
+      best = whole.run.score_epoch ?? null;
       if (!epochs.length) {
         element.replaceChildren(h("p", {}, "This run has no forecasts yet. A callback writes them after every validation: forecasts and intervals of held-out windows beside the truth and the seasonal naive forecast."), h("pre", {}, "nd.TrainingConfig(callbacks=[nd.ForecastSnapshots()], checkpoints=...)"));
         return;

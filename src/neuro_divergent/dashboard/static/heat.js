@@ -9,7 +9,7 @@ export function heat(title, found) {
   const values = found.values.flat().filter((value) => value !== null && value > 0);
   const low = Math.log10(Math.min(...values)), high = Math.log10(Math.max(...values));
   const height = TOP + found.names.length * ROW + 24, cell = (WIDTH - LEFT) / Math.max(1, found.steps.length);
-  const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${title} by layer and step, from ${figure(10 ** low)} (pale) to ${figure(10 ** high)} (strong)` });
+  const svg = s("svg", { class: "heat", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${title} by layer and step, from ${figure(10 ** low)} (pale) to ${figure(10 ** high)} (strong)` });
   found.names.forEach((name, row) => {
     svg.append(s("text", { x: LEFT - 6, y: TOP + row * ROW + 10, "text-anchor": "end", fill: "var(--soft)", "font-size": 9.5 }, name.length > 36 ? `…${name.slice(-35)}` : name));
     found.values[row].forEach((value, place) => {
@@ -20,5 +20,5 @@ export function heat(title, found) {
   });
   if (found.steps.length) svg.append(...[[LEFT, "start", found.steps[0]], [WIDTH, "end", found.steps.at(-1)]].map(([x, anchor, step]) => s("text", { x, y: height - 6, "text-anchor": anchor, fill: "var(--soft)", "font-size": 10 }, `step ${step}`)));
   const rows = [["name", ...found.steps], ...found.names.map((name, row) => [`"${name.replaceAll('"', '""')}"`, ...found.values[row]])];
-  return h("figure", { class: "chart" }, h("figcaption", {}, title, h("span", {}, `${figure(10 ** low)} to ${figure(10 ** high)}, logarithmic`), h("div", { class: "tools" }, h("button", { type: "button", "aria-label": `CSV: save ${title}`, onclick: () => download(`${title}.csv`, `${rows.map((row) => row.join(",")).join("\n")}\n`, "text/csv") }, "CSV"))), svg);
+  return h("figure", { class: "chart" }, h("figcaption", {}, title, h("span", {}, `${figure(10 ** low)} to ${figure(10 ** high)}, logarithmic`), h("div", { class: "tools" }, h("button", { type: "button", "aria-label": `CSV: save ${title}`, onclick: () => download(`${title}.csv`, `${rows.map((row) => row.join(",")).join("\n")}\n`, "text/csv") }, "CSV"))), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title} by layer` }, svg));
 }

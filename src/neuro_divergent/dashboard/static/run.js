@@ -5,7 +5,7 @@ import { dataTab, modelTab, settingsTab } from "./facts.js";
 import { forecastsTab } from "./forecasts.js";
 import { eventsTab, verdictsOf } from "./events.js";
 import { editNotes } from "./notes.js";
-import { ask, cards, figure, h, moment, percent, problem, span, state } from "./tools.js";
+import { ask, cards, Problem, figure, h, moment, percent, problem, span, state } from "./tools.js";
 
 const TABS = [["curves", "Curves", curvesTab], ["forecasts", "Forecasts", forecastsTab], ["model", "Model", modelTab], ["data", "Data", dataTab], ["events", "Events and console", eventsTab], ["settings", "Settings and files", settingsTab]];
 
@@ -47,7 +47,12 @@ export function oneRun(id, tab) {
     const [found] = await Promise.all([ask(`/api/runs/${id}`, { signal }), content.early ? content.early(signal) : null]);
     last = found;
     drawHead(found);
-    await content.show(found, signal);
+    try {
+      await content.show(found, signal);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      inside.replaceChildren(problem(error instanceof Problem ? error : `This part of the run cannot be shown, because its files hold something unforeseen: ${error.message}`));
+    }
   }
 
   return { title: `${title}`, element, load, watches: [id], changed: async (changed) => { if (changed.has(id) || !last) await load(); } };

@@ -40,10 +40,10 @@ export function oneStudy(id) {
     const stages = chart("Scores while training", { xlabel: "stage" });
     const names = [...new Set(found.trials.flatMap((trial) => Object.keys(trial.params)))];
     const rows = found.trials.slice().sort((a, b) => order(rank(a, sign), rank(b, sign)) || b.number - a.number).slice(0, 300);
-    const link = (number) => runs.find((run) => run.name.includes(`trials/${String(number).padStart(5, "0")}/`))?.id;
+    const link = (number) => runs.find((run) => `${run.name}/`.includes(`trials/${String(number).padStart(5, "0")}/`))?.id;
     element.replaceChildren(h("h1", {}, found.name), h("div", { class: "bar" }, count("running") ? state({ state: "running" }) : null, budget ? [h("progress", { max: budget, value: found.trials.length, "aria-label": "Trials" }), `${found.trials.length} of ${budget} trials`] : `${found.trials.length} trials`),
       cards([[figure(done.length), "complete"], [figure(count("pruned")), "pruned"], [figure(count("running")), "running"], [figure(count("paused")), "paused"], [figure(count("failed")), "failed", count("failed") ? "bad" : ""], best ? [figure(best.values[0]), `best, trial ${best.number}`, "good"] : null, several ? [figure(found.front.length), "on the Pareto front"] : null]),
-      h("div", { class: "grid" }, several ? front.element : history.element, important.element, stages.element), h("h2", {}, "Trials"),
+      h("div", { class: "grid" }, several ? front.element : history.element, important.element, found.trials.some((trial) => trial.stages.length > 1) ? stages.element : ""), h("h2", {}, "Trials"),
       table(["trial", "state", ...found.directions.map((_, place) => (several ? `objective ${place + 1}` : "score")), ...names, ""], rows.map((trial) => ({ mark: trial === best || found.front.includes(trial.number) ? "top1" : null, cells: [link(trial.number) ? h("a", { href: `#/run/${link(trial.number)}` }, trial.number) : trial.number, trial.state, ...found.directions.map((_, place) => figure(trial.values[place] ?? null)), ...names.map((name) => figure(trial.params[name] ?? null)), trial.note || ""] })), { caption: "Trials", wrap: [2 + found.directions.length + names.length] }));
     if (several) {
       const onFront = done.filter((trial) => found.front.includes(trial.number)).sort((a, b) => a.values[0] - b.values[0]);

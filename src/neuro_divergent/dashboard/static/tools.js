@@ -80,6 +80,7 @@ export function figure(value, digits = 4) {
 }
 
 export function percent(value) {
+  if (Math.abs(value) > 10) return "over 1,000 %";
   return value === null || value === undefined ? "" : `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0)} %`;
 }
 
@@ -87,6 +88,13 @@ export function bytes(value) {
   if (value === null || value === undefined) return "–";
   for (const [unit, size] of [["GB", 2 ** 30], ["MB", 2 ** 20], ["kB", 1024]]) if (value >= size) return `${(value / size).toFixed(1)} ${unit}`;
   return `${value} B`;
+}
+
+// What a verdict or an event says. A mapping becomes its names and values: {"lr": 0.5} is "lr = 0.5".
+export function text(value) {
+  if (Array.isArray(value)) return value.map(text).join(", ");
+  if (value !== null && typeof value === "object") return Object.entries(value).map(([name, item]) => `${name} = ${text(item)}`).join(", ");
+  return figure(value);
 }
 
 export function span(seconds) {
