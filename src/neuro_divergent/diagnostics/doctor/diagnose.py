@@ -88,6 +88,6 @@ def _healthy(evidence: Evidence) -> Verdict:
             figures["lowest validation loss"] = min(evidence.training.validation_loss)
     if evidence.forecasts is not None and evidence.forecasts.naive > 0:
         figures["error over that of the naive forecast"] = evidence.forecasts.mae / evidence.forecasts.naive
-    whole = evidence.network is not None and evidence.forecasts is not None
+    whole = evidence.network is not None and evidence.forecasts is not None and not evidence.missing
     what = "nothing is wrong" if whole else "nothing is wrong in what was examined"
     return Verdict(cause=HEALTHY, what=what, certainty=1.0 if whole else 0.5, evidence=figures)

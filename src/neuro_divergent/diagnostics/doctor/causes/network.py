@@ -184,7 +184,7 @@ def idle_steps_ahead(evidence: Evidence) -> Verdict | None:
     better = 1.0 - final / np.where(np.abs(start) > 0, np.abs(start), 1.0)
     top = float(np.quantile(better, 0.75))
     idle = np.flatnonzero(better < limits.LEARNED * top)
-    if top < 0.15 or not len(idle) or len(idle) > 0.75 * len(better):
+    if top < 0.15 or len(idle) < 2 or len(idle) > 0.75 * len(better):
         return None
     return Verdict(
         cause="idle_steps_ahead",
