@@ -127,7 +127,7 @@ def test_a_shift_is_measured_against_the_changes_before() -> None:
 
 
 def test_the_swing_of_a_season_is_no_change_of_level() -> None:
-    # Blocks of 12 rows of a day of 24 rows differ by up to 5 * 4 / pi = 6.4; means of whole days are all 0. The level rises by 4.
+    # Half days of 12 rows differ by up to 5 * 4 / pi = 6.4, whole days by 0. Then the level rises by 4.
     day = [5 * np.sin(2 * np.pi * i / 24) for i in range(400)]
     assert facts_of(day, 320).shift < 1.5
     assert facts_of([value + 4 * (i >= 360) for i, value in enumerate(day)], 320).shift > 10

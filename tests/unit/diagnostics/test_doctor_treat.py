@@ -1,4 +1,4 @@
-"""`nd.treat` on small trainings: the remedies help, the better branch is kept, and a healthy training stays as it is."""
+"""`nd.treat` on small trainings: remedies help, the better branch is kept, and a healthy training does not change."""
 
 from __future__ import annotations
 

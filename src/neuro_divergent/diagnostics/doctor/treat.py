@@ -225,7 +225,7 @@ def _resumed(parent: Branch, attempt: Attempt) -> Resume:
 
 
 def _better(one: Branch, other: Branch) -> Branch:
-    """The branch with the lower validation loss of its returned weights; with the lower error if their losses cannot be compared."""
+    """The branch whose returned weights have the lower validation loss, or error if losses cannot be compared."""
     alike = one.run.config.loss == other.run.config.loss and one.run.job.model.scaler == other.run.job.model.scaler
     if one.error or other.error:
         return other if one.error else one
