@@ -111,6 +111,16 @@ def test_a_report_uses_the_forecasts_that_it_has(monkeypatch) -> None:
 def test_wrong_things_are_refused() -> None:
     with pytest.raises(nd.ConfigError, match="can be diagnosed, but got int"):
         nd.diagnose(3)  # type: ignore[arg-type]
+    with pytest.raises(nd.ConfigError, match="a history, which has no model"):
+        nd.diagnose(nd.History(), TABLE)
+
+
+def test_the_rate_of_a_remedy_is_a_short_number() -> None:
+    # Without its configuration, the rate of a run is known only from the ends of the epochs.
+    rates = [0.0978659, 0.05]
+    history = nd.History(epochs=[{"epoch": i, "learning_rate": rate} for i, rate in enumerate(rates)])
+    history.step_loss, history.gradient_norm = [1.0] * 40, [500.0] * 40
+    assert nd.diagnose(history)["exploding_gradients"].remedy["learning_rate"] == 0.00979
 
 
 def facts_of(y: list[float], rows: int, **columns: list[float]):

@@ -35,7 +35,7 @@ def test_treat_mends_a_rate_and_tells_all_branches(tmp_path) -> None:
     told = branches_of(fitted)
     assert [branch["cause"] for branch in told] == ["", "learning_rate_too_high", "learning_rate_too_high"]
     rates = [branch["remedy"]["learning_rate"] for branch in told[1:]]
-    assert rates[1] == pytest.approx(rates[0] / 3)
+    assert rates[1] == pytest.approx(rates[0] / 3, rel=1e-2)
     (kept,) = [branch for branch in told if branch["kept"]]
     assert kept["validation_loss"] == min(branch["validation_loss"] for branch in told)
     assert min(fitted.history.validation_loss) < 1.05 * min(healthy.history.validation_loss)

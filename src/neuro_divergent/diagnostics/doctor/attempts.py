@@ -43,7 +43,8 @@ def attempts(verdict: Verdict, run: Run) -> list[Attempt]:
         clipped = {name: value for name, value in verdict.remedy.items() if name != "learning_rate"}
         return [Attempt(clipped, begins="afresh"), first]
     if verdict.cause in OTHER_RATE:
-        return [first, Attempt({"learning_rate": OTHER_RATE[verdict.cause] * verdict.remedy["learning_rate"]})]
+        rate = OTHER_RATE[verdict.cause] * verdict.remedy["learning_rate"]
+        return [first, Attempt({"learning_rate": float(f"{rate:.3g}")})]
     return [first]
 
 
