@@ -108,6 +108,19 @@ def test_a_report_uses_the_forecasts_that_it_has(monkeypatch) -> None:
     assert again.count("worse_than_naive") == page.count("worse_than_naive")
 
 
+def test_a_network_of_one_unit_is_too_narrow_and_not_dead() -> None:
+    narrow = MODEL.replace(hidden_size=1, anchor=None)
+
+    def kill(module: torch.nn.Module) -> None:
+        with torch.no_grad():
+            module.network.perceptron[0].bias.fill_(-100.0)
+
+    fitted = narrow.fit(TABLE, CONFIG.replace(max_steps=30), begin_with=kill)
+    assert "dead_units" not in nd.diagnose(fitted, probes=False)
+    wide = narrow.replace(hidden_size=16).fit(TABLE, CONFIG.replace(max_steps=30), begin_with=kill)
+    assert "dead_units" in nd.diagnose(wide, probes=False)
+
+
 def test_wrong_things_are_refused() -> None:
     with pytest.raises(nd.ConfigError, match="can be diagnosed, but got int"):
         nd.diagnose(3)  # type: ignore[arg-type]
