@@ -308,16 +308,21 @@ FAULTS: dict[str, Callable[[Case], Case]] = {
 PARTS = {"training": TrainingFacts, "table": TableFacts, "network": NetworkFacts, "forecasts": ForecastFacts}
 
 
-def kept_evidence(name: str, case: Case, folder: Path | None) -> Evidence:
-    """The evidence of a case, from the file of an earlier run if a folder is given: a long benchmark runs in pieces."""
+def kept(name: str, folder: Path | None, make: Callable[[], Any]) -> Any:
+    """What `make` returns; from the file of an earlier run if a folder is given: a long benchmark runs in pieces."""
     if folder is None:
-        return evidence_of(case)
+        return make()
     path = folder / f"{name.replace('/', '_')}.json"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(evidence_of(case)), default=_plain), encoding="utf-8")
-    found = json.loads(path.read_text(encoding="utf-8"))
-    parts = {part: None if found[part] is None else kind(**found[part]) for part, kind in PARTS.items()}
+        path.write_text(json.dumps(make(), default=_plain), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def kept_evidence(name: str, case: Case, folder: Path | None) -> Evidence:
+    """The evidence of a case, kept in a folder if one is given."""
+    found = kept(name, folder, lambda: asdict(evidence_of(case)))
+    parts = {part: found[part] and kind(**found[part]) for part, kind in PARTS.items()}
     return Evidence(**found | parts | {"missing": tuple(found["missing"])})
 
 

@@ -15,6 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ def healthy(
     return alarms, tried
 
 
-def treated(folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FAULTS_REPORTED) -> tuple[int, int]:
+def treated(
+    folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FAULTS_REPORTED, keep: Path | None = None
+) -> tuple[int, int]:
     """How many faulty trainings `nd.treat` brought close to the healthy validation loss, and how many there were."""
     good = tried = 0
     for name in names:
@@ -79,10 +82,12 @@ def treated(folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.F
         for kind, model in cases.models(h, lookback).items():
             for seed in range(1, seeds + 1):
                 for fault in TREATED:
-                    ratio = _treated_ratio(cases.base(model, frame, seed), fault)
+                    case = f"{fault} · {name} · {kind} · {seed}"
+                    make = partial(_treated_ratio, cases.base(model, frame, seed), fault)
+                    ratio = cases.kept(case, keep, make)
                     tried, good = tried + 1, good + (ratio <= CLOSE)
                     if ratio > CLOSE:
-                        say(f"not mended: {fault} · {name} · {kind} · {seed}: {ratio:.3f} of the healthy loss")
+                        say(f"not mended: {case}: {ratio:.3f} of the healthy loss")
     return good, tried
 
 
@@ -161,7 +166,7 @@ def main() -> None:
         alarms, tried = healthy(given.data, given.healthy, print, keep=given.keep and given.keep / "healthy")
         lines.append(line("false alarms in healthy runs", alarms / tried, at_most=0.02, note=f"{alarms} of {tried}"))
     if given.only in (None, "treat"):
-        good, tried = treated(given.data, given.treat_seeds, print)
+        good, tried = treated(given.data, given.treat_seeds, print, keep=given.keep and given.keep / "treat")
         lines.append(line("trainings mended by treat", good / tried, at_least=0.85, note=f"{good} of {tried}"))
     if given.only in (None, "cost"):
         lines.append(line("step with the doctor over a bare step", cost(given.repeats), at_most=1.03, unit="x"))

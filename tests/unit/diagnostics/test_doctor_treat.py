@@ -90,6 +90,23 @@ def test_treat_returns_a_healthy_training_unchanged() -> None:
     assert all(torch.equal(left, right) for left, right in zip(one, other, strict=True))
 
 
+def test_a_branch_that_fails_as_well_helps_nothing(caplog) -> None:
+    def logarithm(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return torch.log(output - target)
+
+    with pytest.raises(nd.NonFiniteError, match="no branch could be trained to its end"):
+        nd.treat(MODEL, TABLE, CONFIG.replace(loss=logarithm), rounds=1)
+    assert "nonfinite_loss: the remedy does not help" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "field", [{"distributed": nd.Distributed(processes=2)}, {"fault_tolerance": nd.FaultTolerance()}]
+)
+def test_treat_trains_in_one_process(field: dict) -> None:
+    with pytest.raises(nd.ConfigError, match=r"treat trains step by step in one process, but \w+ starts others"):
+        nd.treat(MODEL, TABLE, CONFIG.replace(**field))
+
+
 def test_treat_needs_held_out_rows() -> None:
     with pytest.raises(nd.ConfigError, match="treat compares branches on held-out rows"):
         nd.treat(MODEL, TABLE, CONFIG.replace(validation_split=None))

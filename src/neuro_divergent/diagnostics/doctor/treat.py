@@ -109,10 +109,9 @@ def treat(
     """
     rounds = at_least_one("rounds", rounds)
     job = job_of(model, data, config, **options)
-    if job.config.fault_tolerance is not None:
-        raise ConfigError(
-            "treat advances a run step by step, which a supervised training does not allow. Set fault_tolerance=None"
-        )
+    for name in ("fault_tolerance", "distributed"):
+        if getattr(job.config, name) is not None:
+            raise ConfigError(f"treat trains step by step in one process, but {name} starts others. Set {name}=None")
     with tempfile.TemporaryDirectory() as folder:
         branches = [_first(job, Path(folder))]
         _train(branches[0], Path(folder), checks)
@@ -228,7 +227,7 @@ def _better(one: Branch, other: Branch) -> Branch:
     """The branch whose returned weights have the lower validation loss, or error if losses cannot be compared."""
     alike = one.run.config.loss == other.run.config.loss and one.run.job.model.scaler == other.run.job.model.scaler
     if one.error or other.error:
-        return other if one.error else one
+        return other if one.error and not other.error else one
     if alike:
         return other if other.loss < one.loss else one
     return other if other.mae < one.mae else one
