@@ -172,7 +172,8 @@ def main() -> None:
         lines.append(line("step with the doctor over a bare step", cost(given.repeats), at_most=1.03, unit="x"))
     print_table(lines)
     if given.write:
-        write("doctor", lines, command="python benchmarks/doctor.py", partial=given.only is not None)
+        command = f"python benchmarks/doctor.py --seeds {given.seeds} --healthy {given.healthy} --write"
+        write("doctor", lines, command=command, partial=given.only is not None)
 
 
 if __name__ == "__main__":
