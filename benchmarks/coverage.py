@@ -2,9 +2,9 @@
 
     python benchmarks/coverage.py --data DIRECTORY [--part recipes|conformal] [--only NAME,...] [--validation] [--write]
 
-The part "recipes" trains NHITS and MLP with MQLoss, NHITS with StudentT and DeepAR with the defaults of a fit, but few
-steps, on five real sets, and scores the intervals on hidden horizons: within 5 points of the level, and no negative
-value for counts. "plain" is the coverage without the correction of the intervals. `--validation` scores the stretch
+The part "recipes" trains NHITS and MLP with MQLoss, NHITS with StudentT and DeepAR with the defaults of a fit on
+five real sets, and scores the intervals on hidden horizons: within 5 points of the level, and no negative value for
+counts. "plain" is the coverage without the correction of the intervals. `--validation` scores the stretch
 before the hidden horizons, on which choices rest. Counts lie on the edges of intervals: such an edge counts as inside
 or outside, whichever is nearer to the level, and the table says both shares.
 
@@ -160,7 +160,8 @@ def main() -> None:
         lines += conformal_lines(arguments.data)
     print_table(lines)
     if arguments.write:
-        write("coverage", lines, command="python benchmarks/coverage.py")
+        some = arguments.part != "all" or bool(arguments.only or arguments.models)
+        write("coverage", lines, command="python benchmarks/coverage.py", partial=some)
     if any(item["ok"] is False for item in lines):
         sys.exit("an interval covers too much or too little")
 

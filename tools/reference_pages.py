@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
 
 GROUPS = {
-    "forecasting": ("Models and forecasts", ("forecasting",)),
+    "forecasting": ("Models and forecasts", ("forecasting", "export")),
     "data": ("Data", ("data",)),
     "training": ("Training", ("training", "distributed")),
     "optimizers": ("Optimizers and schedules", ("optim",)),

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from neuro_divergent.distributed.cluster import Node as Node
     from neuro_divergent.distributed.group import main_process as main_process
     from neuro_divergent.distributed.settings import Distributed as Distributed
+    from neuro_divergent.export.export import Exported as Exported
     from neuro_divergent.forecasting.evaluate.backtest import Backtest as Backtest
     from neuro_divergent.forecasting.evaluate.backtest import backtest as backtest
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation as CrossValidation
@@ -337,6 +338,7 @@ _HOMES = {
     "Evidence": "diagnostics.doctor.evidence",
     "Explanation": "forecasting.predict.explain",
     "ExponentialDecay": "optim",
+    "Exported": "export.export",
     "FEDformer": "models",
     "FaultTolerance": "training.config.checkpoints",
     "FileFormat": "data.schema.file_format",
@@ -430,8 +432,8 @@ _HOMES = {
     "RMoK": "models",
     "RNN": "models",
     "RandomSearch": "search.searches",
-    "RayExecutor": "core.executors.ray_executor",
     "RangeTest": "training",
+    "RayExecutor": "core.executors.ray_executor",
     "ReduceOnPlateau": "optim",
     "RegistryError": "core.errors",
     "Regularization": "training",

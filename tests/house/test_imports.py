@@ -23,6 +23,7 @@ ALLOWED = {
     "compat": {"core", *LEAVES, "training", "forecasting", "models", "search"},
     "report": {"core", *LEAVES, "training", "forecasting", "models", "search", "diagnostics"},
     "conformance": {"core", *LEAVES, "training", "forecasting", "models"},
+    "export": {"core", *LEAVES, "training", "distributed", "forecasting", "models"},
     "dashboard": {"core"},
     "cli": {
         *("core", *LEAVES, "training", "distributed", "forecasting", "models", "search", "diagnostics", "report"),
@@ -32,10 +33,11 @@ ALLOWED = {
 FACADES = {
     ("forecasting/model/model.py", "search"),
     ("forecasting/predict/forecaster.py", "diagnostics"),
+    ("forecasting/predict/forecaster.py", "export"),
     ("search/auto/result.py", "report"),
 }
 """Methods that only hand on, and may import a room that stands after theirs: Model.search_space,
-Forecaster.architecture and .gradient_report, AutoResult.report."""
+Forecaster.architecture, .gradient_report and .export, AutoResult.report."""
 
 
 def imported_rooms(path: Path) -> set[str]:

@@ -26,6 +26,7 @@ FACADES = {
     ("forecasting.predict.forecaster", "diagnostics.architecture"): "Forecaster.architecture",
     ("forecasting.predict.forecaster", "diagnostics.gradient_report"): "Forecaster.gradient_report",
     ("forecasting.predict.forecaster", "forecasting.evaluate.cross_validation"): "Forecaster.cross_validation",
+    ("forecasting.predict.forecaster", "export.export"): "Forecaster.export",
     ("forecasting.predict.forecaster", "forecasting.evaluate.scores"): "Forecaster.evaluate",
     ("forecasting.predict.forecaster", "forecasting.fit.continue_training"): "Forecaster.update, .fine_tune",
     ("forecasting.predict.forecaster", "forecasting.fit.training_rows"): "Forecaster.calibrate",

@@ -45,6 +45,7 @@ COMMANDS = {
     "doctor": ("doctor:doctor", "Say what is wrong with a training, with evidence and remedy."),
     "dashboard": ("dashboard:dashboard", "Show runs in a browser: live, compared, offline."),
     "stop": ("stop:stop", "Stop a training: it saves a checkpoint and can be resumed."),
+    "export": ("export:export", "Write a saved model as one ONNX file that other programs run."),
     "launch": ("launch:launch", "Run one machine's part of a training on several machines."),
     "models": ("lists:models", "List the models."),
     "losses": ("lists:losses", "List the losses."),

@@ -10,6 +10,9 @@ NAMES = {
     "EarlyStoppingCallback": "nd.TrainingConfig(early_stopping=nd.EarlyStopping(patience=n, min_delta=delta))",
     "FaultTolerantTraining": "nd.TrainingConfig(fault_tolerance=nd.FaultTolerance(), checkpoints=path)",
     "GradientClipping": "nd.ClipByNorm(1.0) or nd.ClipByValue(0.5)",
+    "ClusterConfig": "nd.Cluster(nodes=[nd.Node(address, gpus=[0, 1], role='master'), ...])",
+    "DistributedTraining": "nd.TrainingConfig(distributed=nd.Distributed(processes=2))",
+    "GPUConfig": "nd.Distributed(devices=[0, 1], strategy='ddp', batch_size_per_device=256)",
     "HyperparameterSpace": "nd.SearchSpace(learning_rate=nd.loguniform(1e-5, 1e-1), hidden_size=nd.choice(64, 128))",
     "LearningCurveAnalyzer": "nd.LearningCurves(train_sizes=[0.2, 0.5, 1.0], cv_folds=5, scoring='mae')",
     "LearningRateScheduler": "a schedule: nd.Constant, nd.StepDecay, nd.ExponentialDecay, nd.CosineAnnealing, ...",
@@ -19,6 +22,7 @@ NAMES = {
     "LSTMConfig": "nd.LSTM(h=12, input_size=24, ...)",
     "MultiObjectiveOptimization": "nd.MultiObjectiveSearch(space, model=model, objectives={...})",
     "NHITSTrainer": "nd.NHITS(h=12, input_size=24).fit(data, config)",
+    "NodeConfig": "nd.Node('10.0.0.10:29500', gpus=[0, 1], role='master')",
     "NegativeLogLikelihood": "nd.DistributionLoss(distribution='Normal')",
     "OptimizerConfig": "nd.AdamW(learning_rate=1e-3, weight_decay=0.01)",
     "StepLR": "nd.StepDecay(every=30, factor=0.1)",
@@ -42,6 +46,10 @@ FIELDS = {
         "save_frequency": "write every_n_epochs={}, or every_n_steps",
         "strategy": "write every_n_epochs, every_n_steps, on_best=True or keep_best=3",
         "metadata": "every checkpoint has the configuration, the position and the versions by itself",
+    },
+    "Distributed": {
+        "batch_size_per_gpu": "write batch_size_per_device={}",
+        "gradient_synchronization": "write synchronization={}",
     },
     "FaultTolerance": {
         "auto_checkpoint": "write nd.TrainingConfig(checkpoints=nd.Checkpoints(...)) beside it",

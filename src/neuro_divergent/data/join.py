@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from neuro_divergent.data.agreement import check_together
-from neuro_divergent.data.features.attach import horizon_features, span_in
+from neuro_divergent.data.features.attach import add_features, horizon_features, span_in
 from neuro_divergent.data.read.series_checks import check_series
 from neuro_divergent.data.schema.schema import DataSchema
 from neuro_divergent.data.store.fills import FILLED, LOOKS_AHEAD, Bools, Codes, Ints, columns, fill, last_observed
@@ -110,6 +110,20 @@ def on_span_of(known: TimeSeriesDataFrame, table: TimeSeriesDataFrame) -> TimeSe
     future = table.store.future.copy()
     future[:, -values.shape[1] :] = values
     return TimeSeriesDataFrame(table.store.replace(future=future), schema, table.report(), library=table.library)
+
+
+def with_features(table: TimeSeriesDataFrame, names: Sequence[str]) -> TimeSeriesDataFrame:
+    """The table with further features, after those that it has. Names of columns that it has are left out."""
+    schema = table.schema
+    single = (schema.id_col, schema.time_col, schema.target_col, schema.weight, schema.available_mask)
+    roles = (*schema.future, *schema.historical, *schema.static, *schema.categorical, *schema.static_table)
+    taken = {*single, *schema.id_parts, *roles, *schema.features}
+    more = tuple(name for name in names if name not in taken)
+    if not more:
+        return table
+    store, found = add_features(table.store, schema.replace(features=more), table.all_times())
+    found = found.replace(features=(*schema.features, *more))
+    return TimeSeriesDataFrame(store, found, table.report(), library=table.library)
 
 
 def _filled_again(whole: SeriesStore, parts: Sequence[SeriesStore]) -> SeriesStore:

@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from neuro_divergent.losses.numeric import (
     betainc,
-    gamma_draws,
     invert_continuous,
     invert_discrete,
     normal_draws,
@@ -178,10 +177,12 @@ class StudentT(Invertible):
         return raw[..., 1]
 
     def draw(self, raw: Tensor, generator: torch.Generator | None) -> Tensor:
-        """A normal draw divided by the root of a chi-squared draw."""
-        half = (2 + F.softplus(raw[..., 0])) / 2
-        ratio = torch.sqrt(half / gamma_draws(half, generator).clamp(min=1e-30))
-        return raw[..., 1] + torch.exp(scale_of(raw[..., 2])) * normal_draws(half, generator) * ratio
+        """The polar method of two uniform draws (Bailey 1994). No draw depends on the parameters of another."""
+        freedom = 2 + F.softplus(raw[..., 0])
+        uniform = uniform_draws(freedom, generator).clamp(min=torch.finfo(freedom.dtype).eps / 4)
+        radius = torch.expm1(-2 / freedom * torch.log(uniform))
+        turn = torch.cos(2 * math.pi * uniform_draws(freedom, generator))
+        return raw[..., 1] + torch.exp(scale_of(raw[..., 2])) * torch.sqrt(freedom * radius) * turn
 
     def cdf(self, raw: Tensor, value: Tensor) -> Tensor:
         """Through the incomplete beta function."""

@@ -22,7 +22,7 @@ from neuro_divergent.forecasting.model.recipes import ModelFamily, recipe_for
 from neuro_divergent.losses import DistributionLoss, Loss
 from neuro_divergent.nn import ActivationName
 from neuro_divergent.nn.recurrent import RecursiveRecurrent, dense_head
-from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 
 RECIPE_STEPS = 1500
 """About the maximum number of steps of the recipe: a distribution that is fed back takes longer to learn."""
@@ -70,10 +70,29 @@ class DeepAR(LaggedModel):
             )
         return self
 
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:  # noqa: ARG002
+        """Multiples of the shortest season up to the longest, and every season with the steps beside it.
+
+        The network forecasts the change from the last value. It needs the change at the same place of a season.
+        """
+        if not seasons:
+            return ()
+        beside = {season + step for season in seasons for step in (-1, 0, 1)}
+        multiples = range(min(seasons), max(seasons) + 1, min(seasons))
+        return tuple(sorted(lag for lag in {*beside, *multiples} if 1 < lag <= self.input_size))
+
     def recipe(self, windows: int) -> TrainingConfig:
-        """The recommended training for this many windows, with a distribution as its loss."""
+        """The recommended training for this many windows, with a distribution as its loss.
+
+        It is not stopped early, and the last weights are kept. Validation feeds point forecasts back, so its likelihood
+        counts errors that the distribution of one step does not contain: it was best after one or two epochs, where the
+        point forecasts were not.
+        """
         recipe = recipe_for(self.group, windows, steps=RECIPE_STEPS)
-        return recipe.replace(loss=DistributionLoss(distribution="StudentT"))
+        epochs = recipe.max_epochs
+        assert isinstance(epochs, int)
+        never = EarlyStopping(patience=epochs, restore_best_weights=False)
+        return recipe.replace(loss=DistributionLoss(distribution="StudentT"), early_stopping=never)
 
     def build(self, spec: InputSpec) -> nn.Module:
         """Return the network for these input sizes."""

@@ -138,9 +138,17 @@ class HINT(Model):
         """Whether the model reads its own forecasts."""
         return self.model.feeds_back
 
-    def with_lags(self, lags: tuple[int, ...]) -> Self:
-        """The same with these lags of the model."""
-        return self.replace(model=self.model.with_lags(lags))
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:
+        """The lags of the model in data with these seasons and so many training windows."""
+        return self.model.lags_of(seasons, windows)
+
+    def calendar_read(self, freq: str) -> tuple[str, ...]:
+        """Columns of the calendar that the model reads."""
+        return self.model.calendar_read(freq)
+
+    def decided(self, lags: tuple[int, ...]) -> Self:
+        """The same with these lags of the model, and no columns of the calendar beside the table's."""
+        return self.replace(model=self.model.decided(lags))
 
     def check_table(self, table: TimeSeriesDataFrame) -> None:
         """Check that the table has exactly the series of S."""

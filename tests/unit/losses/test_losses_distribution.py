@@ -85,6 +85,16 @@ def test_draws_agree_with_scipy(name: str, raw: list[float], reference: stats.rv
         assert (draws <= bound).mean() == pytest.approx(reference.cdf(bound), abs=0.015)
 
 
+@pytest.mark.parametrize("name", ["Normal", "StudentT"])
+def test_draws_of_one_row_do_not_depend_on_the_parameters_of_another(name: str) -> None:
+    """A batch shares one stream of random numbers: every element takes as many of them whatever its parameters are."""
+    loss = DistributionLoss(distribution=name)
+    raw = torch.randn(2, 5, loss.outputs, generator=torch.Generator().manual_seed(0))
+    other = torch.stack([40 * raw[0], raw[1]])
+    draws = [loss.sample(some, 50, torch.Generator().manual_seed(1))[:, 1] for some in (raw, other)]
+    torch.testing.assert_close(draws[0], draws[1], rtol=0, atol=0)
+
+
 def test_bernoulli_agrees_with_scipy() -> None:
     loss, raw = DistributionLoss(distribution="Bernoulli"), double(math.log(0.7 / 0.3))
     assert nll(loss, raw, double(0, 1)) == pytest.approx(list(-stats.bernoulli(0.7).logpmf([0, 1])))

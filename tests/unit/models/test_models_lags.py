@@ -52,6 +52,31 @@ def test_the_steps_that_are_read():
     assert steps_read(InputSpec(horizon=48, lookback=30, lags=(24,))) == 30
 
 
+def test_deepar_also_reads_the_steps_beside_a_season_and_its_multiples():
+    """A step is the last value plus the change at the same place of a season: two neighbours of that season."""
+    model = nd.DeepAR(h=4, input_size=168)
+    assert model.lags_of((), 500) == ()
+    assert model.lags_of((7,), 9) == (6, 7, 8)
+    assert model.lags_of((2,), 500) == (2, 3)  # the last value itself is no lag
+    assert model.lags_of((24, 168), 500) == (23, 24, 25, 48, 72, 96, 120, 144, 167, 168)
+    assert nd.LSTM(h=4, input_size=168).lags_of((24, 168), 500) == (24, 168)
+    fitted = nd.DeepAR(h=4, input_size=28, hidden_size=4, samples=5).fit(weekly(), CONFIG)
+    assert fitted.module.spec.lags == (6, 7, 8, 13, 14, 15)  # whole numbers show 7 and 14
+
+
+def test_one_short_series_has_too_few_windows_for_lags():
+    """A window of 24 rows and a horizon of 12: of 144 rows 115 are trained on, which are 80 windows."""
+    table = nd.samples.air_passengers()
+    config = CONFIG.replace(validation_split=0.2)
+    lags = {
+        model.kind: model.fit(table, config).module.spec.lags
+        for model in (nd.LSTM(h=12, input_size=24), nd.TFT(h=12, input_size=24), nd.DeepAR(h=12, input_size=24))
+    }
+    assert lags == {"LSTM": (), "TFT": (12, 24), "DeepAR": (11, 12, 13, 23, 24)}
+    several = pl.concat([table.with_columns(unique_id=pl.lit(name)) for name in "ab"])
+    assert nd.LSTM(h=12, input_size=24).fit(several, config).module.spec.lags == (12, 24)
+
+
 def test_columns_stay_beside_their_own_step():
     spec = InputSpec(horizon=2, lookback=20, future=1, historical=1, lags=(5,))
     clock = torch.arange(22.0).view(1, 22, 1)

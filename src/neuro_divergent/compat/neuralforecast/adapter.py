@@ -306,8 +306,10 @@ def _fields(name: str, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]
     fields: dict[str, Any] = {"h": given["h"], "input_size": given["input_size"], "alias": given["alias"]}
     fields["scaler"] = given["scaler_type"] or "identity"
     fields["sees_target"] = not given["exclude_insample_y"]
-    # Their networks read no lags, and forecast no difference to a naive forecast.
-    fields |= {own: None for own in ("anchor", "lags") if own in registry.resolve("model", name).model_fields}
+    # Their networks read no lags and no calendar, and forecast no difference to a naive forecast.
+    fields |= {
+        own: None for own in ("anchor", "lags", "calendar") if own in registry.resolve("model", name).model_fields
+    }
     for key, argument in entry.arguments.items():
         value = given[key]
         if isinstance(argument, Only):

@@ -59,6 +59,18 @@ def suggest(freq: str) -> tuple[int, ...]:
     return _whole([cycle / step.microseconds for cycle in cycles])
 
 
+def usual_calendar(freq: str) -> tuple[str, ...]:
+    """Return the calendar features of the days and weeks in data of this frequency; () for whole numbers.
+
+    >>> usual_calendar("1h"), usual_calendar("1d"), usual_calendar("1mo")
+    (('hour', 'dayofweek'), ('dayofweek',), ())
+    """
+    step = Frequency.parse(freq)
+    if step.months or not 0 < step.microseconds <= _DAY:
+        return ("dayofweek",) if step.unit == "bd" and step.count == 1 else ()
+    return ("hour", "dayofweek") if step.microseconds < _DAY else ("dayofweek",)
+
+
 def detect(
     y: npt.NDArray[np.floating[Any]],
     offsets: npt.NDArray[np.int64],

@@ -27,17 +27,22 @@ def anchor_and_lags(
     Seasons are inferred from the first rows[s] rows of each series, the training rows; None for all rows.
     """
     seasons = cache(lambda: seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows))
-    return _anchor(model, seasons), _lags(model, seasons, store.freq)
+    return _anchor(model, seasons), _lags(model, seasons, store, rows)
 
 
-def _lags(model: Model, seasons: Callable[[], Lengths], freq: str) -> Lengths:
+def _lags(
+    model: Model, seasons: Callable[[], Lengths], store: SeriesStore, rows: npt.NDArray[np.int64] | None
+) -> Lengths:
     wanted = model.lags_read
     if wanted != "auto":
         return wanted or ()
     shown = _fitting(model, seasons()) if model.sees_target else ()
     # Where the data shows one season, the network may use the others that are usual at this frequency.
-    usual = seasonality.suggest(freq) if shown else ()
-    return shown + tuple(length for length in usual if length not in shown and length <= model.input_size)
+    usual = seasonality.suggest(store.freq) if shown else ()
+    more = tuple(length for length in usual if length not in shown and length <= model.input_size)
+    rows = store.lengths if rows is None else rows
+    windows = int(np.maximum(rows - model.input_size - model.h + 1, 0).sum())
+    return model.lags_of(shown + more, windows)
 
 
 def _anchor(model: Model, seasons: Callable[[], Lengths]) -> Lengths:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neuro_divergent.core.errors import ConfigError, CorruptFileError, DataError, NoCheckpointError, StorageError
 from neuro_divergent.core.runs.names import CHECKPOINTS, is_remote
-from neuro_divergent.data.join import joined_tables, later_rows, on_span_of
+from neuro_divergent.data.join import joined_tables, later_rows, on_span_of, with_features
 from neuro_divergent.data.read.target_range import widened
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.windows import split as splits
@@ -88,14 +88,16 @@ def fine_tune(
     if not isinstance(data, TimeSeriesDataFrame):
         columns = columns or {"schema": forecaster.data.schema.replace(freq=None, time_type=None)}
         data = TimeSeriesDataFrame.from_frame(data, **columns)
-    data = on_span_of(forecaster.data, data)  # the feature "time" keeps the scale that the weights have learned
+    own = forecaster.data
+    data = with_features(data, forecaster.model.calendar_read(own.freq) if own.schema.features else ())
+    data = on_span_of(own, data)  # the feature "time" keeps the scale that the weights have learned
     given, data = data, forecaster.in_own_codes(data)
     if data is not given:
         forecaster.say_unknown(given)
     if config is None:
-        own = forecaster.config.optimizer
-        assert isinstance(own, Optimizer)
-        slower = own.at_rate(own.learning_rate * FINE_TUNE_RATE)
+        optimizer = forecaster.config.optimizer
+        assert isinstance(optimizer, Optimizer)
+        slower = optimizer.at_rate(optimizer.learning_rate * FINE_TUNE_RATE)
         config = forecaster.config.replace(optimizer=slower, checkpoints=None, fault_tolerance=None)
     if freeze:
         config = config.replace(freeze=freeze)
@@ -162,7 +164,7 @@ def continued(forecaster: Forecaster, table: TimeSeriesDataFrame, config: Traini
         module.load_state_dict(weights)
 
     # The seasons were inferred from the first data. The weights depend on them.
-    model = forecaster.model.replace(anchor=forecaster.anchor or None).with_lags(forecaster.module.spec.lags)
+    model = forecaster.model.replace(anchor=forecaster.anchor or None).decided(forecaster.module.spec.lags)
     local = forecaster.local
     if local is not None:
         local = local.including(table, training_rows(model, table.store, config), least=rows_to_train(model))

@@ -13,7 +13,7 @@ from neuro_divergent.data.windows.windows import Windows
 from neuro_divergent.forecasting.fit.anchors import anchor_and_lags
 from neuro_divergent.forecasting.fit.training_rows import training_rows
 from neuro_divergent.forecasting.model.model import Model
-from neuro_divergent.forecasting.network.columns_taken import taken_columns
+from neuro_divergent.forecasting.network.columns_taken import taken_columns, with_calendar
 from neuro_divergent.forecasting.network.module import build_module
 from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
 from neuro_divergent.losses import Loss
@@ -35,7 +35,7 @@ def _sizes(
 ) -> tuple[InputSpec, tuple[int, ...]]:
     """The sizes of the network, and the season lengths of its anchor."""
     if data is not None and not isinstance(data, InputSpec):
-        table = TimeSeriesDataFrame.from_frame(data, **columns)
+        table = with_calendar(model, TimeSeriesDataFrame.from_frame(data, **columns))
         model.check_table(table)
         rows = training_rows(model, table.store, config)
         table = with_categories(table, categories_in(table, rows))

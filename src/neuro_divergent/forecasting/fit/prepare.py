@@ -27,7 +27,7 @@ from neuro_divergent.forecasting.fit.series_scaling import scaled_job
 from neuro_divergent.forecasting.fit.training import training_of
 from neuro_divergent.forecasting.fit.training_rows import split_rule, training_rows
 from neuro_divergent.forecasting.network.column_names import check_column_names
-from neuro_divergent.forecasting.network.columns_taken import columns_left_out, taken_columns
+from neuro_divergent.forecasting.network.columns_taken import columns_left_out, taken_columns, with_calendar
 from neuro_divergent.losses import Loss
 from neuro_divergent.losses.base import outside_support, support_rule
 from neuro_divergent.training.config.training_config import TrainingConfig
@@ -45,6 +45,8 @@ def prepare(job: Job) -> Run:
     temporary = config.checkpoints is None and job.resume.source is None and starts_processes(config)
     job = replace(job, config=with_checkpoints(config) if temporary else config)
     config = job.config
+    later = None if job.validation is None else with_calendar(job.model, job.validation)
+    job = replace(job, table=with_calendar(job.model, job.table), validation=later)
     given = job if old or job.begin_with is not None else _with_seen_categories(job)
     shown, local, whole = scaled_job(given)
     model, table = shown.model, shown.table

@@ -15,7 +15,7 @@ from neuro_divergent.forecasting.fit.training import training_of
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.predict.validated import REFIT_EVENT
 from neuro_divergent.optim import CosineAnnealing, Optimizer, ScheduleFreeAdamW
-from neuro_divergent.training.config.training_config import TrainingConfig
+from neuro_divergent.training.config.training_config import EarlyStopping, TrainingConfig
 from neuro_divergent.training.runs.checkpoint_store import REFIT, inside, place_of
 from neuro_divergent.training.runs.lock import run_lock
 from neuro_divergent.training.runs.resume import FREE, Resume, differences, newest
@@ -67,7 +67,7 @@ def _second_config(config: TrainingConfig, found: TrainState) -> TrainingConfig:
     if config.checkpoints is not None:  # a second run, inside the run
         fields["checkpoints"] = config.checkpoints.replace(directory=inside(config.checkpoints, REFIT))
     if config.refit == "all":
-        epochs = found.history.best_epoch or len(found.history)
+        epochs = _epochs(config, found.history)
         return config.replace(**fields, **dict.fromkeys(HELD_OUT_FIELDS), max_epochs=epochs)
     return fine_tuning(config, found.history, found.step).replace(**fields)
 
@@ -75,11 +75,11 @@ def _second_config(config: TrainingConfig, found: TrainState) -> TrainingConfig:
 def fine_tuning(config: TrainingConfig, history: History, steps: int) -> TrainingConfig:
     """The configuration of a fine-tuning on all rows, after a training of some steps.
 
-    It has FINE_TUNE_STEPS of the steps up to the best epoch, and begins at FINE_TUNE_RATE of the learning rate.
+    It has FINE_TUNE_STEPS of the steps that the weights took, and begins at FINE_TUNE_RATE of the learning rate.
     """
     optimizer = config.optimizer
     assert isinstance(optimizer, Optimizer)
-    best = steps * (history.best_epoch or len(history)) / max(1, len(history))
+    best = steps * _epochs(config, history) / max(1, len(history))
     return config.replace(
         **dict.fromkeys(HELD_OUT_FIELDS),
         max_epochs=None,
@@ -90,6 +90,13 @@ def fine_tuning(config: TrainingConfig, history: History, steps: int) -> Trainin
         metrics=(),
         callbacks=tuple(item for item in config.callbacks if getattr(item, "engine", False)),
     )
+
+
+def _epochs(config: TrainingConfig, history: History) -> int:
+    """How many epochs the weights of the first training took: up to the best one, if its weights were restored."""
+    rule = config.early_stopping
+    restored = not isinstance(rule, EarlyStopping) or rule.restore_best_weights
+    return (history.best_epoch if restored else None) or len(history)
 
 
 def refit_record(how: str, config: TrainingConfig, history: History, steps: int) -> dict[str, Any]:

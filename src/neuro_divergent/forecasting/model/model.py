@@ -171,8 +171,16 @@ class Model(Description):
         """Whether the network reads its own forecasts as values. Then it forecasts no difference to an anchor."""
         return bool(getattr(self, "recursive", False))
 
-    def with_lags(self, lags: tuple[int, ...]) -> Self:  # noqa: ARG002
-        """The same model with these lags, if it reads any; () for none."""
+    def lags_of(self, seasons: tuple[int, ...], windows: int) -> tuple[int, ...]:  # noqa: ARG002
+        """The lags that lags="auto" stands for, in data with these seasons and so many training windows."""
+        return seasons
+
+    def calendar_read(self, freq: str) -> tuple[str, ...]:  # noqa: ARG002
+        """Columns of the calendar that the network reads in a table of this frequency, beside the table's own."""
+        return ()
+
+    def decided(self, lags: tuple[int, ...]) -> Self:  # noqa: ARG002
+        """The same model with these lags, if it reads any, and with no columns of the calendar beside the table's."""
         return self
 
     def recipe(self, windows: int) -> TrainingConfig:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from neuro_divergent.data.join import with_features
 from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
 
 _EMPTY: dict[str, dict[str, Any]] = {
@@ -14,6 +16,12 @@ _EMPTY: dict[str, dict[str, Any]] = {
     "categorical": {"categorical": None, "static_categorical": None, "categories": {}},
 }
 """Values of the fields of a store without the columns of a role."""
+
+
+def with_calendar(model: Model, table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:
+    """The table with the columns of the calendar that the model reads. Whole numbers have no calendar."""
+    names = () if table.frequency.integer else model.calendar_read(table.freq)
+    return with_features(table, names)
 
 
 def columns_left_out(model: Model, store: SeriesStore) -> dict[str, tuple[str, ...]]:

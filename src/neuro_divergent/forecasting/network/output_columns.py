@@ -62,7 +62,7 @@ class Columns:
 
     def _asked_of_head(self, module: ForecastModule, batch: Batch) -> Tensor:
         """All levels in one call of an implicit quantile network, with the level of the point, so that none cross."""
-        inner = _unweighted(self.loss_of(module))
+        inner = unweighted(self.loss_of(module))
         own = inner.point_levels if isinstance(inner, ImplicitQuantile) else (0.5,)
         asked = sorted({*self.probabilities, *own})
         found = module.original(module.forecast(batch, _tensor(asked, batch)))
@@ -75,16 +75,16 @@ class Columns:
     def _point(self, module: ForecastModule, batch: Batch, output: Tensor) -> Tensor:
         """[B, H, C] the point forecast. If the loss has no median, it is the median of drawn sample paths."""
         loss = self.loss_of(module)
-        inner = _unweighted(loss)
+        inner = unweighted(loss)
         other = isinstance(inner, PointChoice) and inner.shows == "median" and inner.own_point == "mean"
         if other and hasattr(module.network, "sample_paths"):
             return drawn_quantiles(module, batch, _tensor([0.5], batch))[..., 0]
         return loss.point(output)
 
 
-def _unweighted(loss: Loss) -> Loss:
+def unweighted(loss: Loss) -> Loss:
     """The loss without its weights."""
-    return _unweighted(loss.loss) if isinstance(loss, Weighted) else loss
+    return unweighted(loss.loss) if isinstance(loss, Weighted) else loss
 
 
 def drawn_quantiles(module: ForecastModule, batch: Batch, levels: Tensor) -> Tensor:

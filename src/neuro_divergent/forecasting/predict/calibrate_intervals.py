@@ -18,6 +18,7 @@ from neuro_divergent.forecasting.predict.conformal import places, series_scale
 from neuro_divergent.forecasting.predict.historical import Origins
 from neuro_divergent.forecasting.predict.kept import unseen_forecasts
 from neuro_divergent.forecasting.predict.quantile_calibration import (
+    STRETCHES,
     TOLERANCE,
     CoverageCheck,
     HeldIntervals,
@@ -43,6 +44,9 @@ MAX_MOMENTS = 48
 """Maximum number of forecast origins of a multivariate model: each gives forecasts of all series."""
 LEAST_WINDOWS = 10
 """With fewer held-out windows that do not overlap, "auto" corrects nothing: their coverage says too little."""
+
+WINDOWS_PER_STRETCH = 30
+"""With fewer windows that do not overlap, the coverage of a stretch of the held-out rows is mostly chance."""
 
 
 def held_out_origins(
@@ -106,7 +110,7 @@ def calibration_of(
     early, late = halves(found, origins)
     held = HeldIntervals(
         actual=origins.actual(), lower=values[:, :, 1::2], upper=values[:, :, 2::2],
-        scale=found.scale[origins.series], early=early, late=late,
+        scale=found.scale[origins.series], early=early, late=late, part=_stretches(origins, first),
     )  # fmt: skip
     found = replace(found, offsets=half_offsets(held, coverages))
     checks = checks_of(held if fitted.bounds is None else _kept(held, fitted, columns), coverages, found.offsets)
@@ -117,6 +121,18 @@ def calibration_of(
     for check in found.checks:
         log.info("%s: %s", fitted.model.name, check.sentence(remedy=True))
     return found
+
+
+def _stretches(origins: Origins, first: Ints) -> Ints:
+    """[N] the number of the stretch of the held-out rows in which each window begins.
+
+    A stretch is as long as the horizon at least, and has WINDOWS_PER_STRETCH windows that do not overlap.
+    """
+    h, begin = origins.steps, first[origins.series]
+    rows = origins.table.store.lengths[origins.series] - begin
+    held_out = np.maximum(origins.table.store.lengths - first, 0)
+    count = np.clip(min(rows.max(), held_out.sum() // WINDOWS_PER_STRETCH) // h, 1, STRETCHES)
+    return np.asarray((origins.time - begin) * count // np.maximum(rows - h + 1, 1))
 
 
 def _kept(held: HeldIntervals, fitted: Forecaster, columns: Columns) -> HeldIntervals:

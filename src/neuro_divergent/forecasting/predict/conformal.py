@@ -112,6 +112,10 @@ class Calibration:
             values[..., position] = point + np.sign(level - 0.5) * width
         return values
 
+    def radii_of_new_series(self, coverages: list[float]) -> dict[float, Floats]:
+        """[H] for each central coverage: half the width of the interval of a series that was not measured."""
+        return {coverage: radii[-1] for coverage, radii in self._radii(coverages).items()}
+
     def _radii(self, coverages: list[float]) -> dict[float, Floats]:
         """[S + 1, H] for each central coverage. The last row is for new series."""
         result: dict[float, Floats] = {}

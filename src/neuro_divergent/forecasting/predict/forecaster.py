@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,11 @@ from typing_extensions import TypeVar
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import ConfigError, DataError
 from neuro_divergent.data.schema.bounds import Bounds
+from neuro_divergent.data.schema.load_report import listing
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.model.model import Model
+from neuro_divergent.forecasting.network.columns_taken import taken_columns
 from neuro_divergent.forecasting.network.module import ForecastModule
 from neuro_divergent.forecasting.network.parameters import ParameterCount, count_parameters
 from neuro_divergent.forecasting.predict import ahead
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from neuro_divergent.diagnostics.architecture import Architecture
     from neuro_divergent.diagnostics.gradient_report import GradientReport
+    from neuro_divergent.export.export import Exported
     from neuro_divergent.forecasting.evaluate.cross_validation import CrossValidation
     from neuro_divergent.forecasting.evaluate.scores import Evaluation
     from neuro_divergent.forecasting.predict.conformal import Calibration, PredictionIntervals
@@ -312,12 +315,54 @@ class Forecaster(PredictBase, Generic[Frame]):
                 raise ConfigError(
                     f"forward takes windows of shape [B, {self.model.input_size}], but got {tuple(window.shape)}"
                 )
+            self._only_target()
             batch = Batch(window.unsqueeze(-1))
         with torch.inference_mode():
             output = self.module.forward(batch)
             if output.shape[3] == 1:
                 output = output.squeeze(3)
             return output.squeeze(2) if output.shape[2] == 1 else output
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: Literal["onnx"] = "onnx",  # noqa: A002
+        quantize: Literal["int8", "float16"] | None = None,
+        level: Levels = None,
+        quantiles: Levels = None,
+        overwrite: bool = False,
+    ) -> Exported:
+        """Write the model as one file that other programs run: raw windows in, forecasts in original units out.
+
+        Scaling, anchor, corrections of intervals and the range of the target are inside. The file forecasts what
+        `predictor().predict_array(x)` does, for any number of windows, NaN for a missing value. It is checked on
+        windows of the model before it is written. A JSON file beside it describes the inputs.
+
+        Args:
+            path: the file, such as "model.onnx".
+            format: "onnx".
+            quantize: "int8" computes matrices in int8, "float16" stores weights in half the space.
+            level: central intervals in percent, as columns -lo-80, -hi-80, ...
+            quantiles: probability levels between 0 and 1.
+            overwrite: replace a file that exists.
+        """
+        from neuro_divergent.export.export import export
+
+        return export(
+            self, path, format=format, quantize=quantize, level=level, quantiles=quantiles, overwrite=overwrite
+        )
+
+    def _only_target(self) -> None:
+        """Refuse windows of the target alone for a network that reads further columns."""
+        store, spec = taken_columns(self.model, self.data.store), self.module.spec
+        names = (*store.future_names, *store.historical_names, *store.static_names, *store.categories)
+        if spec.future or spec.historical or spec.static or spec.categories:
+            raise ConfigError(
+                f"forward takes a Batch with all columns that the network reads, but got only the target and not "
+                f"{listing(names)}. Use predict(data), give nd.Batch(y, future=...), or train without them (columns of "
+                "the calendar: calendar=None)"
+            )
 
     def gradient_report(self) -> GradientReport:
         """The gradients of the training, layer by layer; it must have had `callbacks=[nd.GradientAnalyzer()]`."""

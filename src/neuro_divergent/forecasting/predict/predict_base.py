@@ -18,7 +18,7 @@ from torch import nn
 
 from neuro_divergent.core.batch import Batch
 from neuro_divergent.core.errors import DataError
-from neuro_divergent.data.join import on_grid_of, on_span_of, read_again
+from neuro_divergent.data.join import on_grid_of, on_span_of, read_again, with_features
 from neuro_divergent.data.schema.bounds import Bounds
 from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
@@ -225,6 +225,8 @@ class PredictBase:
         if isinstance(data, TimeSeriesDataFrame):
             if data.freq != own.freq:
                 raise DataError(f"the model was trained on freq {own.freq!r}, but the data has {data.freq!r}")
+            if data.schema.features == own.schema.features[: len(data.schema.features)]:
+                data = with_features(data, own.schema.features)  # those that the model has added
             known = self.in_own_codes(data)
             if known is not data:
                 self.say_unknown(data)

@@ -7,6 +7,8 @@ can be pooled. An interval of coverage c becomes
     [l - scale · q_c, u + scale · q_c],    q_c the ⌈(n+1)c⌉-th smallest of n scores
 
 (conformalised quantile regression; Romano, Patterson & Candès 2019). If q_c is negative, the interval becomes narrower.
+The held-out rows are divided into up to STRETCHES stretches of time, and q_c is the largest that one of them asks for:
+errors change with time, and the rows to forecast may be like any of them.
 
 Letters: S series, N windows, H steps, C coverages, K columns of the forecast.
 """
@@ -31,6 +33,8 @@ Flags = npt.NDArray[np.bool_]
 
 TOLERANCE = 0.03
 """Intervals are corrected if their coverage on held-out rows differs from the nominal one by more than this."""
+STRETCHES = 3
+"""Into at most this many stretches the held-out rows are divided, each at least as long as the horizon."""
 PER_STEP = 200
 """With at least this many windows every step ahead has its own correction; else all steps share one."""
 _PARTS = ("all", "early", "late")
@@ -84,8 +88,8 @@ class QuantileCalibration:
     coverages: Floats
     """[C] the coverages that were measured, ascending, between 0 and 1."""
     offsets: Floats
-    """[3, C, H] by how much each edge moves outwards: from all held-out windows, from the earlier half, from the later
-    half. NaN for halves that do not exist."""
+    """[3, C, H] by how much each edge moves outwards: from the held-out windows of the stretch that asks for most, from
+    the earlier half, from the later half. NaN for halves that do not exist."""
     ids: npt.NDArray[np.generic]
     """[S] the series whose scale is known."""
     scale: Floats
@@ -140,6 +144,10 @@ class QuantileCalibration:
             offset = np.interp(np.abs(share), np.append(0.0, self.coverages), known)
             result[:, :, step] += np.sign(share) * offset * scale[:, None]
         return result
+
+    def radii_of_new_series(self, coverages: list[float]) -> dict[float, Floats]:
+        """[H] for each central coverage: by how much the edges move outwards, the same for all series."""
+        return {coverage: self._offset(coverage) for coverage in coverages}
 
     def _offset(self, coverage: float) -> Floats:
         """[H] the correction of a coverage. The interval of coverage 0 is the median, which is not moved."""
@@ -205,6 +213,8 @@ class HeldIntervals:
     """[N] windows that end in the earlier half of the held-out rows."""
     late: Flags
     """[N] windows that begin in the later half."""
+    part: Ints
+    """[N] the stretch of the held-out rows in which each window begins, from 0."""
 
     def scores(self) -> Floats:
         """[N, H, C] how far the actual value lies outside of each interval, in units of the scale."""
@@ -225,15 +235,40 @@ def offsets_of(scores: Floats, coverages: Floats) -> Floats:
 
 
 def half_offsets(held: HeldIntervals, coverages: Floats) -> Floats:
-    """[3, C, H] the corrections from all windows, from the early ones and from the late ones."""
+    """[3, C, H] the corrections from all windows by stretches, from the early ones and from the late ones."""
     scores = held.scores()
     nothing = np.full((len(coverages), scores.shape[1]), np.nan)
     parts = [np.ones(len(scores), dtype=bool), held.early, held.late]
     known = [np.isfinite(scores[part]).any() for part in parts]
     both = known[1] and known[2]
-    return np.stack(
-        [offsets_of(scores[part], coverages) if place == 0 or both else nothing for place, part in enumerate(parts)]
-    )
+    found = [offsets_of(scores[part], coverages) if place == 0 or both else nothing for place, part in enumerate(parts)]
+    return np.stack([found[0] + _more(scores, held.part, coverages), *found[1:]])
+
+
+def _more(scores: Floats, part: Ints, coverages: Floats) -> Floats:
+    """[C, 1] by how much the widest correction that one stretch of the held-out rows asks for exceeds that of all.
+
+    Errors of later rows are not those of the held-out rows: they change with the season, or with what the series does.
+    How much they change within the held-out rows is measured here. It is 0 if the correction from all rows holds in
+    every stretch, up to TOLERANCE. All steps of the horizon share it: single steps of a stretch have few windows.
+    """
+    found = []
+    for place, coverage in enumerate(coverages):
+        every = scores[:, :, place]
+        common = _pooled(every, coverage)
+        widest = common
+        for number in np.unique(part):
+            own = every[part == number]
+            own = own[np.isfinite(own)]
+            if len(own) and (own <= common).mean() < coverage - TOLERANCE:
+                widest = max(widest, _pooled(own, coverage))
+        found.append(widest - common)
+    return np.array(found)[:, None]
+
+
+def _pooled(scores: Floats, coverage: float) -> float:
+    """The conformal quantile of scores of any shape, all together."""
+    return float(corrected_quantile(scores.reshape(1, -1, 1), np.full((1, 1), coverage), interpolate=False)[0, 0])
 
 
 def checks_of(held: HeldIntervals, coverages: Floats, offsets: Floats) -> tuple[CoverageCheck, ...]:

@@ -14,6 +14,8 @@ from neuro_divergent.core import bundle
 from neuro_divergent.forecasting.evaluate.cross_validation import cross_validation
 from neuro_divergent.forecasting.fit.fit import job_of
 from neuro_divergent.forecasting.fit.prepare import prepare
+from neuro_divergent.forecasting.network.output_columns import named_columns
+from neuro_divergent.forecasting.predict.historical import Origins
 
 CONFIG = nd.TrainingConfig(max_steps=4, progress=False, validation_split=0.2, early_stopping=None)
 MODEL = nd.MLP(h=4, input_size=24, hidden_size=4)
@@ -156,3 +158,18 @@ def test_a_run_that_let_all_rows_decide_goes_on_with_what_it_decided(poisoned, t
             model.fit(panel(poisoned), config, resume="auto", **ROLES)
     else:
         assert model.fit(panel(), config, resume="auto", **ROLES).history.step_loss == whole.history.step_loss
+
+
+def test_later_rows_do_not_change_the_quantiles_that_deepar_draws():
+    """All windows of a batch are drawn from one stream of random numbers, also those whose lookback is poisoned."""
+    model = nd.DeepAR(h=4, input_size=24, hidden_size=4, samples=20)
+    fitted = same_training(model, CONFIG.replace(calibrate=False))
+    columns, found = named_columns("DeepAR", (80.0,), ()), []
+    for forecaster in fitted:
+        table = forecaster.data
+        origins = Origins.windows(table, np.full(table.n_series, CUT), steps=4, step_size=2)
+        found.append(origins.forecasts(forecaster, columns))
+    first = origins.time == CUT
+    assert first.sum() == 4
+    assert (found[0][first] == found[1][first]).all()
+    assert (found[0][~first] != found[1][~first]).any()

@@ -353,12 +353,12 @@ def test_each_family_has_its_own_rate_and_schedule(model, rate, schedule):
 
 @pytest.mark.parametrize(
     ("model", "seed", "known", "limit"),
-    [(nd.GRU, 1, 120, 19), (nd.LSTM, 2, 120, 19), (nd.GRU, 1, 132, 40), (nd.LSTM, 2, 132, 40), (nd.BiTCN, 1, 132, 25)],
+    [(nd.GRU, 1, 120, 19), (nd.LSTM, 2, 120, 19), (nd.GRU, 1, 132, 38), (nd.LSTM, 2, 132, 28), (nd.BiTCN, 1, 132, 25)],
 )
 def test_recipes_of_slow_starters_learn_the_airline_passengers(model, seed, known, limit):
     # The values of a year ago have errors of 47 and 48 in the two years. LSTM and BiTCN stand still for more than ten
-    # epochs without lags: stopped there, their errors in the last year are 66 and 70. In the last year alone another
-    # seed can double the error of a recurrent network: 15 to 70 of one that is also refitted.
+    # epochs: stopped there, their errors in the last year are 66 and 70. The last year is not easy for any LSTM
+    # that was tried: two layers of 128 without lags and anchor have errors of 19 to 24 there with three seeds.
     table = nd.samples.air_passengers()
     forecast = model(h=12, input_size=24).fit(table.head(known), nd.TrainingConfig(seed=seed, progress=False)).predict()
     actual = table["y"].slice(known, 12)

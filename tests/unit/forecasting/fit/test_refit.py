@@ -16,6 +16,7 @@ import torch
 import neuro_divergent as nd
 from neuro_divergent.core.runs.names import STOPPED_ON_REQUEST
 from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
+from neuro_divergent.forecasting.fit.refit import fine_tuning
 from neuro_divergent.forecasting.fit.training_rows import selection_rows, trained_rows
 from neuro_divergent.forecasting.model.recipes import recipe_for
 
@@ -68,6 +69,15 @@ def refitted(request: pytest.FixtureRequest) -> nd.Forecaster:
 )
 def test_the_recipe_refits_where_validation_ends_the_training(given: dict[str, Any], expected: str | None) -> None:
     assert nd.TrainingConfig(**given).resolved(recipe_for("mlp", 1000)).refit == expected
+
+
+@pytest.mark.parametrize(("restored", "steps"), [(True, 12), (False, 30)])
+def test_the_fine_tuning_is_as_long_as_the_training_of_the_weights_that_are_kept(restored: bool, steps: int) -> None:
+    """Three tenths of 100 steps, of which the best weights took 40. The last weights took all of them."""
+    stopping = nd.EarlyStopping(restore_best_weights=restored)
+    config = nd.TrainingConfig(optimizer=nd.AdamW(), early_stopping=stopping)
+    history = nd.History(epochs=[{"epoch": epoch} for epoch in range(1, 11)], best_epoch=4)
+    assert fine_tuning(config, history, 100).max_steps == steps
 
 
 def test_the_short_name_is_stored_in_the_field() -> None:

@@ -222,7 +222,7 @@ PERCENT = [nd.MAPE(), nd.SMAPE(), nd.Weighted(loss=nd.MASE(seasonality=1), by="h
 )
 def test_a_recursive_network_is_told_its_forecast_whatever_the_units_of_the_loss(loss, scaler):
     """A window and the forecast of its first step, read as the truth, give what the network said about the second."""
-    model = LSTM(h=2, input_size=8, hidden_size=4, layers=1, recursive=True, scaler=scaler)
+    model = LSTM(h=2, input_size=8, hidden_size=4, layers=1, recursive=True, scaler=scaler, calendar=None)
     counts = panel().with_columns((pl.col("y") * 3).abs().round() + 1)
     module = model.fit(counts, FAST.replace(loss=loss), freq="1h").module
     window = torch.tensor([[3.0, 9.0, 4.0, 7.0, 5.0, 8.0, 6.0, 20.0]]).unsqueeze(-1)
@@ -251,7 +251,7 @@ def test_recursive_networks_train_on_bent_values_with_a_loss_in_original_units(m
 
 def test_teacher_forcing_by_chance_tells_the_forecast_of_a_count_too():
     loss = nd.DistributionLoss(distribution="Poisson")
-    model = LSTM(h=3, input_size=8, hidden_size=4, layers=1, recursive=True)
+    model = LSTM(h=3, input_size=8, hidden_size=4, layers=1, recursive=True, calendar=None)
     module = model.fit(panel().with_columns(pl.col("y").abs().round()), FAST.replace(loss=loss), freq="1h").module
     window = torch.tensor([[3.0, 9.0, 4.0, 7.0, 5.0, 8.0, 6.0, 20.0]]).unsqueeze(-1)
     module.network.teacher_forcing = 0.0

@@ -73,11 +73,30 @@ class TestByHand:
             scale=np.array([2.0]),
             early=one,
             late=~one,
+            part=np.zeros(1, dtype=np.int64),
         )
         assert held.scores().tolist() == [[[0.5], [-1.0], [2.0]]]
         assert np.isnan(half_offsets(held, np.array([0.8]))[1:]).all()  # there is no later half
         check = checks_of(held, np.array([0.8]), half_offsets(held, np.array([0.8])))[0]
         assert (check.values, round(check.inside, 1), check.corrected) == (3, 33.3, None)
+
+    def test_the_stretch_that_asks_for_most_decides(self):
+        """Twenty scores of 0, then 1 to 9. All: ⌈30 · 0.8⌉ = 24, a score of 4, which holds 4 of the last 9. Those nine
+        alone: ⌈10 · 0.8⌉ = 8. Where the stretches do not differ, the score of all windows stays."""
+        actual = np.array([0.0] * 20 + list(range(1, 10)))[:, None]
+        flags = np.zeros(29, dtype=bool)
+        late = np.arange(29) // 20
+
+        def offset(part):
+            edges = np.zeros((29, 1, 1))
+            held = HeldIntervals(
+                actual=actual, lower=edges, upper=edges, scale=np.ones(29), early=flags, late=flags, part=part
+            )
+            return half_offsets(held, np.array([0.8]))[0].tolist()
+
+        assert offset(np.zeros(29, dtype=np.int64)) == [[4.0]]
+        assert offset(late) == [[8.0]]
+        assert offset(np.arange(29) % 2) == [[4.0]]
 
     def test_edges_move_by_the_scale_of_their_series_and_points_stay(self):
         values = np.array([[[5.0, 4.0, 7.0, 5.5]] * 2])

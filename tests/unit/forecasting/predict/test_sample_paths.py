@@ -83,7 +83,8 @@ class TestPaths:
     def test_bent_values_are_drawn_and_bent_back(self):
         """The first step has nothing before it: its paths are drawn from the quantiles that one pass gives it."""
         config = FAST.replace(loss=nd.MQLoss(level=[80]), calibrate=False)
-        fitted = DeepAR(h=3, input_size=12, hidden_size=8, samples=4000, scaler="invariant").fit(panel(1), config)
+        model = DeepAR(h=3, input_size=12, hidden_size=8, samples=4000, scaler="invariant", calendar=None)
+        fitted = model.fit(panel(1), config)
         window = torch.from_numpy(fitted.data.store.y[-12:].copy()).view(1, 12, 1)
         with torch.no_grad():
             low, _, high = fitted.module(nd.Batch(window))[0, 0, 0].sort().values.tolist()
