@@ -1,10 +1,12 @@
-"""What diagnostics cost: processor time of a training with each of them, against the same training without.
+"""What diagnostics cost: processor time of a step with each of them, against the same training without.
 
-The sides alternate, and each has the same steps. A share is the median over rounds of (with - without) / without, both
-of the same round. Beside our analyzer stand histograms of weights and gradients in TensorBoard, and wandb.watch
-offline, at the same interval of 50 steps. wandb is looked for in the folder that ND_WANDB names, too.
+One training per side. They advance in turns, by as many steps as lie between two observations, so that each turn of a
+side has one. A share is the median over turns of (with - without) / without, both of the same turn: what else the
+machine does meets all sides. Beside our analyzer stand histograms of weights and gradients in TensorBoard, and
+wandb.watch offline, at the same interval of 50 steps. wandb is looked for in the folder that ND_WANDB names, too.
+Fully compiled steps are observed every 400th step.
 
-python benchmarks/diagnostics.py --steps 300 --rounds 5
+python benchmarks/diagnostics.py --steps 600
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -22,8 +24,10 @@ from typing import Any, ClassVar
 
 import neuro_divergent as nd
 from harness import line, print_table, write
+from neuro_divergent.forecasting.fit.fit import job_of
+from neuro_divergent.forecasting.fit.prepare import prepare
 
-EVERY = 50
+EVERY, COMPILED_EVERY = 50, 400
 USUAL, WHOLE = 0.03, 0.15
 """Limits of the default and of everything."""
 
@@ -74,7 +78,7 @@ class WandbWatch(nd.Callback):
     def on_fit_end(self, state: Any) -> None:
         """End the run."""
         self.run.unwatch(state.module)
-        self.run.finish(quiet=True)
+        self.run.finish()
 
 
 def sides(folder: Path) -> dict[str, Callable[[], list[Any]]]:
@@ -93,47 +97,65 @@ def sides(folder: Path) -> dict[str, Callable[[], list[Any]]]:
     return found
 
 
-def seconds(model: nd.Model, data: nd.TimeSeriesDataFrame, steps: int, callbacks: list[Any]) -> float:
-    """Processor time of a training."""
+def shares(
+    model: nd.Model, data: Any, turns: int, every: Mapping[str, Callable[[], list[Any]]], *, compiled: bool = False
+) -> dict[str, float]:
+    """How much longer a step takes with each side than bare."""
+    size = COMPILED_EVERY if compiled else EVERY
+    steps = size * (turns + 1)
     config = nd.TrainingConfig(
         max_steps=steps,
         steps_per_epoch=steps,
         validation_split=None,
         early_stopping=None,
-        compile=False,
+        refit=None,
+        compile=compiled,
         progress=False,
-        callbacks=callbacks,
     )
-    begun = time.process_time()
-    model.fit(data, config)
-    return time.process_time() - begun
+    runs = {side: prepare(job_of(model, data, config.replace(callbacks=made()))) for side, made in every.items()}
+    found: dict[str, list[float]] = {side: [] for side in every}
+    for turn in range(turns + 1):
+        for side, run in runs.items():
+            begun = time.process_time()
+            run.advance(until=size * (turn + 1))
+            found[side].append(time.process_time() - begun)
+    for run in runs.values():
+        run.finish()
+    # The first turn imports and allocates.
+    pairs = {side: zip(times[1:], found["bare"][1:], strict=True) for side, times in found.items()}
+    return {side: median(own / bare - 1 for own, bare in pairs[side]) for side in list(every)[1:]}
+
+
+def limit_of(side: str) -> dict[str, float]:
+    """The limit of one of our sides; none for another package."""
+    if not side.startswith("Gradient"):
+        return {}
+    return {"at_most": 100 * (USUAL if side.endswith("defaults") else WHOLE)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     data = nd.TimeSeriesDataFrame.from_frame(nd.samples.hourly_panel(20))
-    models = {"NHITS": nd.NHITS(h=24, input_size=96), "LSTM": nd.LSTM(h=24, input_size=48)}
-    lines = []
+    found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         every = sides(Path(name))
-        for title, model in models.items():
-            seconds(model, data, 20, [])  # the first training imports and allocates
-            rounds = [
-                {side: seconds(model, data, given.steps, made()) for side, made in every.items()}
-                for _ in range(given.rounds)
-            ]
-            for side in list(every)[1:]:
-                share = median(one[side] / one["bare"] - 1 for one in rounds)
-                limit = USUAL if side.endswith("defaults") else WHOLE if side.startswith("Gradient") else None
-                what = f"{title}: {side}, share of a step"
-                lines.append(line(what, 100 * share, **({} if limit is None else {"at_most": 100 * limit}), unit="%"))
+        for title, model in {"NHITS": nd.NHITS(h=24, input_size=96), "LSTM": nd.LSTM(h=24, input_size=48)}.items():
+            found |= {f"{title}: {k}": v for k, v in shares(model, data, given.steps // EVERY, every).items()}
+    ours = {"bare": list, "GradientAnalyzer, defaults": lambda: [nd.GradientAnalyzer()]}
+    small = nd.MLP(h=24, input_size=48, hidden_size=64)
+    compiled = shares(small, data, 4, ours, compiled=True)
+    found |= {f"MLP, fully compiled: {side}": share for side, share in compiled.items()}
+    lines = [
+        line(f"{what}, share of a step", 100 * v, **limit_of(what.split(": ")[1]), unit="%")
+        for what, v in found.items()
+    ]
     print_table(lines)
     if given.write:
-        write("diagnostics", lines, command=f"python benchmarks/diagnostics.py --steps {given.steps}")
+        write("diagnostics", lines, command=f"python benchmarks/diagnostics.py --steps {given.steps}",
+              packages=("tensorboard", "wandb"))  # fmt: skip
 
 
 if __name__ == "__main__":

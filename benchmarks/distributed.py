@@ -1,6 +1,7 @@
 """Several processes on one machine: steps per second beside one process and beside a bare DistributedDataParallel loop.
 
     python benchmarks/distributed.py [--quick] [--write]
+    python benchmarks/distributed.py --costs        the table of docs/distributed.md
 
 Every side trains the same NHITS or MLP on the same windows, with the same optimizer and clipping, one thread per
 process unless said. A side is a process of its own that reports the wall time of its steps, without start-up and
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -74,7 +76,7 @@ def ours(kind: str, batch: int, exact: bool, threads: int, alone: bool) -> float
 
 def bare(kind: str, batch: int) -> float:
     """Seconds per step of a loop with DistributedDataParallel."""
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    world = int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     fitted = MODELS[kind].fit(
@@ -97,7 +99,10 @@ def bare(kind: str, batch: int) -> float:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
-    return (time.perf_counter() - begun) / STEPS if rank >= 0 else 0.0
+    seconds = (time.perf_counter() - begun) / STEPS
+    dist.barrier()
+    dist.destroy_process_group()
+    return seconds
 
 
 LOADED = nd.Distributed(exact=True, processes=1)
@@ -172,20 +177,81 @@ def memory() -> list[Line]:
     return lines
 
 
+ROWS = 128
+"""Windows per process and step in the model of costs."""
+SIZES = {"0.1 million": 180, "1 million": 650, "10 million": 2200}
+"""Hidden size of a perceptron with about so many weights."""
+WORKERS = (8, 32, 128, 512, 1024)
+
+
 def costs() -> list[Line]:
-    """Bandwidth and latency between two processes here, for the model of costs in docs/distributed.md."""
-    found = side(2, "costs", "0", "costs", "1")
-    return [line("seconds to add 4 MB of two processes", found, unit="s")]
+    """Latency and bandwidth between two processes here, for the model of costs in docs/distributed.md."""
+    return [
+        line("seconds to add one number of two processes", side(2, "costs", "1", "costs", "1"), unit="s"),
+        line("seconds to add 4 MB of two processes", side(2, "costs", str(1 << 20), "costs", "1"), unit="s"),
+    ]
+
+
+def efficiency(workers: int, seconds: float, size: int, latency: float, bandwidth: float) -> float:
+    """The share of its time that a worker computes, if each has the same rows per step.
+
+    A tree of messages adds the gradients: each byte is sent and received once, and a message waits 2·log2(workers)
+    times for the next machine. The backward pass, two thirds of a step, hides that much of it.
+    """
+    exchange = 2 * (workers - 1) / workers * size / bandwidth + 2 * math.log2(workers) * latency
+    return seconds / (seconds + max(0.0, exchange - seconds * 2 / 3))
+
+
+def cost_table() -> None:
+    """Print the expected efficiency of more machines as a table in Markdown."""
+    here = costs()
+    small, large = (float(item["figure"] or 0.0) for item in here)
+    links = {
+        f"as between two processes here ({4 / 1024 / (large - small):.1f} GB/s, {1e6 * small:.0f} µs)":
+            ((1 << 22) / (large - small), small),
+        "10 Gbit/s, 50 µs (assumed)": (1.25e9, 50e-6),
+        "1 Gbit/s, 100 µs (assumed)": (1.25e8, 100e-6),
+    }  # fmt: skip
+    print(f"| weights | step | link | {' | '.join(map(str, WORKERS))} |")
+    print(f"|---|---|---|{'---|' * len(WORKERS)}")
+    for name, hidden in SIZES.items():
+        seconds, count = _step(hidden)
+        for link, (bandwidth, latency) in links.items():
+            found = [efficiency(workers, seconds, 4 * count, latency, bandwidth) for workers in WORKERS]
+            print(f"| {name} | {1000 * seconds:.1f} ms | {link} | {' | '.join(f'{share:.0%}' for share in found)} |")
+
+
+def _step(hidden: int) -> tuple[float, int]:
+    """Seconds of forward, backward and update of one process with one thread, and the number of weights."""
+    torch.set_num_threads(1)
+    network = torch.nn.Sequential(
+        torch.nn.Linear(LOOKBACK, hidden), torch.nn.ReLU(),
+        torch.nn.Linear(hidden, hidden), torch.nn.ReLU(),
+        torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, H),
+    )  # fmt: skip
+    optimizer, x = torch.optim.AdamW(network.parameters()), torch.randn(ROWS, LOOKBACK)
+    found = []
+    for _ in range(10):
+        begun = time.perf_counter()
+        optimizer.zero_grad()
+        network(x).abs().mean().backward()
+        optimizer.step()
+        found.append(time.perf_counter() - begun)
+    return min(found), sum(parameter.numel() for parameter in network.parameters())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--costs", action="store_true")
     parser.add_argument("--side", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side is not None:
         _as_side(*options.side)
+        return
+    if options.costs:
+        cost_table()
         return
     lines = [*speed(1 if options.quick else 3), *memory(), *costs()]
     print_table(lines)
@@ -197,7 +263,7 @@ def _as_side(path: str, kind: str, batch: str, how: str, threads: str) -> None:
     if how == "bare":
         figure = bare(kind, int(batch))
     elif how == "costs":
-        figure = _added(1 << 20)
+        figure = _added(int(batch))
     else:
         figure = ours(kind, int(batch), exact=how == "exact", threads=int(threads), alone=how == "alone")
     if int(os.environ.get("RANK", "0")) == 0:
@@ -212,7 +278,10 @@ def _added(count: int) -> float:
     begun = time.perf_counter()
     for _ in range(20):
         dist.all_reduce(values)
-    return (time.perf_counter() - begun) / 20
+    seconds = (time.perf_counter() - begun) / 20
+    dist.barrier()
+    dist.destroy_process_group()
+    return seconds
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ DATA = (np.linspace(0, 1, 200, dtype=np.float32).reshape(20, 10), np.ones((20, 1
 
 
 class Disk:
-    """A real file system of one megabyte where that is permitted, otherwise a limit on the size of files."""
+    """A real small file system where that is permitted, otherwise a limit on the size of files."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: str = SIZE) -> None:
         self.path = path
-        command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
         self.mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
         self._limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 from database_servers import grpc_proxy, postgres, postgres_programs
 from search_faults import search, table
+from test_faults_disk import Disk
 from test_faults_search import faults
 
 import neuro_divergent as nd
@@ -50,6 +53,38 @@ def test_a_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None
         search(tmp_path / "study", 1, storage=url).fit(table())
     with pytest.raises(nd.ConfigError, match="a proxy must be written as grpc://host:port"):
         search(tmp_path / "other", 1, storage="grpc://host").fit(table())
+
+
+@pytest.mark.parametrize(
+    ("room", "message"),
+    [(0, r"the database of the study could not be used: .*"), (100_000, r"step-\d+ could not be written: No space.*")],
+)
+def test_a_full_disk_ends_the_search_and_fails_no_trial(tmp_path: Path, room: int, message: str) -> None:
+    """The disk is full after the second trial; with some room the database can grow, but not the checkpoints."""
+    disk = Disk(tmp_path, "8m")
+    if not disk.mounted:
+        pytest.skip("no file system may be mounted")
+
+    def fill(_: Any, trial: Any) -> None:
+        if trial.number == 1:
+            disk.fill()
+            file = tmp_path / "filler"
+            os.truncate(file, file.stat().st_size - room)
+
+    fields = {"model": nd.MLP(h=2, input_size=4, hidden_size=256), "checkpoint_every": 0.0001}
+    try:
+        with pytest.raises(nd.StorageError, match=f"{message}Finished trials are kept: go on with resume='auto'"):
+            search(tmp_path / "study", 4, callbacks=[fill], **fields).fit(table())
+        disk.empty()
+        states = nd.SearchResult.load(tmp_path / "study").table["state"].to_list()
+        assert states[:2] == ["complete", "complete"]
+        assert "failed" not in states
+        assert search(tmp_path / "study", 4, **fields).fit(table(), resume="auto").table["state"].to_list() == (
+            ["complete"] * 4
+        )
+    finally:
+        gc.collect()  # connections of the database
+        disk.close()
 
 
 @pytest.fixture(scope="module")

@@ -115,3 +115,9 @@ def test_processes_that_train_other_data_are_refused(tmp_path: Path) -> None:
     for rank in (0, 1):
         said = (tmp_path / f"said-{rank}").read_text()
         assert "must train the same, but they differ in data" in said
+
+
+def test_a_divided_optimizer_is_whole_in_a_checkpoint_of_ones_own(tmp_path: Path) -> None:
+    run(2, str(tmp_path), script="distributed_checkpoints.py")
+    found = [json.loads((tmp_path / f"found-{rank}").read_text()) for rank in (0, 1)]
+    assert len({*found[0], *found[1]}) == 1

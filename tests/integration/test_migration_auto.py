@@ -187,3 +187,19 @@ def test_a_hierarchy_with_its_reconciliation():
         nf.fit(table, val_size=12)
     found = nf.predict().pivot_table(index="ds", columns="unique_id", values="tree")
     np.testing.assert_allclose(found["total"], found["Airline1"] + found["Airline2"], rtol=1e-4)
+
+
+def test_a_saved_search_keeps_the_model_and_its_table(tmp_path):
+    """Saved with the table: the found configuration forecasts the same, and goes on learning on the stored rows."""
+    config = FIXED | {"hidden_size": tune.choice([4, 8])}
+    nf = NeuralForecast([auto.AutoMLP(h=6, config=config, num_samples=1), MLP(h=6, **FIXED)], freq="ME")
+    nf.fit(DATA, val_size=12)
+    expected = nf.predict()
+    nf.save(str(tmp_path / "saved"), save_dataset=True)
+    loaded = NeuralForecast.load(str(tmp_path / "saved"))
+    assert loaded.predict().equals(expected)
+    assert loaded.predict_insample().equals(nf.predict_insample())
+    loaded.fit(val_size=12)  # on the stored table
+    assert list(loaded.predict().columns) == list(expected.columns)
+    nf.save(str(tmp_path / "bare"), save_dataset=False)
+    assert NeuralForecast.load(str(tmp_path / "bare")).predict(DATA).equals(expected)

@@ -45,6 +45,12 @@ class Batch(NamedTuple):
         """Number of windows."""
         return self.y.shape[0]
 
+    @property
+    def _names_channels(self) -> bool:
+        """Whether `series` has one number per channel, as in a multivariate batch, and not one per window."""
+        several = self.y.dim() == 3 and self.y.shape[2] > 1
+        return self.series is not None and (several or len(self.series) != self.size)
+
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Batch:
         """Return the batch on another device.
 
@@ -62,8 +68,7 @@ class Batch(NamedTuple):
 
     def rows(self, start: int, stop: int) -> Batch:
         """Return the windows start : stop, as views."""
-        # In a multivariate batch `series` names the channels, not the windows.
-        whole = ("series",) if self.series is not None and len(self.series) != self.size else ()
+        whole = ("series",) if self._names_channels else ()
         return Batch(
             *(
                 tensor if tensor is None or name in whole else tensor[start:stop]
@@ -76,7 +81,7 @@ class Batch(NamedTuple):
         if self.size <= size:
             return [self]
         sizes = cut_sizes(self.size, size)
-        whole = self.series is not None and len(self.series) != self.size
+        whole = self._names_channels
         parts = [
             [tensor] * len(sizes)
             if tensor is None or (whole and tensor is self.series)

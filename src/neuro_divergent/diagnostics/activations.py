@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_divergent.core.seeding import torch_generator
+from neuro_divergent.diagnostics.aside import evaluating
 from neuro_divergent.diagnostics.layer_stats import effective_rank
 
 SMALL = 1e-7
@@ -90,16 +91,14 @@ def unit_activity(
         forward: the outputs for one of them.
     """
     found: dict[str, UnitActivity] = {}
-    training, random = module.training, torch.get_rng_state()
     wanted = [parameter.requires_grad for parameter in module.parameters()]
     try:
-        module.eval().requires_grad_(True)  # a frozen layer has units, too
-        for number, batch in enumerate(batches):
-            for name, outputs, gradient in _seen(module, batch, forward, number):
-                _add(found, name, outputs, gradient, len(batch[0]))
+        with evaluating(module):
+            module.requires_grad_(True)  # a frozen layer has units, too
+            for number, batch in enumerate(batches):
+                for name, outputs, gradient in _seen(module, batch, forward, number):
+                    _add(found, name, outputs, gradient, len(batch[0]))
     finally:
-        module.train(training)
-        torch.set_rng_state(random)
         for parameter, needed in zip(module.parameters(), wanted, strict=True):
             parameter.requires_grad_(needed)
     return found

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from neuro_divergent.core import files
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.diagnostics.aside import evaluating
 from neuro_divergent.diagnostics.frames import frame_of
 from neuro_divergent.diagnostics.module_facts import ModuleFacts, cut, short_count, str_of
 from neuro_divergent.diagnostics.training_batches import training_batches
@@ -125,23 +127,30 @@ def architecture(module: nn.Module, example: Any, *, title: str | None = None, r
     if first is None:
         raise ConfigError(f"example must be a tensor or a tuple of tensors, but got {type(example).__name__}")
     count = rows or (first.shape[0] if first.ndim else 1)
-    training, random = module.training, torch.get_rng_state()
     buffers = {name: tensor.clone() for name, tensor in module.named_buffers()}
     try:
-        module.eval()
-        with torch.no_grad():
+        with evaluating(module), _parts_called(), torch.no_grad():
             calls = _calls(module, given)
             operations = _operations(module, given)
             seconds = _seconds(module, given)
     finally:
-        module.train(training)
-        torch.set_rng_state(random)
         with torch.no_grad():
             for name, tensor in module.named_buffers():
                 tensor.copy_(buffers[name])
     facts = [_facts(name, part, calls, operations, seconds, count) for name, part in module.named_modules()]
     order = {name: number for number, name in enumerate(calls)}
     return Architecture(modules=tuple(_in_order(facts, order)), rows=count, title=title or type(module).__name__)
+
+
+@contextmanager
+def _parts_called() -> Iterator[None]:
+    """Context in which torch's transformer layers call their parts: their fast path is one operation."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 Calls = dict[str, tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], int]]
@@ -178,7 +187,8 @@ def _operations(module: nn.Module, given: tuple[Any, ...]) -> dict[str, int]:
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)  # a recurrent layer is one operation in oneDNN, which is not counted
     try:
-        with FlopCounterMode(display=False) as counter:
+        # An attention kernel of a processor is not counted; written out, it is two products of matrices.
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             module(*given)
     finally:
         torch._C._set_mkldnn_enabled(enabled)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_divergent.training.state.batch_norm_stats import frozen_statistics
 from neuro_divergent.training.state.state import TrainState
@@ -25,6 +25,22 @@ def aside(state: TrainState) -> Iterator[None]:
     finally:
         torch.set_rng_state(random)
         state.outputs = outputs
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Context with the module in evaluation mode, after which the mode of each part and random numbers are as before.
+
+    A part can have a mode of its own, such as a frozen batch norm in a network that trains.
+    """
+    modes, random = [(part, part.training) for part in module.modules()], torch.get_rng_state()
+    try:
+        module.eval()
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+        torch.set_rng_state(random)
 
 
 def reduced_loss(task: Task, state: TrainState, batch: Any) -> Tensor:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from neuro_divergent.core.config import Description
-from neuro_divergent.core.errors import ConfigError, DataError, MembersFailedError
+from neuro_divergent.core.errors import Advice, ConfigError, DataError, MembersFailedError
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.diagnostics.learning_curve_result import CurveFit, LearningCurveResult
 from neuro_divergent.forecasting.evaluate.fold_job import part_of
@@ -22,12 +22,16 @@ from neuro_divergent.forecasting.model.model import Model
 from neuro_divergent.forecasting.network.output_columns import point_column
 from neuro_divergent.forecasting.predict.forecaster import Forecaster
 from neuro_divergent.forecasting.predict.historical import Origins
+from neuro_divergent.metrics.base import goal_of
+from neuro_divergent.metrics.by_name import PROBABILISTIC
 from neuro_divergent.training.config.training_config import TrainingConfig
 
 log = logging.getLogger(__name__)
 
 TRAINING_WINDOWS = 20
 """The training error is measured on at most this many windows at the end of each series' training rows."""
+NO_ERRORS = (*PROBABILISTIC, "bias", "bias_percent")
+"""Metrics that need intervals, or that have a sign."""
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
@@ -53,8 +57,27 @@ class LearningCurves(Description):
             raise ConfigError(f"a curve needs two or more different train_sizes, but got train_sizes={list(value)}")
         return tuple(sorted(set(value)))
 
+    @field_validator("scoring")
+    @classmethod
+    def _an_error(cls, value: str) -> str:
+        name = next(iter(check_names([value])))
+        if name in NO_ERRORS or goal_of(name) == "max":
+            raise ConfigError(
+                "scoring must be an error of point forecasts that is 0 at best and never negative, but got "
+                f"scoring={value!r}. Use mae, rmse, smape or mase",
+                advice=[Advice("scoring", "mae")],
+            )
+        return name
+
     def analyze(
-        self, model: Model, data: Any, config: TrainingConfig | None = None, **columns: Any
+        self,
+        model: Model,
+        data: Any,
+        config: TrainingConfig | None = None,
+        *,
+        n_jobs: int = 1,
+        executor: Any = None,
+        **columns: Any,
     ) -> LearningCurveResult:
         """Train the model on every share, fold and seed, and return the curves.
 
@@ -64,6 +87,8 @@ class LearningCurves(Description):
             model: the model.
             data: the table.
             config: how to train; None for the model's recipe.
+            n_jobs: processes of this machine that train at the same time, -1 for one per core.
+            executor: where to train instead, as in `fit_many`: anything with the interface of `concurrent.futures`.
             columns: the columns of a frame, as for `fit`.
         """
         table = TimeSeriesDataFrame.from_frame(data, **columns)
@@ -71,7 +96,7 @@ class LearningCurves(Description):
         base = (config or TrainingConfig()).unsaved().replace(refit=None)
         fits: list[CurveFit] = []
         for fold in TimeSeriesSplit(n_splits=self.cv_folds, align="auto").folds(table, model.h):
-            fits += self._fold(model, table, fold, base)
+            fits += self._fold(model, table, fold, base, {"n_jobs": n_jobs, "executor": executor})
         sizes = {item.size for item in fits}
         missing = [size for size in self.train_sizes if size not in sizes]
         if missing:
@@ -83,7 +108,9 @@ class LearningCurves(Description):
             )
         return LearningCurveResult(model=model.name, scoring=self.scoring, fits=tuple(fits))
 
-    def _fold(self, model: Model, table: TimeSeriesDataFrame, fold: Fold, config: TrainingConfig) -> list[CurveFit]:
+    def _fold(
+        self, model: Model, table: TimeSeriesDataFrame, fold: Fold, config: TrainingConfig, where: Mapping[str, Any]
+    ) -> list[CurveFit]:
         numbers = range(config.seed, config.seed + self.seeds) if isinstance(self.seeds, int) else self.seeds
         wanted = [
             (size, seed, part)
@@ -96,7 +123,7 @@ class LearningCurves(Description):
         configs = [config.replace(seed=seed) for _, seed, _ in wanted]
         fitted: Sequence[Forecaster | None]
         try:
-            fitted = fit_many(model, [part for _, _, part in wanted], configs, short="drop")
+            fitted = fit_many(model, [part for _, _, part in wanted], configs, short="drop", **where)
         except MembersFailedError as error:  # a share without a window to train on, or to validate
             if not any(isinstance(failure, DataError) for failure in error.failures.values()):
                 raise

@@ -31,18 +31,11 @@ class Exact(Ranks):
             count *= 2
         return count
 
-    def shard_rows(self, config: TrainingConfig) -> int:
-        """Rows of a full shard."""
-        return -(-effective_batch(config) // self.shards(config))
-
-    def share(self, config: TrainingConfig) -> int:
-        """Rows per step of one process: a whole number of shards."""
-        return self.shard_rows(config) * (self.shards(config) // self.group.world)
-
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         """Compute the shards of this process, add the gradients of all, and return the loss."""
         config = state.config
-        own, size = self.shards(config) // self.group.world, self.shard_rows(config)
+        own = self.shards(config) // self.group.world
+        size = self.given(state).shard_rows
         parts = [cut(batch, first, first + size) for first in range(0, rows(batch), size)]
         tree = _Tree()
         told = torch.zeros(2 * own + 1 + len(self._trained), dtype=torch.float64)

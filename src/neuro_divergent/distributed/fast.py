@@ -13,31 +13,32 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuro_divergent.core.batch import rows
 from neuro_divergent.distributed.ranks import Ranks, effective_batch, parts_of
-from neuro_divergent.distributed.sources import cut
 from neuro_divergent.training.state.state import TrainState
-from neuro_divergent.training.state.task import Source, Task
+from neuro_divergent.training.state.task import Task
 from neuro_divergent.training.step.reduction import finish_slope, weighted_sum
 
 
 class Fast(Ranks):
     """Gradients as the sum over processes, by torch's DistributedDataParallel."""
 
+    never_empty = True
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._wrapped: DistributedDataParallel | None = None
-        self._rows: NeverEmpty | None = None
-
-    def source(self, source: Source, config: Any) -> Source:
-        """The rows of each batch of this process; at the end of an epoch at least one."""
-        if self.group.world == 1:
-            return source
-        self._rows = NeverEmpty(super().source(source, config))
-        return self._rows
 
     def gradients(self, task: Task, state: TrainState, batch: Any) -> float:
         """Backward on the rows of this process, with one exchange for all micro-batches; the loss of all rows."""
+        try:
+            return self._exchanged(task, state, batch)
+        except RuntimeError as error:  # gloo has no class of its own
+            if isinstance(error, dist.DistError) or "gloo" in str(error):
+                raise self.group.lost("gradients", error) from error
+            raise
+
+    def _exchanged(self, task: Task, state: TrainState, batch: Any) -> float:
         self.seed(state, self.group.rank)
-        empty = self._rows is not None and not self._rows.counts(state.epoch, state.position)
+        empty = self.given(state).empty
         accumulate = state.config.accumulate_gradients
         parts = [batch] if accumulate == 1 else parts_of(task, batch, -(-rows(batch) // accumulate))
         divisor = effective_batch(state.config)
@@ -118,24 +119,3 @@ class _Sums(nn.Module):
         values, weights = self.task(self.module, batch)
         summed, weight = weighted_sum(values, weights)
         return summed, torch.tensor(weight)
-
-
-class NeverEmpty:
-    """A part of a source. A process that has no row of a step gets one that counts nothing: it must take part."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.steps_per_epoch = source.steps_per_epoch
-        self._empty: set[tuple[int, int]] = set()
-
-    def batch(self, epoch: int, step: int) -> Any:
-        """The rows of one step."""
-        found = self._source.batch(epoch, step)
-        if rows(found) > 0:
-            return found
-        self._empty.add((epoch, step))
-        return cut(self._source.batch(epoch, 0), 0, 1)
-
-    def counts(self, epoch: int, step: int) -> bool:
-        """Whether the rows of a step, which were given before, are rows of the batch."""
-        return (epoch, step) not in self._empty

@@ -5,6 +5,7 @@ Only numbers are exchanged, never objects: nothing is pickled.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import zlib
@@ -83,7 +84,7 @@ class Group:
     def to_main(self, tensor: Tensor | None, room: Tensor, source: int) -> Tensor | None:
         """The tensor of another process, in the main process, written into `room`; None elsewhere."""
         if self.rank == source and tensor is not None:
-            self._do("to_main", dist.send, tensor.contiguous(), 0)
+            self._do("to_main", dist.send, tensor.cpu().contiguous(), 0)
         elif self.main:
             self._do("to_main", dist.recv, room, source)
             return room
@@ -105,10 +106,9 @@ class Group:
 
     @staticmethod
     def _swap(own: Tensor, other: Tensor, partner: int) -> None:
-        work = [dist.isend(own, partner), dist.irecv(other, partner)]
-        for one in work:
-            if one is not None:
-                one.wait()
+        both = [dist.P2POp(dist.isend, own, partner), dist.P2POp(dist.irecv, other, partner)]
+        for one in dist.batch_isend_irecv(both):
+            one.wait()
 
     def all_equal(self, facts: Mapping[str, Any]) -> list[str]:
         """The names of the facts that are not equal in all processes."""
@@ -122,10 +122,14 @@ class Group:
         try:
             action(*arguments, **options)
         except RuntimeError as error:
-            raise DistributedError(
-                f"the {self.world} processes of a run must stay connected, but process {self.rank} lost another one "
-                f"({what}): {str(error).splitlines()[0]}. Continue from the last checkpoint with resume='auto'"
-            ) from error
+            raise self.lost(what, error) from error
+
+    def lost(self, what: str, error: RuntimeError) -> DistributedError:
+        """The error to raise when a message could not be exchanged."""
+        return DistributedError(
+            f"the {self.world} processes of a run must stay connected, but process {self.rank} lost another one "
+            f"({what}): {str(error).splitlines()[0]}. Continue from the last checkpoint with resume='auto'"
+        )
 
 
 def join(backend: str, timeout: float) -> Group:
@@ -134,9 +138,11 @@ def join(backend: str, timeout: float) -> Group:
     if place is None or place.world == 1:
         return Group()
     if not dist.is_initialized():
+        if backend == "nccl":  # the weights are on the GPU of this process, and what is agreed on is on the CPU
+            torch.cuda.set_device(place.local_rank % torch.cuda.device_count())
         try:
             dist.init_process_group(
-                backend,
+                "cpu:gloo,cuda:nccl" if backend == "nccl" else backend,
                 init_method=_meet_at(),
                 rank=place.rank,
                 world_size=place.world,
@@ -148,6 +154,8 @@ def join(backend: str, timeout: float) -> Group:
                 f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}, but could not: "
                 f"{str(error).splitlines()[0]}"
             ) from error
+        # A process that ends with open connections may be aborted by gloo's threads.
+        atexit.register(leave)
     return Group(dist.get_rank(), dist.get_world_size())
 
 

@@ -141,7 +141,8 @@ def _environment(settings: Distributed) -> Iterator[None]:
     }
     if settings.devices is not None:
         values["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, settings.devices))
-    before = {name: os.environ.get(name) for name in values}
+    # The agent sets the last one and leaves it.
+    before = {name: os.environ.get(name) for name in (*values, "TORCHELASTIC_SIGNALS_TO_HANDLE")}
     os.environ.update(values)
     try:
         yield

@@ -23,6 +23,7 @@ class Local(Ranks):
     def step(self, task: Task, state: TrainState, batch: Any) -> Step:
         """Take one step without the other processes; average if it is due."""
         self.seed(state, self.group.rank)
+        self.given(state)
         self._stepping = True
         try:  # a process may have no row at the end of an epoch: then it keeps its weights
             own = Eager.step(self, task, state, batch) if rows(batch) else Step(0.0, 0.0, taken=True)
@@ -33,7 +34,7 @@ class Local(Ranks):
         self._told = bool(told[3] > 0)
         last = state.position + 1 >= state.steps_per_epoch or state.step + 1 >= state.total_steps
         if last or (state.step + 1) % self.settings.local_steps == 0:
-            self._average()
+            self._average(state)
         loss = float(told[0] / told[1].clamp(min=1.0))
         taken = not told[2] > 0
         return Step(loss if taken or math.isfinite(loss) else own.loss, own.norm, bool(taken))
@@ -47,9 +48,10 @@ class Local(Ranks):
         return flag if self._stepping else super().agree(flag)
 
     @torch.no_grad()
-    def _average(self) -> None:
-        for tensor in self._trained:
-            self.group.sum(tensor).div_(self.group.world)
+    def _average(self, state: TrainState) -> None:
+        kept = [] if state.averager is None else list(state.averager.tensors.values())
+        for tensor in (*self._trained, *kept):
+            self.group.sum(tensor.detach()).div_(self.group.world)
         if self._running is not None:
             for tensor in self._running.tensors:
                 if tensor.is_floating_point():
@@ -57,5 +59,5 @@ class Local(Ranks):
 
     def validate(self, task: Task, state: TrainState, source: Source) -> dict[str, float] | None:
         """Loss and metrics with the averaged weights."""
-        self._average()
+        self._average(state)
         return super().validate(task, state, source)

@@ -15,7 +15,7 @@ from neuro_divergent.core.batch import rows
 from neuro_divergent.core.errors import DistributedError
 from neuro_divergent.distributed.group import Group
 from neuro_divergent.distributed.settings import Distributed
-from neuro_divergent.distributed.sources import Part
+from neuro_divergent.distributed.sources import Given, Part, Shards
 from neuro_divergent.distributed.validation import validate
 from neuro_divergent.distributed.zero import DividedOptimizer
 from neuro_divergent.optim import forget_gradients, to_train
@@ -31,10 +31,16 @@ from neuro_divergent.training.step.strategy import Step
 class Ranks(Eager):
     """Steps that several processes take together. Subclasses say how gradients are computed and added."""
 
+    never_empty = False
+    """Whether a process without rows of a step needs one that counts nothing."""
+
     def __init__(self, settings: Distributed, group: Group) -> None:
         super().__init__()
         self.settings, self.group = settings, group
+        self._part: Part | None = None
         self.main = group.main
+        self.threads = settings.threads if settings.exact else None
+        """Other numbers of threads add in another order. None: what the launcher or the machine says."""
         self._told: bool | None = None
         """Whether any process wanted to stop when the gradients of the last step were added; None if asked already."""
         self._trained: list[Tensor] = []
@@ -51,6 +57,11 @@ class Ranks(Eager):
         if config.precision.endswith("-true") or config.precision == "accumulate64":
             return (
                 f"gradients are added in the precision of the weights, so precision={config.precision!r} is not for it"
+            )
+        if config.precision == "fp16" and self.settings.strategy == "zero":
+            return (
+                "strategy='zero' divides the gradients that the loss scale of precision='fp16' must see. Use "
+                "precision='bf16', or strategy='ddp'"
             )
         norms = [name for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
         if norms and self.settings.batch_norm == "refuse" and (self.group.world > 1 or self.settings.exact):
@@ -76,12 +87,20 @@ class Ranks(Eager):
 
     def source(self, source: Source, config: TrainingConfig) -> Source:
         """The rows of each batch that this process computes."""
-        share = self.share(config)
-        return Part(source, self.group.rank * share, share)
+        total = self.shards(config)
+        own = total // self.group.world
+        shards = Shards(self.group.rank * own, own, total)
+        self._part = Part(source, shards, effective_batch(config), never_empty=self.never_empty)
+        return self._part
 
-    def share(self, config: TrainingConfig) -> int:
-        """Rows per step of one process."""
-        return -(-effective_batch(config) // self.group.world)
+    def given(self, state: TrainState) -> Given:
+        """What this process got of the batch of the step; asked once per step."""
+        assert self._part is not None
+        return self._part.given(state.epoch, state.position)
+
+    def shards(self, config: TrainingConfig) -> int:  # noqa: ARG002
+        """Into how many parts each batch is cut: one per process."""
+        return self.group.world
 
     def begin(self, state: TrainState, identity: Callable[[], Mapping[str, Any]]) -> None:
         """Compare with the other processes what is trained, and from which step."""
@@ -107,7 +126,7 @@ class Ranks(Eager):
         loss = self.gradients(task, state, batch)
         state.precision.unscale(optimizer)
         if state.on_gradients is not None:
-            state.loss = loss
+            state.loss, state.working = loss, (task, batch)
             state.on_gradients(state)
         norm = self.condition_gradients(state)
         # Loss and gradients are the same in all processes, and so is this.

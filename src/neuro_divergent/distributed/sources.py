@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
@@ -20,22 +20,62 @@ class Divisible(Protocol):
         ...
 
 
-class Part:
-    """Rows first : first + count of each batch. The last batch of an epoch may have fewer there, or none."""
+class Shards(NamedTuple):
+    """The shards of each batch that one process computes: `own` of `total` from number `first`."""
 
-    def __init__(self, source: Source, first: int, count: int) -> None:
-        self.first, self.count = first, count
+    first: int
+    own: int
+    total: int
+
+
+class Given(NamedTuple):
+    """What a process got of a batch."""
+
+    shard_rows: int
+    """Rows of a full shard."""
+    empty: bool
+    """Whether none of the rows are its own."""
+
+
+class Part:
+    """The rows of some shards of each batch. The last batch of an epoch may have fewer there, or none.
+
+    Args:
+        source: the whole batches.
+        shards: which shards are those of this process.
+        size: rows of a full batch. A source that cannot be divided may have other batches: each is divided evenly.
+        never_empty: where there are none, give one row that counts nothing, for a process that must take part.
+    """
+
+    def __init__(self, source: Source, shards: Shards, size: int, *, never_empty: bool = False) -> None:
         self.steps_per_epoch = source.steps_per_epoch
-        self._whole = source
-        self._own = source.part(first, count) if isinstance(source, Divisible) else None
+        self._whole, self._shards, self._size = source, shards, size
+        self._never_empty = never_empty
+        self._given: dict[tuple[int, int], Given] = {}
+        self._divisible = isinstance(source, Divisible)
+        first, last = self._rows(size)
+        self._own = source.part(first, last - first) if isinstance(source, Divisible) else None
 
     def batch(self, epoch: int, step: int) -> Any:
         """The rows of one step."""
-        if self._own is not None:
-            if step < self._own.steps_per_epoch:
-                return self._own.batch(epoch, step)
+        if self._own is not None and step < self._own.steps_per_epoch:
+            return self._own.batch(epoch, step)
+        if self._own is not None and not self._never_empty:
             return cut(self._own.batch(epoch, 0), 0, 0)
-        return cut(self._whole.batch(epoch, step), self.first, self.first + self.count)
+        batch = self._whole.batch(epoch, step)
+        size = self._size if self._divisible else rows(batch)
+        found = cut(batch, *self._rows(size))
+        empty = rows(found) == 0
+        self._given[epoch, step] = Given(-(-size // self._shards.total), empty)
+        return cut(batch, 0, 1) if empty and self._never_empty else found
+
+    def given(self, epoch: int, step: int) -> Given:
+        """What was given for a step; asked once, after its batch."""
+        return self._given.pop((epoch, step), Given(-(-self._size // self._shards.total), empty=False))
+
+    def _rows(self, size: int) -> tuple[int, int]:
+        each = -(-size // self._shards.total)
+        return self._shards.first * each, (self._shards.first + self._shards.own) * each
 
     def identity(self) -> Any:
         """What the whole source is."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from neuro_divergent.core.errors import ConfigError
 from neuro_divergent.distributed.group import Group
 from neuro_divergent.optim import load_state, state_tensors
+from neuro_divergent.optim.train_eval_weights import has_modes
 
 
 class DividedOptimizer:
@@ -33,6 +34,11 @@ class DividedOptimizer:
             raise ConfigError(
                 f'strategy="zero" divides one optimizer, but {type(optimizer).__name__} has others inside. Use '
                 'strategy="ddp", or AdamW, Adam, SGD or another single one'
+            )
+        if has_modes(optimizer):
+            raise ConfigError(
+                f'strategy="zero" updates each weight in one process, but {type(optimizer).__name__} keeps other '
+                'weights for validation in all of them. Use strategy="ddp", or AdamW, Adam or SGD'
             )
         self.optimizer, self.group = optimizer, group
         self.owner = owners([parameter.numel() for parameter in parameters], group.world)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neuro_divergent.core import files
 from neuro_divergent.core.runs.names import (
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 
-def copy_study(directory: Path, study: Study, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+def copy_study(
+    directory: Path, study: Study, document: Mapping[str, Any], path: str | os.PathLike[str], *, overwrite: bool
+) -> None:
     """Write a copy of a study to a directory: all of it or nothing."""
     with files.new_directory(path, overwrite=overwrite, mark=STUDY) as folder:
         _copy_trials(study, folder)
@@ -37,9 +40,11 @@ def copy_study(directory: Path, study: Study, path: str | os.PathLike[str], *, o
         for trial in files.names(directory / TRIALS):
             if (directory / TRIALS / trial / MODEL).is_dir():
                 shutil.copytree(directory / TRIALS / trial / MODEL, folder / TRIALS / trial / MODEL)
-        for name in (STUDY, BEST, REPORT):
+        for name in (BEST, REPORT):
             if (directory / name).is_file():
                 shutil.copyfile(directory / name, folder / name)
+        here = {"search": {**document["search"], "storage": None}}  # the copy has its trials in its own file
+        files.write_json(folder / STUDY, {**document, **here})
 
 
 def _copy_trials(study: Study, folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from neuro_divergent.core.errors import ConfigError, NotFittedError, StorageError
+from neuro_divergent.core.errors import Advice, ConfigError, NotFittedError, StorageError
 from neuro_divergent.core.runs.names import MODEL, STUDY, TRIALS, trial_name
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.forecasting.evaluate.folds import Fold
@@ -96,7 +96,10 @@ class SearchResult:
             raise StorageError(f"{folder} must be the directory of a search, but has no {STUDY}")
         known = document["search"].get("storage")
         if known is not None and storage is None:
-            raise StorageError(f"the study of {folder} is in a database, {known}. Give its URL: storage=...")
+            raise StorageError(
+                f"the study of {folder} is in a database, {known}. Give its URL: storage=...",
+                advice=[Advice("storage", "...")],
+            )
         import optuna
 
         with quiet():
@@ -115,7 +118,7 @@ class SearchResult:
         """
         from neuro_divergent.search.copy_study import copy_study
 
-        copy_study(self.directory, self.study, path, overwrite=overwrite)
+        copy_study(self.directory, self.study, self.document, path, overwrite=overwrite)
 
     @cached_property
     def directions(self) -> dict[str, str]:

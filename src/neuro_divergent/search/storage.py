@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_divergent.core.errors import ConfigError, StorageError, first_line
+from neuro_divergent.core.errors import Advice, ConfigError, StorageError, first_line
 from neuro_divergent.core.extras import require
 from neuro_divergent.core.runs.names import STUDY_DATABASE
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 PROXY = "grpc://"
 """How the URL of a gRPC proxy of Optuna begins."""
+LATER = "Finished trials are kept: go on with resume='auto'"
+"""What to do when a study could not be written."""
+RESUME = Advice("resume", "auto")
+"""The same as data."""
 
 
 @contextmanager
@@ -34,6 +38,22 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         optuna.logging.set_verbosity(before)
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Context in which an error of the database is one sentence, such as that its disk is full."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        cause: Exception = error
+        while isinstance(cause.__cause__, Exception):
+            cause = cause.__cause__
+        message = f"the database of the study could not be used: {first_line(cause)}. {LATER}"
+        raise StorageError(message, advice=[RESUME]) from error
 
 
 def storage_of(directory: Path, url: str | None, *, create: bool = True) -> BaseStorage:

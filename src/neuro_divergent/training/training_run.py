@@ -103,6 +103,7 @@ class TrainingRun:
             self.state.save_checkpoint(path)
         else:
             self.begin()
+            self.state.strategy.saves(self.state, due=True)
             write_checkpoint(self.state, self._callbacks, path)
         return str(path) if is_remote(path) else Path(path)
 

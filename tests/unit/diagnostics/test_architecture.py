@@ -92,3 +92,20 @@ def test_a_forecaster_draws_to_files(tmp_path):
 def test_an_example_without_a_tensor_is_refused():
     with pytest.raises(nd.ConfigError, match="example must be a tensor"):
         nd.architecture(nn.Linear(2, 2), "nothing")
+
+
+def test_multiply_adds_of_attention_and_torchs_own_transformer_layer():
+    """For 10 places of 8 channels: 4 times 8·8 and twice 8·16 for each place, and twice 10·10·8."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    found = nd.architecture(layer, torch.zeros(4, 10, 8))
+    attention = 10 * 4 * 8 * 8 + 2 * 10 * 10 * 8
+    assert found.multiply_adds == attention + 10 * 2 * 8 * 16
+    assert {item.name: item.multiply_adds for item in found.modules}["self_attn"] == attention
+
+
+def test_each_part_keeps_its_own_mode():
+    module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+    module[1].eval()
+    nd.architecture(module, torch.randn(4, 3))
+    nd.WeightAnalyzer().analyze_module(module, [torch.randn(4, 3)])
+    assert [part.training for part in module] == [True, False, True]

@@ -1,5 +1,7 @@
 """Learning curves: the newest rows, never the future, and verdicts on tables whose answer is known."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import polars as pl
 import pytest
@@ -102,3 +104,26 @@ def test_wrong_settings_are_refused():
         nd.LearningCurves(scoring="nothing").analyze(MODEL, rows_of(80, np.arange(80.0)))
     with pytest.raises(nd.DataError, match="longer series"):
         nd.LearningCurves(train_sizes=[0.1, 0.2], cv_folds=1).analyze(MODEL, rows_of(40, np.arange(40.0)))
+
+
+@pytest.mark.parametrize("scoring", ["r2", "bias", "coverage", "directional_accuracy"])
+def test_a_score_that_is_no_error_is_refused(scoring):
+    """The verdicts divide errors by errors: a sign or a score that is better if higher would turn them round."""
+    with pytest.raises(nd.ConfigError, match="0 at best"):
+        nd.LearningCurves(scoring=scoring)
+
+
+def test_the_metric_is_found_in_any_case():
+    assert nd.LearningCurves(scoring="MAE").scoring == "mae"
+
+
+def test_trainings_elsewhere_give_the_same_curves():
+    config = nd.TrainingConfig(max_steps=3, validation_split=None, early_stopping=None)
+    curves = nd.LearningCurves(train_sizes=[0.5, 1.0], cv_folds=1)
+    rows = rows_of(80, np.sin(np.arange(80.0)))
+    here = curves.analyze(MODEL, rows, config)
+    with ThreadPoolExecutor(1) as executor:
+        elsewhere = curves.analyze(MODEL, rows, config, executor=executor)
+    # Here, both shares train as one computation: equal but for rounding.
+    assert [item.validation for item in elsewhere.fits] == pytest.approx([item.validation for item in here.fits])
+    assert [item.rows for item in elsewhere.fits] == [item.rows for item in here.fits]

@@ -7,10 +7,13 @@ import pytest
 import torch
 
 import neuro_divergent as nd
+from neuro_divergent.core.batch import Batch
 from neuro_divergent.data.windows.samplers import RowsOfBatches, Shuffled
 from neuro_divergent.distributed.exact import _Tree, _tree_sum
 from neuro_divergent.distributed.launched import launched
+from neuro_divergent.distributed.sources import Part, Shards
 from neuro_divergent.distributed.zero import owners
+from neuro_divergent.training.arrays import Rows
 
 CASES = [(50, 12, 4, False), (50, 12, 4, True), (7, 12, 4, False), (100, 66, 4, False), (100, 13, 4, False)]
 
@@ -72,3 +75,45 @@ def test_launchers_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(nd.ConfigError, match="RANK=2 and WORLD_SIZE=2"):
         launched()
+
+
+class Given:
+    """A source of a user: batches of 60, 67 and 1 rows, whatever the batch size of the training is."""
+
+    steps_per_epoch = 3
+
+    def batch(self, epoch: int, step: int) -> Rows:
+        """Rows numbered from 0."""
+        x = torch.arange((60, 67, 1)[step], dtype=torch.float32)[:, None]
+        return Rows(x, x, None)
+
+
+@pytest.mark.parametrize(("world", "shards"), [(2, 2), (3, 3), (4, 8)])
+def test_a_source_of_any_batches_loses_no_row(world: int, shards: int) -> None:
+    own = shards // world
+    parts = [Part(Given(), Shards(rank * own, own, shards), 32) for rank in range(world)]
+    for step in range(3):
+        found = torch.cat([part.batch(0, step).x for part in parts])
+        assert torch.equal(found, Given().batch(0, step).x)
+        assert [part.given(0, step).shard_rows for part in parts] == [-(-len(found) // shards)] * world
+
+
+def test_a_process_without_rows_gets_one_that_does_not_count() -> None:
+    part = Part(Given(), Shards(1, 1, 2), 32, never_empty=True)
+    assert part.batch(0, 2).x.tolist() == [[0.0]]
+    assert part.given(0, 2).empty
+    assert len(part.batch(0, 0).x) == 30
+    assert not part.given(0, 0).empty
+
+
+def test_exact_mode_has_one_number_of_threads() -> None:
+    # Others add in another order, and a machine's own number is another one than that of the processes of `fit`.
+    assert nd.Distributed(processes=1, exact=True).build().threads == 1  # type: ignore[attr-defined]
+    assert nd.Distributed(processes=1).build().threads is None  # type: ignore[attr-defined]
+
+
+def test_a_batch_of_as_many_windows_as_series_keeps_its_series() -> None:
+    # [B, L, C] with B = C = 4: `series` names the channels, and a part of the windows has all of them.
+    batch = Batch(torch.zeros(4, 2, 4), series=torch.arange(4))
+    assert batch.rows(0, 1).series is not None
+    assert len(batch.rows(0, 1).series) == 4  # type: ignore[arg-type]

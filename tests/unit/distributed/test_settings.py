@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import neuro_divergent as nd
+from neuro_divergent.distributed.group import Group
+from neuro_divergent.distributed.zero import DividedOptimizer
 
 
 def test_the_words_of_the_specification_are_understood() -> None:
@@ -117,3 +120,19 @@ def test_a_cluster_that_cannot_be_is_refused(nodes: list[nd.Node], sentence: str
 def test_an_address_is_a_host_and_a_port(address: str) -> None:
     with pytest.raises(nd.ConfigError, match="address must be"):
         nd.Node(address)
+
+
+def test_an_optimizer_with_two_sets_of_weights_is_not_divided() -> None:
+    # Each process would validate and save a mixture of both sets.
+    module = torch.nn.Linear(2, 2)
+    optimizer = nd.ScheduleFreeAdamW().build(module)
+    with pytest.raises(nd.ConfigError, match="ScheduleFreeAdamW keeps other weights"):
+        DividedOptimizer(optimizer, list(module.parameters()), Group(0, 2))
+
+
+def test_a_loss_scale_needs_all_gradients() -> None:
+    config = nd.TrainingConfig(
+        max_steps=1, precision="fp16", distributed=nd.Distributed(processes=1, exact=True, strategy="zero")
+    )
+    with pytest.raises(nd.ConfigError, match="Use precision='bf16'"):
+        nd.MLP(h=2, input_size=4).fit(nd.samples.air_passengers(), config)

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from neuro_divergent.cli.io.study_text import study_facts, study_lines
 from neuro_divergent.cli.io.terminal import harmless, say, say_json, table
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import StorageError
+from neuro_divergent.core.errors import ConfigError, StorageError
 from neuro_divergent.core.runs.names import STUDY, is_remote
 from neuro_divergent.core.runs.read import read_run
 from neuro_divergent.core.runs.record import RunRecord
@@ -23,7 +23,7 @@ from neuro_divergent.core.runs.saved import Saved
 WIDTH, HEIGHT = 60, 8
 
 
-def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def inspect(path: str, /, *, storage: str | None = None, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     """Show and verify a run, a checkpoint, a saved model or a study: configuration, metrics, sizes, loss curve, trials.
 
     Parameters
@@ -31,11 +31,15 @@ def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = Fal
     path
         The directory or address of a run, a directory of several runs, one checkpoint, one or several saved models, or
         the directory of a search.
+    storage
+        The URL of the database of a study, if the search had one.
     json
         Print JSON.
     """
     if not is_remote(path) and (Path(path) / STUDY).is_file():
-        return _inspect_study(path, json)
+        return _inspect_study(path, storage, json)
+    if storage is not None:
+        raise ConfigError(f"--storage is for the directory of a search, but {path} has no {STUDY}. Leave it out")
     record = read_run(path)
     found = [_thing(run) for run in record.runs or (record,)]
     if json:
@@ -46,10 +50,10 @@ def inspect(path: str, /, *, json: Annotated[bool, Parameter(negative="")] = Fal
     return int(not all(entry.trusted for thing in found for entry in thing.entries))
 
 
-def _inspect_study(path: str, as_json: bool) -> int:
+def _inspect_study(path: str, storage: str | None, as_json: bool) -> int:
     from neuro_divergent.search.result import SearchResult
 
-    found = SearchResult.load(path)
+    found = SearchResult.load(path, storage=storage)
     if as_json:
         say_json(study_facts(found))
     else:

@@ -30,7 +30,7 @@ FLAGS = {
 _SWITCHES = {"data.integer": "--integer"}
 """Flags without a value, for fields that are true."""
 
-_ARGUMENTS = {"future": "--future FILE", "overwrite": "--overwrite", "resume": "--resume"}
+_ARGUMENTS = {"future": "--future FILE", "overwrite": "--overwrite", "resume": "--resume", "storage": "--storage URL"}
 """Flags for arguments of Python calls."""
 
 _CHOICES = {"data.separator": "MARK", "data.header_line": "NUMBER", "data.time_format": "FORM"}

@@ -6,7 +6,6 @@ An error is actual value minus forecast. Letters: N forecasts, H steps, K column
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +57,7 @@ class ForecastErrors:
             "series": pl.Series(store.ids.tolist())[truth.series[which]],
             "step": step + 1,
             "time": table._stamps(store.times(rows, truth.series[which])),
-            "origin": which,
+            "row": rows,
             "actual": actual,
         }
         frames = []
@@ -70,7 +69,7 @@ class ForecastErrors:
 
     def to_polars(self) -> pl.DataFrame:
         """One row per model and forecast value: series, step, time, actual, forecast, error, naive_error."""
-        return self._rows.drop("origin")
+        return self._rows.drop("row")
 
     def by(self, part: str) -> pl.DataFrame:
         """The errors by "step", "series", "hour", "weekday" (1 is Monday), "month" or "level".
@@ -162,13 +161,14 @@ class ForecastErrors:
     def autocorrelation(self, model: str | None = None, lags: int = LAGS) -> Dependence | None:
         """The autocorrelation of the errors of successive rows; None if there are too few of them.
 
-        Each row counts once, with its shortest forecast. Errors of steps 2, 3, … of one forecast are correlated by
-        nature: for a test of what the model leaves unexplained, evaluate with step_size=1.
+        Each row counts once, with its shortest forecast. Rows without an actual value keep their place: they count as
+        an error of the mean, so many of them pull the correlation towards 0. Errors of steps 2, 3, … of one forecast
+        are correlated by nature: for a test of what the model leaves unexplained, evaluate with step_size=1.
         """
         rows = (
             self._of(model).sort("series", "time", "step").unique(["series", "time"], keep="first", maintain_order=True)
         )
-        series = [part["error"].to_numpy() for part in rows.partition_by("series", maintain_order=True)]
+        series = [_in_place(part) for part in rows.partition_by("series", maintain_order=True)]
         longest = max(map(len, series), default=0)
         return dependence_of(series, min(lags, longest // 3))
 
@@ -237,14 +237,23 @@ class ForecastErrors:
         lines = []
         for name in self.found:
             own = self._of(name)
-            mae = float(own["error"].abs().mean() or math.nan)  # type: ignore[arg-type]  # polars says any type
-            steps = self.by("step").filter(pl.col("model") == name)["mae"]
+            mae = float(np.abs(own["error"].to_numpy()).mean())
+            by_step = self.by("step").filter(pl.col("model") == name)
+            steps, last = by_step["mae"], by_step["step"][-1]
             top = self.pull(name).row(0, named=True)
             lines.append(
-                f"{name}: MAE {mae:.4g}, from {steps[0]:.4g} one step ahead to {steps[-1]:.4g} at step {len(steps)}; "
+                f"{name}: MAE {mae:.4g}, from {steps[0]:.4g} one step ahead to {steps[-1]:.4g} at step {last}; "
                 f"{top['series']} has {top['share']:.0%} of the error and {top['share_of_values']:.0%} of the values"
             )
         return "\n".join(["ForecastErrors", *lines])
+
+
+def _in_place(rows: pl.DataFrame) -> Floats:
+    """The errors of one series, one place per row of the table; NaN where there is none."""
+    place = rows["row"].to_numpy() - rows["row"][0]
+    errors = np.full(place[-1] + 1, np.nan)
+    errors[place] = rows["error"].to_numpy()
+    return errors
 
 
 _FIGURES = (

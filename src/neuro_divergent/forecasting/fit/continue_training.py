@@ -117,7 +117,7 @@ def refit_on(forecaster: Forecaster, table: TimeSeriesDataFrame, *, most_steps: 
     """
     begins = trained_rows(forecaster, table)
     before = copy(forecaster)
-    before.data, before.has_context = table, True
+    before.data, before.has_context = forecaster.in_own_codes(table), True
     kept = keep_forecasts(before, begins)
     steps = len(forecaster.history.step_loss)
     config = fine_tuning(forecaster.config, forecaster.history, steps)

@@ -147,8 +147,8 @@ class Calibration:
         wide = [coverage for coverage in coverages if not enough(np.array([count]), coverage)[0]]
         if wide:
             log.warning(
-                "%d windows are too few for intervals of %g %%%s: the largest error is used. Raise n_windows",
-                count, 100 * wide[0], " and more" if len(wide) > 1 else "",
+                "%d window%s too few for intervals of %g %%%s: the largest error is used. Raise n_windows",
+                count, " is" if count == 1 else "s are", 100 * wide[0], " and more" if len(wide) > 1 else "",
             )  # fmt: skip
 
     def _of_pools(self, scores: Floats, coverage: float) -> Floats:

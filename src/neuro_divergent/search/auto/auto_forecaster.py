@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -10,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import ConfigError
+from neuro_divergent.core.executors.workers import check_executor
 from neuro_divergent.core.field_types import Takes, default
 from neuro_divergent.core.registry import closest
 from neuro_divergent.forecasting.evaluate.scores import check_names
@@ -110,8 +112,7 @@ class AutoForecaster(Description):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.n_jobs == 0 or self.n_jobs < -1:
-            raise ConfigError(f"n_jobs must be -1 or at least 1, but got n_jobs={self.n_jobs}")
+        check_executor(None, self.n_jobs)
         check_names([self.metric])
         if self.metric_name.partition("-")[0] == "coverage":
             raise ConfigError(
@@ -140,6 +141,7 @@ class AutoForecaster(Description):
                 again, and the time that was used before counts.
             columns: arguments of `from_frame` when `data` is a plain frame.
         """
+        begun = time.perf_counter()  # imports take time, too
         from neuro_divergent.search.auto.run import run_auto
 
-        return run_auto(self, data, resume, columns)
+        return run_auto(self, data, resume, columns, begun)

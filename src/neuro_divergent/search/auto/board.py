@@ -31,7 +31,7 @@ class Row:
     steps: int | None = None
     parameters: int | None = None
     source: str = "portfolio"
-    """portfolio, search, given, naive or ensemble."""
+    """portfolio, search, given, naive, mean (of the last seasons) or ensemble."""
     note: str = ""
     """Why the model is not in the ensemble, or was not trained."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_divergent.core.executors.processes import InlineExecutor, ProcessExecutor, WorkerDiedError, WorkError
+from neuro_divergent.core.executors.workers import cores
 from neuro_divergent.search.amounts import in_words
 from neuro_divergent.training.callbacks.progress import watched
 
@@ -37,15 +37,17 @@ Done = Callable[[int, dict[str, Any] | None, str | None], bool]
 
 
 class Crew:
-    """The workers of one AutoForecaster: this process, or several others with one thread each."""
+    """The workers of one AutoForecaster: this process, or several others with one thread each.
+
+    They are no `Workers` of an executor: each must be ended by itself when the time of its task is over.
+    """
 
     def __init__(self, directory: Path, jobs: int) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.size = cores if jobs == -1 else jobs
+        self.size = cores() if jobs == -1 else jobs
         self._directory = str(directory)
         self._workers: list[InlineExecutor | ProcessExecutor] = [InlineExecutor()]
         if self.size > 1:
-            threads = max(1, cores // self.size)
+            threads = max(1, cores() // self.size)
             self._workers = [ProcessExecutor(threads) for _ in range(self.size)]
             for worker in self._workers:
                 worker.submit(f"{WORKER}:ready")

@@ -31,8 +31,8 @@ from neuro_divergent.search.auto.crew import Crew, Line, Task
 from neuro_divergent.search.auto.held_out import HeldOut
 from neuro_divergent.search.auto.member import NOT_BEGUN, Outcome, Wanted, forecasts_at, place_of
 from neuro_divergent.search.auto.more import More, can_search, unused_name
-from neuro_divergent.search.auto.naive import naive_forecaster, with_quantiles
-from neuro_divergent.search.auto.portfolio import asked_levels, loss_for
+from neuro_divergent.search.auto.naive import MEANS, naive_forecaster, with_quantiles
+from neuro_divergent.search.auto.portfolio import MOST_LOOKBACK, asked_levels, loss_for
 from neuro_divergent.search.auto.profile import Profile
 from neuro_divergent.search.auto.scores import Scorer
 from neuro_divergent.training.config.other_process import own_modules
@@ -109,14 +109,18 @@ class Engine:
 
     def run(self) -> None:
         """Train the portfolio, and search with the time that is left."""
-        naive = [self._naive(season) for season in sorted({1, self.profile.season}, reverse=True)]
+        season = self.profile.season
+        naive = [self._naive(one) for one in sorted({1, season}, reverse=True)]
+        means = [self._naive(season, mean) for mean in MEANS if self._room(mean * season)]
         level = asked_levels(self.settings)
         self.columns = naive[0].columns(list(level)) if level else naive[0].columns().point
         self.choosing, self.judging = (self._scorer(part) for part in (self.held.selection, self.held.final))
         trainable = len(self.held.selection) > 0
         for fitted in naive:
-            self._add_naive(fitted, scored=trainable)
+            self._add_naive(fitted, "naive", scored=trainable)
         if trainable:
+            for fitted in means:
+                self._add_naive(fitted, "mean", scored=True)
             self._register(self._wanted)
             self._train()
         else:
@@ -143,13 +147,17 @@ class Engine:
 
     # --- members
 
-    def _naive(self, season: int) -> Forecaster:
-        return naive_forecaster(self.held.table, self.settings.h, season, self.loss, self.settings.seed)
+    def _room(self, rows: int) -> bool:
+        """Whether a typical series has so many rows before its held-out windows."""
+        return rows <= min(self.profile.typical, MOST_LOOKBACK)
 
-    def _add_naive(self, fitted: Forecaster, *, scored: bool) -> None:
+    def _naive(self, season: int, mean: int = 1) -> Forecaster:
+        return naive_forecaster(self.held.table, self.settings.h, season, self.loss, self.settings.seed, mean)
+
+    def _add_naive(self, fitted: Forecaster, source: str, *, scored: bool) -> None:
         if fitted.loss.probabilistic:
             with_quantiles(fitted, self.held)
-        one = Member(-1, Wanted(fitted.model, fitted.config, fitted.model.name, "naive"), fitted=fitted)
+        one = Member(-1, Wanted(fitted.model, fitted.config, fitted.model.name, source), fitted=fitted)
         self.members.append(one)
         if scored:
             level, held = asked_levels(self.settings), self.held
@@ -197,7 +205,8 @@ class Engine:
         arrays = safetensors.numpy.load(data)
         self._scored(one, arrays["selection"], arrays["final"])
         if not np.isfinite(one.badness):
-            outcome.error = "its forecasts are not finite"
+            finite = bool(np.isfinite(arrays["selection"]).all())
+            outcome.error = "its score is not defined" if finite else "its forecasts are not finite"
 
     # --- training
 
@@ -282,17 +291,22 @@ class Engine:
             return None
         if not self._more:
             self._more = [self._around(one) for one in best]
-        more = self._more[searched % len(self._more)]
-        base = next(one for one in self.members if one.name == more.base.name)
-        assert base.outcome is not None
-        needed = base.outcome.seconds
-        if left < needed + 1.0:
+        turn = searched % len(self._more)
+        for more in self._more[turn:] + self._more[:turn]:  # the other one may fit if this one does not
+            needed = self._seconds(more.base.name)
+            if left >= needed + 1.0:
+                break
+        else:
             return None
-        wanted = more.ask(unused_name(base.wanted.model.name, [one.name for one in self.members]))
+        wanted = more.ask(unused_name(more.base.model.name, [one.name for one in self.members]))
         if wanted is None:
             return None
         one = self._new(1 + max(one.number for one in self.members), wanted)
         return self._task(one, min(left, 3.0 * needed + 1.0))
+
+    def _seconds(self, name: str) -> float:
+        """How long the training of a member took."""
+        return next(one.outcome.seconds for one in self.members if one.name == name and one.outcome is not None)
 
     def _around(self, one: Member) -> More:
         more = More(one.wanted, self.settings.seed)

@@ -29,6 +29,8 @@ Floats = npt.NDArray[np.float64]
 
 WORSE = 0.2
 """A member whose score is worse than the best one by more than this share gets no weight."""
+WORSE_MEAN = 0.05
+"""The same for a mean of the last seasons, which learned nothing: it must be nearly as good as the best model."""
 CHANCE = 0.3
 """A member may be worse than a naive forecast by this share on one window, by half of it on four, and so on."""
 ENOUGH = 40
@@ -90,8 +92,9 @@ def _pool(members: list[Member], windows: int) -> list[Member]:
     On few windows a naive forecast may be better by chance: members that are little worse are then taken, too, and the
     naive ones count only if fewer than two members are better.
     """
-    naive = min((one.badness for one in members if one.fitted is not None), default=np.inf)
+    naive = min((one.badness for one in members if one.wanted.source == "naive"), default=np.inf)
     best = min(one.badness for one in members)
+    members = [one for one in members if one.wanted.source != "mean" or one.badness <= best + WORSE_MEAN * abs(best)]
     close = best + WORSE * abs(best)
     better = [one for one in members if one.badness < naive and one.badness <= close]
     chance = naive + CHANCE * abs(naive) / windows**0.5

@@ -171,12 +171,17 @@ def _model(kind: str, profile: Profile, factor: float = 1.0) -> Model:
     """A model of the portfolio for a table."""
     fields: dict[str, Any] = {"h": profile.h, "input_size": lookback(profile, factor)} | FIELDS.get(kind, {})
     if profile.seasons and kind in ("MLP", "NHITS", "NBEATS", "TiDE", "NLinear", "RLinear", "TCN"):
-        fields["anchor"] = "auto"
+        fields["anchor"] = "auto" if profile.confirmed else _usual(profile, fields["input_size"])
     if profile.seasons and kind in ("MLP", "NHITS"):
         fields["scaler"] = "robust"
     if kind == "PatchTST" and fields["input_size"] < 2 * fields["patch_len"]:
         fields |= {"patch_len": max(1, fields["input_size"] // 4), "stride": max(1, fields["input_size"] // 8)}
     return _class(kind)(**fields)
+
+
+def _usual(profile: Profile, lookback: int) -> tuple[int, ...] | None:
+    """The anchor of the usual season, which the training would not find itself."""
+    return profile.seasons[:1] if lookback >= profile.season else None
 
 
 def _unsuitable(model: Model, profile: Profile) -> str | None:

@@ -11,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.data.features.attach import add_features
+from neuro_divergent.data.store.store import SeriesStore
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.data.time import seasonality
 
 DAY = 24 * 3600 * 10**6
+MOST_TESTED, BETTER = 200, 0.98
+"""Where no season is confirmed, the usual one is tried on so many series. It must be better by this factor."""
 INTERMITTENT = 0.3
 """From this share of zeros on a table counts as intermittent demand."""
 
@@ -35,6 +38,8 @@ class Profile:
     """Share of zeros among the observed values."""
     columns: tuple[str, ...]
     """Kinds of columns beside the target: future, historical, static, categorical."""
+    confirmed: bool = True
+    """Whether the autocorrelation confirms the seasons; else the usual one forecasts better than the last value."""
     usual: int = 1
     """The season that is usual at this frequency; 1 for none."""
     aligned: bool
@@ -53,7 +58,10 @@ class Profile:
     def words(self) -> str:
         """The table in one sentence."""
         many = "1 series" if self.series == 1 else f"{self.series:,} series"
-        seasons = f"seasons of {' and '.join(map(str, self.seasons[:2]))} rows" if self.seasons else "no season"
+        lengths = " and ".join(map(str, self.seasons[:2]))
+        seasons = f"seasons of {lengths} rows" if self.seasons else "no season"
+        if not self.confirmed:
+            seasons += " (the usual one: too few rows confirm it, but it forecasts better than the last value)"
         zeros = f", {100 * self.zeros:.0f} % zeros" if self.intermittent else ""
         columns = f", {', '.join(self.columns)} columns" if self.columns else ""
         return f"{many} of typically {self.typical:,} rows before the held-out windows, {seasons}{zeros}{columns}"
@@ -73,6 +81,8 @@ def profile_of(table: TimeSeriesDataFrame, h: int, rows: npt.NDArray[np.int64]) 
         "categorical": store.categorical if store.categorical is not None else store.static_categorical,
     }
     usual = [length for length in seasonality.suggest(store.freq) if 2 * length <= rows.max(initial=0)]
+    seasons = tuple(seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows))
+    confirmed = bool(seasons) or not usual or not _forecasts(store, rows, h, usual[0])
     same = bool((store.start == store.start[0]).all() and (store.lengths == store.lengths[0]).all())
     return Profile(
         h=h,
@@ -80,12 +90,34 @@ def profile_of(table: TimeSeriesDataFrame, h: int, rows: npt.NDArray[np.int64]) 
         rows=int(kept.sum()),
         typical=int(np.median(known)) if len(known) else 0,
         longest=int(rows.max(initial=0)),
-        seasons=tuple(seasonality.detect(store.y, store.offsets, store.mask, store.freq, rows=rows)),
+        seasons=seasons if confirmed else (usual[0],),
+        confirmed=confirmed,
         zeros=float((store.y[kept] == 0).mean()) if kept.any() else 0.0,
         columns=tuple(name for name, block in blocks.items() if block is not None),
         usual=usual[0] if usual else 1,
         aligned=table.n_series > 1 and same,
     )
+
+
+def _forecasts(store: SeriesStore, rows: npt.NDArray[np.int64], h: int, season: int) -> bool:
+    """Whether the seasonal naive forecast is better than the last value, on the first rows of most series."""
+    ratios = []
+    known = np.flatnonzero(rows >= 3 * season)
+    for series in known[np.unique(np.linspace(0, len(known) - 1, MOST_TESTED).astype(int))] if len(known) else ():
+        part = slice(int(store.offsets[series]), int(store.offsets[series] + rows[series]))
+        y = store.y[part].astype(np.float64)
+        if store.mask is not None:
+            y[~store.mask[part]] = np.nan
+        ahead = [step for step in range(1, min(h, 2 * season) + 1) if step < len(y) - season]
+        last = _mean([y[step:] - y[:-step] for step in ahead])
+        if last > 0:
+            ratios.append(_mean([y[lag:] - y[:-lag] for lag in (-(-step // season) * season for step in ahead)]) / last)
+    return bool(ratios) and float(np.median(ratios)) < BETTER
+
+
+def _mean(changes: list[npt.NDArray[np.float64]]) -> float:
+    means = [np.nanmean(np.abs(one)) for one in changes if np.isfinite(one).any()]
+    return float(np.mean(means)) if means else 0.0
 
 
 def with_calendar(table: TimeSeriesDataFrame) -> TimeSeriesDataFrame:

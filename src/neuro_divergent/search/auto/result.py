@@ -26,7 +26,7 @@ from neuro_divergent.losses.base import Point
 from neuro_divergent.losses.probability_levels import Levels, level_tuple
 from neuro_divergent.plotting import save
 from neuro_divergent.search.auto.board import AutoLeaderboard, Row
-from neuro_divergent.search.auto.naive import is_naive, naive_forecaster
+from neuro_divergent.search.auto.naive import is_naive, mean_of, naive_forecaster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -213,7 +213,8 @@ class AutoResult(Ensemble):
 
 def _naive_after(fitted: Forecaster, table: TimeSeriesDataFrame) -> Forecaster:
     """The naive forecast after the rows of another table."""
-    found = naive_forecaster(table, fitted.model.h, fitted.anchor[0], fitted.loss, fitted.seed)
+    mean = mean_of(fitted.model, fitted.anchor)
+    found = naive_forecaster(table, fitted.model.h, fitted.anchor[0], fitted.loss, fitted.seed, mean)
     found.calibration = fitted.calibration
     return found
 

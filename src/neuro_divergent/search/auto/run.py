@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,9 +38,10 @@ FREE = frozenset(("time_limit", "n_jobs", "callbacks", "progress", "directory", 
 """Fields that may differ when the work is resumed. The others change what is trained or how it is scored."""
 
 
-def run_auto(settings: AutoForecaster, data: Any, resume: str | None, columns: Mapping[str, Any]) -> AutoResult:
-    """Fit an AutoForecaster; see `AutoForecaster.fit`."""
-    begun = time.perf_counter()
+def run_auto(
+    settings: AutoForecaster, data: Any, resume: str | None, columns: Mapping[str, Any], begun: float
+) -> AutoResult:
+    """Fit an AutoForecaster whose time began at a moment of `time.perf_counter`; see `AutoForecaster.fit`."""
     check_arguments(columns, AutoForecaster)
     table = TimeSeriesDataFrame.from_frame(data, **columns)
     table.check_range()

@@ -66,7 +66,7 @@ def _result(found: Found) -> Iterator[str]:
         return
     versus = "" if naive is None or naive.score is None else f"; {naive.model} has {naive.score:.4g}"
     share = _better(found, row, naive)
-    yield f"On {windows:,} windows that decided nothing the forecast has {metric} {row.score:.4g}{versus}{share}."
+    yield f"On {_windows(windows)} that decided nothing the forecast has {metric} {row.score:.4g}{versus}{share}."
 
 
 def _better(found: Found, row: Row, naive: Row | None) -> str:
@@ -88,14 +88,26 @@ def _weights(found: Found) -> Iterator[str]:
     best = min(found.members, key=lambda one: one.badness)
     assert best.selection is not None
     value = found.engine.choosing.value(best.selection)
+    if not np.isfinite(value):
+        yield f"The {found.board.metric} of the held-out windows is not defined: their series may not change at all."
+        return
     yield (
-        f"{best.name} is the best single model on the {len(found.engine.held.selection):,} windows that chose, with "
+        f"{best.name} is the best single model on the {_windows(len(found.engine.held.selection))} that chose, with "
         f"{found.board.metric} {value:.4g}{_behind(found, best)}."
     )
     if len(ordered) == 1:
         return
     yield f"The forecast is {' + '.join(f'{weight:.2f} {name}' for name, weight in ordered)}."
     yield from _differ(found, [name for name, _ in ordered[:4]])
+
+
+def _windows(count: int) -> str:
+    """A number of windows in words.
+
+    >>> _windows(1), _windows(4096)
+    ('1 window', '4,096 windows')
+    """
+    return f"{count:,} window{'' if count == 1 else 's'}"
 
 
 def _behind(found: Found, best: Member) -> str:

@@ -17,6 +17,7 @@ from neuro_divergent.search.plan import Plan
 from neuro_divergent.search.scoring import direction_of
 from neuro_divergent.search.searches import COSTS, MultiObjectiveSearch
 from neuro_divergent.search.settings import Search
+from neuro_divergent.search.storage import RESUME
 from neuro_divergent.search.study import EXCLUDED, Trials, best_of, refuse_all_failed
 
 log = logging.getLogger(__name__)
@@ -160,7 +161,8 @@ class Ledger:
         if not finished and self.search.timeout is not None:
             raise TrainingError(
                 f"a search needs one trial that ends, but none did within timeout, {in_words(self.search.timeout)}. "
-                "Go on with resume='auto', or give it more time"
+                "Go on with resume='auto', or give it more time",
+                advice=[RESUME],
             )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from neuro_divergent.core.errors import StorageError
 from neuro_divergent.core.executors.processes import InlineExecutor, WorkerDiedError, WorkError
 from neuro_divergent.search.amounts import in_words
 from neuro_divergent.search.engine.groups import Groups
@@ -19,6 +21,7 @@ from neuro_divergent.search.engine.slots import Running, Slot, slots_of
 from neuro_divergent.search.engine.work import TIME_OVER, Order, Outcome, Workshop, order_text, outcomes_from, work
 from neuro_divergent.search.plan import Plan
 from neuro_divergent.search.settings import Search
+from neuro_divergent.search.storage import LATER, RESUME
 from neuro_divergent.search.study import Trials
 
 TICK = 0.5
@@ -68,7 +71,8 @@ class Engine:
                 self._wait([slot for slot in self.slots if slot.future is not None])
         except BaseException:
             if self.inline:
-                self.workshop.save_all()
+                with suppress(StorageError):  # the first error is the one that matters
+                    self.workshop.save_all()
             raise
         finally:
             self.ledger.show(last=True)
@@ -247,6 +251,8 @@ class Engine:
     def _judge(self, slot: Slot, running: Running, outcome: Outcome) -> None:
         """Tell the study what became of a trial, and decide whether it goes on."""
         number = running.number
+        if outcome.unwritable:
+            raise StorageError(f"{outcome.error}. {LATER}", advice=[RESUME])
         if outcome.error is not None:
             self.ledger.fail(number, outcome.error)
             return

@@ -31,7 +31,7 @@ from neuro_divergent.search.scoring import refuse_without_quantiles
 from neuro_divergent.search.settings import Search
 from neuro_divergent.search.space.apply import parent_object
 from neuro_divergent.search.space.fields import canonical
-from neuro_divergent.search.storage import quiet
+from neuro_divergent.search.storage import database_errors, quiet
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +52,11 @@ def run_search(search: Search, data: Any, resume: str | None, columns: Mapping[s
         Path(tempfile.mkdtemp(prefix="neuro-divergent-search-")) if search.directory is None else search.directory
     )
     try:
-        _run_in(directory, search, plan, table, resume)
-        result = SearchResult.load(directory, storage=search.storage, using=_callables(search))
-        if nested is not None and result.has_best:
-            score_winner(result, table, nested)
+        with database_errors():
+            _run_in(directory, search, plan, table, resume)
+            result = SearchResult.load(directory, storage=search.storage, using=_callables(search))
+            if nested is not None and result.has_best:
+                score_winner(result, table, nested)
     except BaseException:
         if temporary:
             shutil.rmtree(directory, ignore_errors=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_divergent.core import files
-from neuro_divergent.core.errors import NeuroDivergentError, first_line
+from neuro_divergent.core.errors import NeuroDivergentError, StorageError, first_line
 from neuro_divergent.core.runs.names import CHECKPOINTS, MODEL, TRIALS, step_name, step_of, trial_name, trial_run_name
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.prepare import prepare
@@ -93,6 +93,8 @@ class Outcome:
     seconds: float = 0.0
     parameters: int = 0
     error: str | None = None
+    unwritable: bool = False
+    """Whether the error is that the study could not be written. Then the search ends, and the trial can go on later."""
 
 
 @dataclass
@@ -123,8 +125,11 @@ class Workshop:
             try:
                 live.append(self._ready(wanted))
             except Exception as error:
-                outcomes[wanted.number] = Outcome(error=_sentence(error))
-        failed = self._advance(live, order)
+                outcomes[wanted.number] = _failure(error)
+        try:
+            failed = self._advance(live, order)
+        except StorageError as error:  # a checkpoint of the group
+            failed = {one.wanted.number: error for one in live}
         keep = None if order.keep is None else dict(order.keep)
         for trial in live:
             number = trial.wanted.number
@@ -133,7 +138,7 @@ class Workshop:
                     raise failed[number]
                 outcomes[number] = self._outcome(trial, order, keep)
             except Exception as error:
-                outcomes[number] = Outcome(error=_sentence(error), seconds=trial.seconds)
+                outcomes[number] = _failure(error, trial.seconds)
             if order.drop or outcomes[number].error is not None or outcomes[number].finished:
                 self._drop(number)
         return outcomes
@@ -335,10 +340,12 @@ def _worth_keeping(scores: dict[str, float], keep: dict[str, float] | None) -> b
     return good
 
 
-def _sentence(error: Exception) -> str:
-    """The first line of an error; with its class if it is none of ours."""
+def _failure(error: Exception, seconds: float = 0.0) -> Outcome:
+    """The outcome of a trial that failed: the first line of the error, with its class if it is none of ours."""
     text = first_line(error)
-    return text if isinstance(error, NeuroDivergentError) else f"{type(error).__name__}: {text}"
+    text = text if isinstance(error, NeuroDivergentError) else f"{type(error).__name__}: {text}"
+    unwritable = isinstance(error, StorageError) and error.rule == "writable"
+    return Outcome(error=text, seconds=seconds, unwritable=unwritable)
 
 
 _WORKSHOPS: dict[str, Workshop] = {}

@@ -70,7 +70,8 @@ def decide(state: TrainState, kept: Mapping[str, Any] | None, callbacks: Sequenc
     config = state.config
     threads, compiling = config.threads, config.compile
     if threads == "auto":
-        threads = _threads(state) if kept is None else _still_possible(kept.get("threads"))
+        wanted = getattr(state.strategy, "threads", None)
+        threads = (wanted or _threads(state)) if kept is None else _still_possible(kept.get("threads"))
     if compiling == "auto":
         compiling = _compiles(state, callbacks) if kept is None else bool(kept.get("compile", False))
     return Decided(compile=compiling, threads=threads, whole=compiling and _whole(state, kept or {}, callbacks))

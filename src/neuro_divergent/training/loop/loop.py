@@ -47,6 +47,7 @@ def advance(task: Task, state: TrainState, until: int, strategy: Strategy, callb
     It does not end the run: the state can be advanced again.
     """
     until = min(until, state.total_steps)
+    strategy.saves(state, bool(state.requested))
     write_requested(state, callbacks)  # asked for before the first step
     # An epoch may have been interrupted after its last step: then its validation and record are still due.
     while not stop_agreed(state, strategy) and (state.step < until or _end_is_due(state)):

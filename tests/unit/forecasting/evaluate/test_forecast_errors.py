@@ -113,3 +113,33 @@ def test_a_part_that_does_not_exist_and_hours_of_whole_numbers_are_refused():
     fitted = nd.MLP(h=4, input_size=8, hidden_size=4).fit(data[:50], nd.TrainingConfig(max_steps=1, refit=None))
     with pytest.raises(nd.ConfigError, match="whole numbers"):
         fitted.evaluate(data).errors.by("hour")
+
+
+def evaluated(frame: pl.DataFrame, h: int, forecasts: float = 0.0) -> ForecastErrors:
+    """Forecasts of one value for the last 20 steps of h rows."""
+    table = nd.TimeSeriesDataFrame.from_frame(frame)
+    first = np.full(1, frame.height - 20 * h)
+    origins = Origins.windows(table, first, steps=h, step_size=h)
+    values = np.full((len(origins), h, 1), forecasts)
+    found = {"M": HistoricalForecasts(Columns(("M",), (None,)), values)}
+    return ForecastErrors(truth=truth_of(origins, season=1), found=found)
+
+
+def test_missing_values_do_not_move_errors_closer_together():
+    """Errors of +1, -1, +1, -1, ... where every 4th value is missing: at lag 1 all products are negative, at lag 2
+    all are positive. With the gaps closed, the signs of lag 1 and 2 mix."""
+    y = np.where(np.arange(200) % 2 == 0, 1.0, -1.0).tolist()
+    gappy = [None if row % 4 == 2 else value for row, value in enumerate(y)]
+    frame = pl.DataFrame({"unique_id": ["a"] * 200, "ds": range(200), "y": gappy})
+    series = evaluated(frame, h=4).autocorrelation(lags=2)
+    assert series is not None
+    assert series.correlation[0] < -0.5
+    assert series.correlation[1] > 0.3
+
+
+def test_forecasts_without_an_error_are_shown_as_such():
+    frame = pl.DataFrame({"unique_id": ["a"] * 100, "ds": range(100), "y": [3.0] * 100})
+    errors = evaluated(frame, h=2, forecasts=3.0)
+    assert "M: MAE 0," in repr(errors)
+    assert errors.autocorrelation() is None
+    assert errors.pull()["share"].to_list() == [0.0]
