@@ -29,6 +29,7 @@ from benchmarks.harness import RESULTS, Line, peer_python, print_summary
 HERE = Path(__file__).parent
 SHORT = {
     "accuracy": ["--quick"],
+    "doctor": ["--only", "cost"],
     "out_of_core": ["--rows", "5000000"],
     "peers": ["--quick"],
     "recipes": ["--quick"],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 
 import neuro_divergent as nd
 from neuro_divergent.diagnostics.doctor import gather
-from neuro_divergent.diagnostics.doctor.evidence import Evidence
+from neuro_divergent.diagnostics.doctor.evidence import Evidence, ForecastFacts, NetworkFacts, TableFacts, TrainingFacts
 from neuro_divergent.forecasting.fit.fit import job_of
 from neuro_divergent.forecasting.fit.prepare import prepare
 
@@ -228,13 +229,15 @@ def last_half_reversed(output: torch.Tensor, target: torch.Tensor) -> torch.Tens
 
 
 def _late_noise(case: Case) -> Case:
+    """Noise in the held-out rows, without a scaler: the scaling of each window would widen its intervals with it."""
     draw = np.random.default_rng(0)
 
     def change(y: np.ndarray, _: int) -> np.ndarray:
-        noise = np.where(np.arange(len(y)) >= 0.8 * len(y), 1.5, 0.02) * y.std()
-        return y + noise * draw.normal(size=len(y))
+        cut = int(0.8 * len(y))
+        noise = np.where(np.arange(len(y)) >= cut, 1.5, 0.02)
+        return (y - y[:cut].mean()) / y[:cut].std() + noise * draw.normal(size=len(y))
 
-    case = replace(case, frame=_per_series(case, change))
+    case = replace(case, frame=_per_series(case, change), model=case.model.replace(scaler="identity"))
     return _with(case, "intervals_off", loss=nd.MQLoss(level=[80]), calibrate=False)
 
 
@@ -300,6 +303,32 @@ FAULTS: dict[str, Callable[[Case], Case]] = {
     "counts and MSE": lambda case: _with(_counts(case), "wrong_loss", loss="MSE"),
 }
 """Every fault: how a healthy training becomes a faulty one."""
+
+
+PARTS = {"training": TrainingFacts, "table": TableFacts, "network": NetworkFacts, "forecasts": ForecastFacts}
+
+
+def kept(name: str, folder: Path | None, make: Callable[[], Any]) -> Any:
+    """What `make` returns; from the file of an earlier run if a folder is given: a long benchmark runs in pieces."""
+    if folder is None:
+        return make()
+    path = folder / f"{name.replace('/', '_')}.json"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(make(), default=_plain), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def kept_evidence(name: str, case: Case, folder: Path | None) -> Evidence:
+    """The evidence of a case, kept in a folder if one is given."""
+    found = kept(name, folder, lambda: asdict(evidence_of(case)))
+    parts = {part: found[part] and kind(**found[part]) for part, kind in PARTS.items()}
+    return Evidence(**found | parts | {"missing": tuple(found["missing"])})
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as one of Python."""
+    return value.item()
 
 
 def evidence_of(case: Case) -> Evidence:

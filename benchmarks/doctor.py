@@ -2,6 +2,7 @@
 
     python benchmarks/doctor.py --data ../shared/data             # faults, healthy runs, treatment, cost
     python benchmarks/doctor.py --data ../shared/data --only cost
+    python benchmarks/doctor.py --data ../shared/data --only faults --keep /tmp/evidence    # goes on where it ended
 
 Faults are those of `_doctor_cases.py`. The thresholds were set on its data sets TUNED_ON; the figures are those of
 REPORTED_ON, which have decided nothing. A cause counts as found if it is among the first two verdicts.
@@ -14,6 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,13 @@ CLOSE = 1.05
 Say = Callable[[str], None]
 
 
-def faults(folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FAULTS_REPORTED) -> dict[str, list[int]]:
+def faults(
+    folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FAULTS_REPORTED, keep: Path | None = None
+) -> dict[str, list[int]]:
     """For each fault, how often its cause was among the first two verdicts, and how often it was tried."""
     found: dict[str, list[int]] = {}
     for name, case in cases.faulty(names, folder, seeds):
-        told = [verdict.cause for verdict in judged(cases.evidence_of(case)).verdicts]
+        told = [verdict.cause for verdict in judged(cases.kept_evidence(name, case, keep)).verdicts]
         row = found.setdefault(name.split(" · ")[0], [0, 0])
         row[0], row[1] = row[0] + (case.cause in told[:2]), row[1] + 1
         if case.cause not in told[:2]:
@@ -50,13 +54,15 @@ def faults(folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FA
     return found
 
 
-def healthy(folder: Path, count: int, say: Say, names: tuple[str, ...] = cases.REPORTED_ON) -> tuple[int, int]:
+def healthy(
+    folder: Path, count: int, say: Say, names: tuple[str, ...] = cases.REPORTED_ON, keep: Path | None = None
+) -> tuple[int, int]:
     """How many of the healthy runs, which beat the naive forecast, had any verdict, and how many there were."""
     alarms = tried = 0
     for name, case in cases.healthy(names, folder, count):
         if tried == count:
             break
-        evidence = cases.evidence_of(case)
+        evidence = cases.kept_evidence(name, case, keep)
         if evidence.forecasts is None or not evidence.forecasts.mae < evidence.forecasts.naive:
             continue
         told = judged(evidence)
@@ -66,23 +72,28 @@ def healthy(folder: Path, count: int, say: Say, names: tuple[str, ...] = cases.R
     return alarms, tried
 
 
-def treated(folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FAULTS_REPORTED) -> tuple[int, int]:
-    """How many faulty trainings `nd.treat` brought close to the healthy held-out error, and how many there were."""
+def treated(
+    folder: Path, seeds: int, say: Say, names: tuple[str, ...] = cases.FAULTS_REPORTED, keep: Path | None = None
+) -> tuple[int, int]:
+    """How many faulty trainings `nd.treat` brought close to the healthy validation loss, and how many there were."""
     good = tried = 0
     for name in names:
         frame, h, lookback = cases.table(name, folder)
         for kind, model in cases.models(h, lookback).items():
             for seed in range(1, seeds + 1):
                 for fault in TREATED:
-                    ratio = _treated_ratio(cases.base(model, frame, seed), fault)
+                    case = f"{fault} · {name} · {kind} · {seed}"
+                    make = partial(_treated_ratio, cases.base(model, frame, seed), fault)
+                    ratio = cases.kept(case, keep, make)
                     tried, good = tried + 1, good + (ratio <= CLOSE)
                     if ratio > CLOSE:
-                        say(f"not mended: {fault} · {name} · {kind} · {seed}: {ratio:.3f} of the healthy error")
+                        say(f"not mended: {case}: {ratio:.3f} of the healthy loss")
     return good, tried
 
 
 def _treated_ratio(base: cases.Case, fault: str) -> float:
-    """Held-out error of the treated training over that of the healthy one on the same rows, with its best weights."""
+    """Validation loss of the treated training over that of the healthy one on the same rows, both of the weights that
+    are returned; the held-out error where another loss or scaler makes the losses differ in kind."""
     case = cases.FAULTS[fault](base)
     mended = {"early_stopping": 10, "learning_rate": 2e-3, "gradient_clipping": 1.0}
     model = case.model.replace(scaler="standard")
@@ -90,7 +101,15 @@ def _treated_ratio(base: cases.Case, fault: str) -> float:
     fitted = nd.treat(
         case.model, case.frame, nd.TrainingConfig(**case.config), begin_with=case.begin_with, **case.columns
     )
+    if (fitted.config.loss, fitted.model.scaler) == (reference.config.loss, reference.model.scaler):
+        return _validation_loss(fitted) / _validation_loss(reference)
     return _error(fitted) / _error(reference)
+
+
+def _validation_loss(fitted: nd.Forecaster) -> float:
+    """The validation loss of the returned weights: the lowest one if they were restored, else the last one."""
+    losses = fitted.history.validation_loss
+    return losses[-1] if fitted.history.best_epoch is None else min(losses)
 
 
 def _error(fitted: nd.Forecaster) -> float:
@@ -127,31 +146,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=SHARED)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--treat-seeds", type=int, default=1)
     parser.add_argument("--healthy", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", choices=("faults", "healthy", "treat", "cost"))
+    parser.add_argument("--keep", type=Path, help="folder that keeps the evidence, so that a run can go on later")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/doctor.json")
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     lines: list[Line] = []
     if given.only in (None, "faults"):
-        table = faults(given.data, given.seeds, print)
+        table = faults(given.data, given.seeds, print, keep=given.keep and given.keep / "faults")
         for name, (good, tried) in table.items():
             lines.append(line(f"found: {name}", good / tried, unit="", note=f"{good} of {tried}"))
         total = Counter({"good": sum(row[0] for row in table.values()), "tried": sum(row[1] for row in table.values())})
         share = total["good"] / total["tried"]
         lines.append(line("all faults found", share, at_least=0.95, note=f"{total['good']} of {total['tried']}"))
     if given.only in (None, "healthy"):
-        alarms, tried = healthy(given.data, given.healthy, print)
+        alarms, tried = healthy(given.data, given.healthy, print, keep=given.keep and given.keep / "healthy")
         lines.append(line("false alarms in healthy runs", alarms / tried, at_most=0.02, note=f"{alarms} of {tried}"))
     if given.only in (None, "treat"):
-        good, tried = treated(given.data, given.seeds, print)
+        good, tried = treated(given.data, given.treat_seeds, print, keep=given.keep and given.keep / "treat")
         lines.append(line("trainings mended by treat", good / tried, at_least=0.85, note=f"{good} of {tried}"))
     if given.only in (None, "cost"):
         lines.append(line("step with the doctor over a bare step", cost(given.repeats), at_most=1.03, unit="x"))
     print_table(lines)
     if given.write:
-        write("doctor", lines, command="python benchmarks/doctor.py")
+        command = f"python benchmarks/doctor.py --seeds {given.seeds} --healthy {given.healthy} --write"
+        write("doctor", lines, command=command, partial=given.only is not None)
 
 
 if __name__ == "__main__":

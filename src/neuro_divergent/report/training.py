@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from neuro_divergent._version import __version__
-from neuro_divergent.diagnostics.doctor.diagnose import diagnose
+from neuro_divergent.diagnostics.doctor.diagnose import judged
+from neuro_divergent.diagnostics.doctor.gather import from_forecaster
 from neuro_divergent.diagnostics.doctor.verdict import Diagnosis
 from neuro_divergent.forecasting.evaluate.held_out import HeldOut, held_out_forecasts
 from neuro_divergent.forecasting.evaluate.residuals import Bias
@@ -74,13 +75,18 @@ def training_report(
     page.heading("Training")
     page.pair(sections.training_charts(fitted.history))
     gradient_items(page, fitted)
-    _diagnosis(page, diagnose(fitted, probes=False) if diagnosis is None else diagnosis)
+    _diagnosis(page, _diagnosed(fitted, held) if diagnosis is None else diagnosis)
     page.heading("Data")
     page.items(data.report().lines())
     page.chooser(sections.series_charts(data), "Series", total=data.n_series)
     do_it_again(page, fitted, again)
     page.footer = f"neuro-divergent {__version__}. This file needs no network."
     return page
+
+
+def _diagnosed(fitted: Forecaster, held: HeldOut | None) -> Diagnosis:
+    """What is wrong with the training, from the forecasts that the report shows."""
+    return judged(from_forecaster(fitted, probes=False, held=held))
 
 
 def _metric(fitted: Forecaster, held: HeldOut, asked: str | None) -> str:

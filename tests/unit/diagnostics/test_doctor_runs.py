@@ -10,7 +10,10 @@ import pytest
 import torch
 
 import neuro_divergent as nd
+from neuro_divergent.diagnostics.doctor import forecast_facts
 from neuro_divergent.diagnostics.doctor.table_facts import table_facts
+from neuro_divergent.forecasting.evaluate.held_out import held_out_forecasts
+from neuro_divergent.report import training_report
 
 TABLE = nd.samples.hourly_panel(series=6, hours=400)
 MODEL = nd.MLP(h=12, input_size=48, hidden_size=32, anchor="auto")
@@ -95,32 +98,42 @@ def test_infinite_values_in_a_plain_table_are_a_verdict_and_no_error(tmp_path) -
     assert nd.diagnose(tmp_path / "run", broken).verdicts[0].cause == "nonfinite_data"
 
 
-def test_treat_mends_a_rate_and_tells_both_branches(tmp_path) -> None:
-    healthy = MODEL.fit(TABLE, CONFIG)
-    config = CONFIG.replace(learning_rate=3.0, checkpoints=tmp_path / "run")
-    fitted = nd.treat(MODEL, TABLE, config)
-    (told,) = [event["branches"] for event in fitted.history.events if event.get("event") == "treated"]
-    assert [branch["cause"] for branch in told][:2] == ["", "learning_rate_too_high"]
-    assert sum(branch["kept"] for branch in told) == 1
-    assert min(fitted.history.validation_loss) < 1.05 * min(healthy.history.validation_loss)
-    (branch,) = (tmp_path / "run" / "branches").glob("01-*")
-    assert nd.read_run(branch).epochs
+def test_a_report_uses_the_forecasts_that_it_has(monkeypatch) -> None:
+    fitted = MODEL.fit(TABLE, CONFIG.replace(max_steps=30))
+    held = held_out_forecasts(fitted)
+    page = training_report(fitted, held=held).render()
+    monkeypatch.setattr(forecast_facts, "forecasts_between", lambda *_: pytest.fail("forecast a second time"))
+    again = training_report(fitted, held=held).render()
+    assert "Not examined: other learning rates" in again
+    assert again.count("worse_than_naive") == page.count("worse_than_naive")
 
 
-def test_treat_returns_a_healthy_training_unchanged() -> None:
-    config = CONFIG.replace(max_steps=300)
-    bare, treated = MODEL.fit(TABLE, config), nd.treat(MODEL, TABLE, config)
-    assert all(torch.equal(one, other) for one, other in zip(weights(bare), weights(treated), strict=True))
+def test_a_network_of_one_unit_is_too_narrow_and_not_dead() -> None:
+    narrow = MODEL.replace(hidden_size=1, anchor=None)
 
+    def kill(module: torch.nn.Module) -> None:
+        with torch.no_grad():
+            module.network.perceptron[0].bias.fill_(-100.0)
 
-def test_treat_needs_held_out_rows() -> None:
-    with pytest.raises(nd.ConfigError, match="treat compares branches on held-out rows"):
-        nd.treat(MODEL, TABLE, CONFIG.replace(validation_split=None))
+    fitted = narrow.fit(TABLE, CONFIG.replace(max_steps=30), begin_with=kill)
+    assert "dead_units" not in nd.diagnose(fitted, probes=False)
+    wide = narrow.replace(hidden_size=16).fit(TABLE, CONFIG.replace(max_steps=30), begin_with=kill)
+    assert "dead_units" in nd.diagnose(wide, probes=False)
 
 
 def test_wrong_things_are_refused() -> None:
     with pytest.raises(nd.ConfigError, match="can be diagnosed, but got int"):
         nd.diagnose(3)  # type: ignore[arg-type]
+    with pytest.raises(nd.ConfigError, match="a history, which has no model"):
+        nd.diagnose(nd.History(), TABLE)
+
+
+def test_the_rate_of_a_remedy_is_a_short_number() -> None:
+    # Without its configuration, the rate of a run is known only from the ends of the epochs.
+    rates = [0.0978659, 0.05]
+    history = nd.History(epochs=[{"epoch": i, "learning_rate": rate} for i, rate in enumerate(rates)])
+    history.step_loss, history.gradient_norm = [1.0] * 40, [500.0] * 40
+    assert nd.diagnose(history)["exploding_gradients"].remedy["learning_rate"] == 0.00979
 
 
 def facts_of(y: list[float], rows: int, **columns: list[float]):
@@ -134,6 +147,13 @@ def test_a_shift_is_measured_against_the_changes_before() -> None:
     quiet = [float(i % 2) for i in range(200)]
     assert facts_of(quiet, 150).shift < 1
     assert facts_of([value + 10 * (i >= 170) for i, value in enumerate(quiet)], 150).shift > 10
+
+
+def test_the_swing_of_a_season_is_no_change_of_level() -> None:
+    # Half days of 12 rows differ by up to 5 * 4 / pi = 6.4, whole days by 0. Then the level rises by 4.
+    day = [5 * np.sin(2 * np.pi * i / 24) for i in range(400)]
+    assert facts_of(day, 320).shift < 1.5
+    assert facts_of([value + 4 * (i >= 360) for i, value in enumerate(day)], 320).shift > 10
 
 
 def test_repeated_windows_are_counted() -> None:

@@ -153,6 +153,17 @@ def test_a_symptom_stands_behind_its_cause() -> None:
     assert [verdict.cause for verdict in judged(both)] == ["learning_rate_too_high", "worse_than_naive"]
 
 
+def test_one_idle_step_may_be_chance() -> None:
+    one = with_network(step_start=[1.0] * 6, step_final=[0.5, 0.5, 0.5, 0.5, 0.5, 1.0])
+    assert "idle_steps_ahead" not in judged(one)
+
+
+def test_without_the_probes_nothing_found_is_not_called_healthy_as_a_whole() -> None:
+    (whole,) = judged(WELL)
+    (part,) = judged(replace(WELL, missing=("other learning rates",)))
+    assert (whole.what, part.what) == ("nothing is wrong", "nothing is wrong in what was examined")
+
+
 def test_nothing_is_said_without_evidence() -> None:
     assert judged(nd.Evidence()).healthy
 

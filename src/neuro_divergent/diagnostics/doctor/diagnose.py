@@ -43,7 +43,7 @@ def diagnose(
             everything besides the course of the training.
         checks: your own checks: functions of the evidence that return a `Verdict` or None, or `Check` descriptions.
         probes: whether to train copies of the network for a few steps, which shows that another learning rate or batch
-            size would have served better. It costs about 500 steps.
+            size would have served better. It costs about 600 steps.
     """
     return judged(_evidence(trained, data, probes=probes), checks)
 
@@ -52,6 +52,11 @@ def _evidence(trained: Any, data: Any, *, probes: bool) -> Evidence:
     if isinstance(trained, Forecaster):
         return gather.from_forecaster(trained, data, probes=probes)
     if isinstance(trained, History):
+        if data is not None:
+            raise ConfigError(
+                "a table is examined with the model that was trained on it, but got a table and a history, which has "
+                "no model. Give the fitted model or the directory of the run"
+            )
         return gather.from_history(trained)
     if isinstance(trained, str | os.PathLike):
         trained = read_run(trained)
@@ -88,6 +93,6 @@ def _healthy(evidence: Evidence) -> Verdict:
             figures["lowest validation loss"] = min(evidence.training.validation_loss)
     if evidence.forecasts is not None and evidence.forecasts.naive > 0:
         figures["error over that of the naive forecast"] = evidence.forecasts.mae / evidence.forecasts.naive
-    whole = evidence.network is not None and evidence.forecasts is not None
+    whole = evidence.network is not None and evidence.forecasts is not None and not evidence.missing
     what = "nothing is wrong" if whole else "nothing is wrong in what was examined"
     return Verdict(cause=HEALTHY, what=what, certainty=1.0 if whole else 0.5, evidence=figures)

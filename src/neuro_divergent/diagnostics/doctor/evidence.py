@@ -143,6 +143,10 @@ class Evidence:
         base = given.get("learning_rate")
         return max([*seen, *([float(base)] if isinstance(base, int | float) else [])], default=None)
 
+    def times_rate(self, factor: float) -> dict[str, float]:
+        """The remedy of a multiple of the rate, in three digits; empty if the rate is unknown."""
+        return {} if self.rate is None else {"learning_rate": float(f"{factor * self.rate:.3g}")}
+
     @property
     def same_start(self) -> bool:
         """Whether the run began with the weights that the model draws from the seed, as its first loss shows."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuro_divergent.diagnostics.doctor.evidence import ForecastFacts
-from neuro_divergent.forecasting.evaluate.held_out import forecasts_between
+from neuro_divergent.forecasting.evaluate.held_out import HeldOut, forecasts_between
 from neuro_divergent.forecasting.fit.training_rows import selection_rows
 
 if TYPE_CHECKING:
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from neuro_divergent.forecasting.predict.forecaster import Forecaster
 
 
-def forecast_facts(fitted: Forecaster, table: TimeSeriesDataFrame) -> ForecastFacts | None:
-    """The errors of the rows of a table that the model was not trained on; None if there are no such rows."""
-    held = forecasts_between(fitted, table, selection_rows(fitted, table), table.store.lengths)
+def forecast_facts(fitted: Forecaster, table: TimeSeriesDataFrame, held: HeldOut | None = None) -> ForecastFacts | None:
+    """The errors of the rows of a table that the model was not trained on; None if there are no such rows.
+
+    `held` are the forecasts of these rows, if they were made before.
+    """
+    held = held or forecasts_between(fitted, table, selection_rows(fitted, table), table.store.lengths)
     if held is None:
         return None
     truth = held.truth

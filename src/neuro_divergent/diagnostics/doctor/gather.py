@@ -16,6 +16,7 @@ from neuro_divergent.diagnostics.doctor.evidence import Evidence, TableFacts
 from neuro_divergent.diagnostics.doctor.forecast_facts import forecast_facts
 from neuro_divergent.diagnostics.doctor.network_facts import network_facts
 from neuro_divergent.diagnostics.doctor.table_facts import OVERFLOWS, table_facts
+from neuro_divergent.forecasting.evaluate.held_out import HeldOut
 from neuro_divergent.forecasting.fit.job import Job
 from neuro_divergent.forecasting.fit.prepare import prepare
 from neuro_divergent.forecasting.fit.run import Run
@@ -26,6 +27,8 @@ from neuro_divergent.forecasting.storage.save_load import load
 from neuro_divergent.optim import Optimizer
 from neuro_divergent.training.state.history import History
 
+NEEDS_PROBES = "other learning rates and batch sizes: they need short trainings of copies. Set probes=True"
+OWN_OPTIMIZER = "other learning rates and batch sizes: they need one optimizer of neuro_divergent"
 NEEDS_TABLE = "table, network and forecasts: they need the training table. Give data=..."
 
 
@@ -34,16 +37,18 @@ def from_history(history: History) -> Evidence:
     return Evidence(training=training_facts.of_history(history), missing=(NEEDS_TABLE,))
 
 
-def from_forecaster(fitted: Forecaster, data: Any = None, *, probes: bool = True) -> Evidence:
-    """What a fitted model and its training table say."""
+def from_forecaster(
+    fitted: Forecaster, data: Any = None, *, probes: bool = True, held: HeldOut | None = None
+) -> Evidence:
+    """What a fitted model and its training table say; `held` are its forecasts of the held-out rows, if known."""
     evidence = Evidence(
         config=fitted.config.to_dict(), model=fitted.model.to_dict(), training=training_facts.of_history(fitted.history)
     )
     table, evidence = _table(evidence, fitted.data if data is None else data, fitted)
     if table is None:
         return evidence
-    held = held_out_event(fitted.history)
-    if data is None and held is not None and int(table.store.lengths.max()) <= max(held["rows"]):
+    event = held_out_event(fitted.history)
+    if data is None and event is not None and int(table.store.lengths.max()) <= max(event["rows"]):
         return replace(evidence, missing=(NEEDS_TABLE,))  # a loaded model keeps only its last rows
     try:
         run = _prepared(fitted, table)
@@ -52,22 +57,26 @@ def from_forecaster(fitted: Forecaster, data: Any = None, *, probes: bool = True
     windows = len(run.training.state.source.windows)  # type: ignore[attr-defined]  # a source of windows
     sizes = {"lookback": fitted.model.input_size, "h": fitted.model.h, "windows": windows}
     evidence = replace(evidence, table=table_facts(table.store, selection_rows(fitted, table), **sizes))
-    return _with_forecasts(_with_network(evidence, fitted, run, probes=probes), fitted, table)
+    return _with_forecasts(_with_network(evidence, fitted, run, probes=probes), fitted, table, held)
 
 
 def _with_network(evidence: Evidence, fitted: Forecaster, run: Run, *, probes: bool) -> Evidence:
     optimizer = run.training.state.config.optimizer
     base = optimizer.learning_rate if isinstance(optimizer, Optimizer) else None
     factor = (evidence.rate or 1.0) / base if base else 1.0
+    if not probes or base is None:
+        evidence = replace(evidence, missing=(*evidence.missing, NEEDS_PROBES if base else OWN_OPTIMIZER))
     try:
         return replace(evidence, network=network_facts(run, fitted.module, factor, probes=probes and base is not None))
     except NeuroDivergentError as error:
         return replace(evidence, missing=(*evidence.missing, f"network: {error}"))
 
 
-def _with_forecasts(evidence: Evidence, fitted: Forecaster, table: TimeSeriesDataFrame) -> Evidence:
+def _with_forecasts(
+    evidence: Evidence, fitted: Forecaster, table: TimeSeriesDataFrame, held: HeldOut | None
+) -> Evidence:
     try:
-        found = forecast_facts(fitted, table)
+        found = forecast_facts(fitted, table, held)
     except NeuroDivergentError as error:
         return replace(evidence, missing=(*evidence.missing, f"forecasts: {error}"))
     if found is None:

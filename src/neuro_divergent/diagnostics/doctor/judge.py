@@ -26,7 +26,7 @@ EXPLAINED_BY = {
     "exploding_gradients": ("plateau", "stopped_too_early"),
     "unscaled_inputs": ("learning_rate_too_high", "learning_rate_too_low", "exploding_gradients", "dead_units"),
     "dominating_series": ("exploding_gradients", "unscaled_inputs", "level_shift", "learning_rate_too_low"),
-    "underfitting": ("worse_than_naive", "worse_for_series"),
+    "underfitting": ("worse_than_naive", "worse_for_series", "idle_steps_ahead"),
     "idle_steps_ahead": ("worse_at_steps",),
     "worse_at_steps": ("worse_than_naive", "worse_for_series"),
     "leak": ("duplicated_windows", "level_shift"),

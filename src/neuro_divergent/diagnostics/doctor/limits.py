@@ -35,7 +35,7 @@ TOP_SHARE = 0.8
 """Share of the loss of a twentieth of the series."""
 UNSCALED = 20.0
 """Size of the values that the network reads."""
-SHIFT = 2.5
+SHIFT = 2.0
 """Change of level in the held-out rows over the largest in the training rows."""
 LEAK = 0.97
 """Correlation of the changes of a column with those of the target."""

@@ -19,6 +19,8 @@ from neuro_divergent.training.step.reduction import weighted_mean
 
 FACTORS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 """Factors of the learning rate that are tried from the initial weights."""
+FEW_UNITS = 4
+"""A layer with fewer units is too narrow to be judged by its dead ones."""
 
 
 def network_facts(run: Run, module: ForecastModule, rate_factor: float, *, probes: bool = True) -> NetworkFacts:
@@ -173,6 +175,8 @@ def _dead(module: ForecastModule, parts: Sequence[Batch]) -> dict[str, float]:
 
     def hook(name: str) -> Any:
         def look(_: nn.Module, __: Any, output: Tensor) -> None:
+            if output.shape[-1] < FEW_UNITS:
+                return
             active = (output > 0).reshape(-1, output.shape[-1]).any(dim=0)
             alive[name] = active if name not in alive else alive[name] | active
 

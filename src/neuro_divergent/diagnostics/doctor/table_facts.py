@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from neuro_divergent.core.seeding import numpy_generator
 from neuro_divergent.data.store.store import SeriesStore
+from neuro_divergent.data.time import seasonality
 from neuro_divergent.diagnostics.doctor.evidence import TableFacts
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +30,8 @@ def table_facts(
     pooled = np.concatenate(targets) if targets else np.zeros(1)
     spreads = np.array([float(np.std(train)) for train in targets] or [0.0])
     middle = float(np.median(spreads))
-    moves = np.array([_shift(train, later, h) for train, later in parts if len(later) and len(train) > 4 * h])
+    seasons = seasonality.detect(store.y, store.offsets, store.mask, store.freq, max_series=20, rows=rows)
+    moves = np.array([_shift(train, later, h, seasons) for train, later in parts if len(later) and len(train) > 4 * h])
     known = np.isfinite(pooled)
     whole = bool(known.any()) and bool((pooled[known] >= 0).all() and (pooled[known] == np.round(pooled[known])).all())
     return TableFacts(
@@ -106,10 +108,13 @@ def _duplicated_series(targets: list[Floats]) -> int:
     return len(varied) - len(set(varied))
 
 
-def _shift(train: Floats, later: Floats, h: int) -> tuple[float, float]:
-    """The largest change of level in the later rows over the largest one before, and the ratio of the noise."""
-    size = int(min(max(h, 8), len(train) // 4, max(4, len(later) // 2)))
-    both = np.concatenate([train[-min(len(train), 4 * size + 200) :], later])
+def _shift(train: Floats, later: Floats, h: int, seasons: Sequence[int]) -> tuple[float, float]:
+    """The largest change of level in the later rows over the largest one before, and the ratio of the noise.
+
+    Levels are means of whole seasons, where the rows suffice: the swing within a season is no change of level.
+    """
+    size = _block(len(train), len(later), h, seasons)
+    both = np.concatenate([train, later])
     summed = np.concatenate([[0.0], np.cumsum(both)])
     means = (summed[size:] - summed[:-size]) / size
     moves = np.abs(means[size:] - means[:-size])
@@ -121,6 +126,13 @@ def _shift(train: Floats, later: Floats, h: int) -> tuple[float, float]:
     )
     scale = before + 1e-9 + 1e-3 * float(np.abs(train).mean())
     return float(moves[cut:].max(initial=0.0) / scale), noise[1] / noise[0] if noise[0] > 0 else 1.0
+
+
+def _block(train: int, later: int, h: int, seasons: Sequence[int]) -> int:
+    """How many rows make a level: the strongest season that half of the later rows hold, often enough for 8 rows."""
+    most = max(4, min(train // 4, later // 2))
+    whole = [-(-8 // season) * season for season in seasons]
+    return next((rows for rows in whole if rows <= most), min(max(h, 8), most))
 
 
 def _leaks(store: SeriesStore, rows: Ints, picked: Ints, h: int) -> Mapping[str, float]:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuro_divergent.core.config import encode
 from neuro_divergent.core.counts import at_least_one
 from neuro_divergent.core.errors import ConfigError, NeuroDivergentError, NonFiniteError
 from neuro_divergent.core.runs.names import BRANCHES, is_remote
 from neuro_divergent.diagnostics.doctor import gather, training_facts
+from neuro_divergent.diagnostics.doctor.attempts import Attempt, attempts
 from neuro_divergent.diagnostics.doctor.catalogue import AnyCheck
 from neuro_divergent.diagnostics.doctor.evidence import Evidence
 from neuro_divergent.diagnostics.doctor.judge import verdicts_of
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("neuro_divergent.doctor")
 
-GOES_ON = ("overfitting", "plateau", "stopped_too_early", "nonfinite_loss", "nonfinite_gradient")
-"""Causes whose remedy starts at the best checkpoint. All others spoil the steps from the first one on."""
 EARLY = 0.2
 """Share of the steps after which a run is examined for the first time."""
 EVENT = "treated"
@@ -53,19 +53,28 @@ class Branch:
     good: Path | None = None
     """The checkpoint of its lowest validation loss."""
     best: float = math.inf
+    """The lowest validation loss."""
     error: str = ""
     mae: float = math.inf
     """Mean absolute error of the forecasts of the held-out rows."""
     found: tuple[Verdict, ...] = ()
 
+    @property
+    def loss(self) -> float:
+        """The validation loss of the weights that the branch returns: its best ones, or its last ones."""
+        state = self.run.training.state
+        if state.best_weights is not None or not state.history.validation_loss:
+            return self.best
+        return state.history.validation_loss[-1]
+
     def told(self) -> dict[str, Any]:
         """The branch as plain data, for the events."""
         return {
             "cause": self.cause,
-            "remedy": dict(self.remedy),
+            "remedy": {name: encode(value) for name, value in self.remedy.items()},
             "from_step": self.from_step,
             "steps": self.run.training.state.step,
-            "validation_loss": self.best,
+            "validation_loss": self.loss,
             "mae": self.mae,
             "error": self.error,
             "verdicts": [verdict.cause for verdict in self.found],
@@ -77,16 +86,18 @@ def treat(
     data: Any,
     config: TrainingConfig | None = None,
     *,
-    rounds: int = 3,
+    rounds: int = 6,
     checks: Sequence[AnyCheck] = (),
     **options: Any,
 ) -> Forecaster:
     """Train a model, treat what goes wrong, and return the forecaster of the best branch.
 
     The run is examined after a fifth of its steps and at its end, as by `nd.diagnose`. If a verdict has a remedy, a
-    branch begins at the last good checkpoint with the changed configuration (at the first step where the cause had
-    spoiled the whole run). The branch with the lower error on the held-out rows is kept. The event "treated" in the
-    history lists all branches.
+    branch begins with it: at the last good checkpoint, at the first step where the cause had spoiled the whole run, or
+    with new weights where `begin_with` gave bad ones. For some causes several changes are tried in turn: against
+    overfitting early stopping, then regularization, then a narrower network. The branch with the lowest validation loss
+    of its returned weights is kept, or with the lowest error on the held-out rows if losses cannot be compared. The
+    event "treated" in the history lists all branches.
 
     Args:
         model: the model to train.
@@ -98,10 +109,9 @@ def treat(
     """
     rounds = at_least_one("rounds", rounds)
     job = job_of(model, data, config, **options)
-    if job.config.fault_tolerance is not None:
-        raise ConfigError(
-            "treat advances a run step by step, which a supervised training does not allow. Set fault_tolerance=None"
-        )
+    for name in ("fault_tolerance", "distributed"):
+        if getattr(job.config, name) is not None:
+            raise ConfigError(f"treat trains step by step in one process, but {name} starts others. Set {name}=None")
     with tempfile.TemporaryDirectory() as folder:
         branches = [_first(job, Path(folder))]
         _train(branches[0], Path(folder), checks)
@@ -111,13 +121,17 @@ def treat(
             if verdict is None:
                 break
             tried.add(verdict.cause)
-            branch = _branched(best, verdict, Path(folder), len(branches))
-            if branch is None:
-                continue
-            branches.append(branch)
-            _train(branch, Path(folder), checks)
-            best = _better(best, branch)
-            log.warning("%s: %s", verdict.cause, "the remedy helps" if best is branch else "the remedy does not help")
+            sick = best
+            for attempt in attempts(verdict, sick.run)[: rounds + 1 - len(branches)]:
+                branch = _branched(sick, verdict.cause, attempt, Path(folder), len(branches))
+                if branch is None:
+                    continue
+                branches.append(branch)
+                _train(branch, Path(folder), checks)
+                best = _better(best, branch)
+                log.warning(
+                    "%s: %s", verdict.cause, "the remedy helps" if best is branch else "the remedy does not help"
+                )
         return _finished(best, branches)
 
 
@@ -181,34 +195,41 @@ def _examined(branch: Branch, checks: Sequence[AnyCheck]) -> tuple[Verdict, ...]
     return tuple(verdicts_of(evidence, checks))
 
 
-def _branched(parent: Branch, verdict: Verdict, folder: Path, number: int) -> Branch | None:
+def _branched(parent: Branch, cause: str, attempt: Attempt, folder: Path, number: int) -> Branch | None:
     """The branch with the remedy of a verdict; None if the changed settings do not go together."""
     job = parent.run.job
     try:
-        config = job.config.replace(**verdict.remedy)
-        model = job.model.replace(**verdict.model_remedy)
+        config = job.config.replace(**attempt.remedy)
+        model = job.model.replace(**attempt.model_remedy)
         if config.checkpoints is not None and not is_remote(config.checkpoints.directory):
-            place = Path(job.config.checkpoints.directory) / BRANCHES / f"{number:02d}-{verdict.cause}"  # type: ignore[union-attr]
+            place = Path(job.config.checkpoints.directory) / BRANCHES / f"{number:02d}-{cause}"  # type: ignore[union-attr]
             config = config.replace(checkpoints=config.checkpoints.replace(directory=place))
-        start = parent.good if verdict.cause in GOES_ON and parent.good is not None else parent.start
-        resumable = not verdict.model_remedy and set(verdict.remedy) <= CHANGEABLE | FREE
-        resume = Resume(start, dict(verdict.remedy)) if resumable else Resume()
-        run = prepare(replace(job, model=model, config=config, resume=resume))
+        begin_with = None if attempt.begins == "afresh" else job.begin_with
+        resume = _resumed(parent, attempt)
+        run = prepare(replace(job, model=model, config=config, resume=resume, begin_with=begin_with))
         first = _saved(run, folder / f"start-{number}")
     except NeuroDivergentError as error:
-        log.warning("%s: its remedy cannot be used here: %s", verdict.cause, error)
+        log.warning("%s: its remedy cannot be used here: %s", cause, error)
         return None
-    remedy = {**verdict.remedy, **{f"model.{name}": value for name, value in verdict.model_remedy.items()}}
-    return Branch(run, verdict.cause, remedy, run.training.state.step, first)
+    remedy = {**attempt.remedy, **{f"model.{name}": value for name, value in attempt.model_remedy.items()}}
+    return Branch(run, cause, remedy, run.training.state.step, first)
+
+
+def _resumed(parent: Branch, attempt: Attempt) -> Resume:
+    """The checkpoint that a branch begins with; none if it has a changed model, or draws its weights anew."""
+    if attempt.begins == "afresh" or attempt.model_remedy or not set(attempt.remedy) <= CHANGEABLE | FREE:
+        return Resume()
+    start = parent.good if attempt.begins == "good" and parent.good is not None else parent.start
+    return Resume(start, dict(attempt.remedy))
 
 
 def _better(one: Branch, other: Branch) -> Branch:
-    """The branch with the lower validation loss; with the lower error if their losses cannot be compared."""
+    """The branch whose returned weights have the lower validation loss, or error if losses cannot be compared."""
     alike = one.run.config.loss == other.run.config.loss and one.run.job.model.scaler == other.run.job.model.scaler
     if one.error or other.error:
-        return other if one.error else one
+        return other if one.error and not other.error else one
     if alike:
-        return other if other.best < one.best else one
+        return other if other.loss < one.loss else one
     return other if other.mae < one.mae else one
 
 

@@ -42,13 +42,12 @@ def dead_units(evidence: Evidence) -> Verdict | None:
     worst = max(network.dead, key=lambda name: network.dead[name])
     if network.dead[worst] < limits.DEAD:
         return None
-    rate = evidence.rate
     return Verdict(
         cause="dead_units",
         what="most units of a layer are 0 for every window: they no longer learn",
         certainty=min(0.96, 0.6 + 0.36 * network.dead[worst]),
         evidence={"layer": worst, "share of dead units": network.dead[worst]},
-        remedy={} if rate is None else {"learning_rate": rate / 10},
+        remedy=evidence.times_rate(0.1),
         model_remedy={"activation": "leaky_relu"} if "activation" in evidence.model else {},
     )
 
@@ -92,7 +91,6 @@ def exploding_gradients(evidence: Evidence) -> Verdict | None:
     score = max(largest / limits.EXPLODED, max(norms) / max(middle, 1e-12) / limits.SPIKE)
     if score < 1:
         return None
-    rate = evidence.rate
     return Verdict(
         cause="exploding_gradients",
         what="gradients explode: a small change of the weights changes the loss by far too much",
@@ -102,7 +100,7 @@ def exploding_gradients(evidence: Evidence) -> Verdict | None:
             "median": middle,
             "largest median of 20 steps": largest,
         },
-        remedy={"gradient_clipping": 1.0} | ({} if rate is None else {"learning_rate": rate / 10}),
+        remedy={"gradient_clipping": 1.0} | evidence.times_rate(0.1),
     )
 
 
@@ -184,7 +182,7 @@ def idle_steps_ahead(evidence: Evidence) -> Verdict | None:
     better = 1.0 - final / np.where(np.abs(start) > 0, np.abs(start), 1.0)
     top = float(np.quantile(better, 0.75))
     idle = np.flatnonzero(better < limits.LEARNED * top)
-    if top < 0.15 or not len(idle) or len(idle) > 0.75 * len(better):
+    if top < 0.15 or len(idle) < 2 or len(idle) > 0.75 * len(better):
         return None
     return Verdict(
         cause="idle_steps_ahead",

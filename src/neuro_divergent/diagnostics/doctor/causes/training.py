@@ -25,14 +25,13 @@ def _nonfinite(evidence: Evidence, what: str) -> Verdict | None:
     training = evidence.training
     if training is None or not (count := _bad(training, what)):
         return None
-    rate = evidence.rate
     return Verdict(
         cause=f"nonfinite_{what}",
         what=f"the {what} became NaN or infinite",
         certainty=0.995,
         evidence={"steps": count, "steps before": len(training.step_loss)}
         | ({"error": training.error} if training.error else {}),
-        remedy={"gradient_clipping": 1.0} | ({} if rate is None else {"learning_rate": rate / 10}),
+        remedy={"gradient_clipping": 1.0} | evidence.times_rate(0.1),
         advice="Check the table and the loss for logarithms, roots and divisions",
     )
 
@@ -105,7 +104,7 @@ def learning_rate_too_high(evidence: Evidence) -> Verdict | None:
         what="the learning rate is too high",
         certainty=certainty,
         evidence=figures | {"learning rate": rate, "change from step to step": oscillation(training.step_loss)},
-        remedy={"learning_rate": rate * factor},
+        remedy=evidence.times_rate(factor),
     )
 
 
@@ -129,7 +128,7 @@ def learning_rate_too_low(evidence: Evidence) -> Verdict | None:
             "loss after the run": evidence.reached,
             f"after {network.probe_steps} steps at {factor:g} times the rate": lowest,
         },
-        remedy={"learning_rate": rate * factor},
+        remedy=evidence.times_rate(factor),
     )
 
 
