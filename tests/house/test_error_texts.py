@@ -9,6 +9,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "neuro_divergent"
 ALLOWED = {
     # torch's CPU allocator raises a plain RuntimeError: its text is all that there is.
     "is_out_of_memory": "training/step/out_of_memory.py",
+    # Gloo raises a plain RuntimeError when another process is gone, too.
+    "is_lost_connection": "distributed/fast.py",
     # A refusal must name the field that it refuses, so that a person finds it.
     "anchors_work": "conformance/models.py",
     # The place of a setting in the sentence; which settings there are comes from the fields of the error.

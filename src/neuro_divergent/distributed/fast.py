@@ -31,8 +31,8 @@ class Fast(Ranks):
         """Backward on the rows of this process, with one exchange for all micro-batches; the loss of all rows."""
         try:
             return self._exchanged(task, state, batch)
-        except RuntimeError as error:  # gloo has no class of its own
-            if isinstance(error, dist.DistError) or "gloo" in str(error):
+        except RuntimeError as error:
+            if is_lost_connection(error):
                 raise self.group.lost("gradients", error) from error
             raise
 
@@ -106,6 +106,11 @@ class Fast(Ranks):
         for tensor in self._running.tensors:
             if tensor.is_floating_point():
                 self.group.sum(tensor).div_(self.group.world)
+
+
+def is_lost_connection(error: RuntimeError) -> bool:
+    """Whether an error of the backward pass means that another process is gone. Gloo has no class of its own for it."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error)
 
 
 class _Sums(nn.Module):
