@@ -106,9 +106,11 @@ def test_only_what_is_to_be_kept_stays_in_the_bucket(server: str) -> None:
     context = ("context.safetensors", "history.safetensors", "manifest.json", "model.json")
     steps = ("step-00000006", "step-00000007")
     assert objects == [
+        "bucket/kept/about.json",
         *(f"bucket/kept/checkpoints/{step}/{file}" for step in steps for file in files),
         "bucket/kept/config.json",
         *(f"bucket/kept/context/{file}" for file in context),
+        "bucket/kept/details.json",
         "bucket/kept/events/00000001.jsonl",
     ]
     assert len(nd.read_run("s3://bucket/kept").steps["step"]) == 7

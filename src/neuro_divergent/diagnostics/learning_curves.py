@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 
 from neuro_divergent.core.config import Description
 from neuro_divergent.core.errors import Advice, ConfigError, DataError, MembersFailedError
+from neuro_divergent.core.field_types import Several, default
 from neuro_divergent.data.table import TimeSeriesDataFrame
 from neuro_divergent.diagnostics.learning_curve_result import CurveFit, LearningCurveResult
 from neuro_divergent.forecasting.evaluate.fold_job import part_of
@@ -41,7 +42,7 @@ class LearningCurves(Description):
     Every fold tests on rows after its training rows. Of these, a share keeps the newest rows of each series.
     """
 
-    train_sizes: tuple[Share, ...] = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+    train_sizes: Several[Share] = default((0.1, 0.2, 0.4, 0.6, 0.8, 1.0))
     """Shares of the training rows of each fold."""
     cv_folds: Annotated[int, Field(ge=1)] = 5
     """Number of test parts at the end of the table, one horizon each."""

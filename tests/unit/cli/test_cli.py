@@ -544,7 +544,7 @@ def test_every_command_with_a_result_has_json(hours, tmp_path):
     for part in (entry["path"] for entry in shown["parts"]):
         assert json.loads(call("inspect", part, "--json", cwd=hours).stdout)["verified"]
     helps = {name: call(*name.split(), "--help").stdout for name in (*COMMANDS, "data check", "data sample")}
-    assert {name for name, text in helps.items() if "--json" not in text} == {"completion"}
+    assert {name for name, text in helps.items() if "--json" not in text} == {"completion", "dashboard", "launch"}
     assert not [name for name, text in helps.items() if "--no-json" in text]
 
 

@@ -62,6 +62,7 @@ NO_FRAMES = {
     *("begin_lineage", "fine_tune", "lineage", "long_frame", "network", "network_columns", "outputs", "point"),
     *("num_parameters", "num_trainable_parameters", "num_frozen_parameters", "predictor"),
     *("forecast_frame", "mean_change", "output_dtype", "reader", "scaling", "seed"),
+    *("architecture", "export", "gradient_report"),
     *("prepared", "save_weights", "say_unknown", "update", "warn_once", "windows"),
 }
 """Public names of a Forecaster and of a NeuralForecast that give no frame, or one for the library itself."""

@@ -29,7 +29,7 @@ def launch(
     Parameters
     ----------
     command
-        After --: a command of neuro-divergent such as train sales.csv --h 28 --out runs/sales, or a Python script.
+        After --: train sales.csv --h 28 --out runs/sales, any other command with its flags, or a Python script.
     cluster
         A YAML or JSON file with the fields of Cluster: nodes with address, gpus or cpu_processes, and role.
     node

@@ -69,7 +69,7 @@ _OF_THE_FITTED = frozenset(
     {
         "predict", "predict_insample", "predictor", "save", "save_weights", "load_weights", "plot", "evaluate",
         "cross_validation", "update", "fine_tune", "calibrate", "simulate", "explain", "forward", "history", "network",
-        "module",
+        "module", "architecture", "export", "gradient_report",
     }
 )  # fmt: skip
 """What a newcomer looks for on a description, but only a fitted model has."""

@@ -84,10 +84,10 @@ class AutoForecaster(Description):
     intervals: PredictionIntervals | Literal["auto"] | None = "auto"
     """How the errors on held-out windows become intervals. "auto" pools all series where one has few windows. None for
     no intervals. If the metric needs quantiles, they are trained and corrected instead."""
-    include: Annotated[tuple[Any, ...] | None, BeforeValidator(_several)] = None
+    include: Takes[Annotated[tuple[Any, ...] | None, BeforeValidator(_several)], Any] = default(None)
     """Models to train instead of the portfolio: names, families (mlp, recurrent, convolutional, transformer, other) or
     descriptions such as nd.NHITS(h=24, input_size=168). The naive forecasts are always there."""
-    exclude: Annotated[tuple[Any, ...], BeforeValidator(_several)] = ()
+    exclude: Takes[Annotated[tuple[Any, ...], BeforeValidator(_several)], Any] = default(())
     """Models to leave out: names, families or descriptions."""
     n_windows: Literal["auto"] | Annotated[int, Field(ge=2)] = "auto"
     """Held-out windows of each series. The last third of them (at least one) only scores; the others choose. "auto"

@@ -98,7 +98,7 @@ class _TensorBoard(Callback):
         from torch.utils.tensorboard.summary import hparams
 
         best = _best(state)
-        settings = dict(list(_flat(state.config.to_dict()))[:MOST_SETTINGS])
+        settings = dict(list(_flat(state.config.replace(callbacks=()).to_dict()))[:MOST_SETTINGS])
         for summary in hparams(settings, {f"best/{name}": value for name, value in best.items()}):
             self.writer.file_writer.add_summary(summary)
         for name, value in best.items():

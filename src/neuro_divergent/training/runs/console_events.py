@@ -47,12 +47,25 @@ class ConsoleEvents(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message. The records of epochs are in the log already."""
+        self._show_without_others(record)
         if self._state is None or record.thread != self._thread or hasattr(record, "figures") or self._left <= 0:
             return
         self._left -= 1
         with suppress(Exception):  # the log is less important than the training
             text = record.getMessage()[:MOST_CHARACTERS]
             self._lines.write("console", self._state, level=record.levelname.lower(), text=text)
+
+    def _show_without_others(self, record: logging.LogRecord) -> None:
+        """Print a warning if nobody else handles it: this handler must not take the place of Python's last resort."""
+        own, others = [], []
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            for handler in logger.handlers:
+                (own if isinstance(handler, ConsoleEvents) else others).append(handler)
+            logger = logger.parent if logger.propagate else None
+        last = logging.lastResort
+        if not others and own[:1] == [self] and last is not None and record.levelno >= last.level:
+            last.handle(record)
 
 
 def memory_used() -> dict[str, int]:

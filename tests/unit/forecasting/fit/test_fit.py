@@ -253,7 +253,7 @@ class TestSavedModels:
         os.rename(tmp_path / "run" / "model", tmp_path / "run" / ".nd-old-model")
         for place in (tmp_path / "run", tmp_path / "run" / "model"):
             assert nd.load(place).predict().equals(fitted.predict())
-            assert load_model(place).predict().equals(fitted.predict())
+            assert load_model(place, "predict").predict().equals(fitted.predict())
 
     def test_the_steps_of_a_long_run_are_not_in_the_json(self, fitted, tmp_path):
         """A number of 17 digits for each step: at five million steps the JSON was larger than what is read again."""

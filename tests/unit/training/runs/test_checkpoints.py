@@ -68,7 +68,8 @@ def test_checkpoints_come_when_asked_and_stay_as_asked(
     largest = EarlyStopping(patience=20, mode="max")
     fit(Checkpoints(tmp_path, asynchronous=asynchronous, **fields), early_stopping=largest)
     assert steps(tmp_path) == expected
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "config.json", "events.jsonl"]
+    present = sorted(path.name for path in tmp_path.iterdir())
+    assert present == ["about.json", "checkpoints", "config.json", "details.json", "events.jsonl"]
 
 
 def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:

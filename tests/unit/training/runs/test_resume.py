@@ -544,7 +544,8 @@ def test_a_directory_is_trained_in_by_one_process_at_a_time(tmp_path: Path) -> N
     assert bits(module, Trainer(config(tmp_path, callbacks=(intruder,))).fit(module, data())) == expected
     refusal = f"a run directory is used by one process, but {tmp_path} is in use by process {os.getpid()}."
     assert [answer.startswith(refusal) for answer in intruder.answers] == [True, True]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "config.json", "events.jsonl"]
+    present = sorted(path.name for path in tmp_path.iterdir())
+    assert present == ["about.json", "checkpoints", "config.json", "details.json", "events.jsonl"]
     assert "is in use by process" not in second(tmp_path)
     assert (tmp_path / "checkpoints-earlier" / "step-00000020").is_dir()
 
