@@ -57,7 +57,8 @@ class ConsoleEvents(logging.Handler):
 
     def _show_without_others(self, record: logging.LogRecord) -> None:
         """Print a warning if nobody else handles it: this handler must not take the place of Python's last resort."""
-        own, others = [], []
+        own: list[logging.Handler] = []
+        others: list[logging.Handler] = []
         logger: logging.Logger | None = logging.getLogger(record.name)
         while logger is not None:
             for handler in logger.handlers:
